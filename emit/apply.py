@@ -1,0 +1,231 @@
+"""Applying an assignment to a graph: operators rewritten for their rows, constants rearranged, moves inserted.
+
+This is the only place where a Transpose is made. The result is again a graph, in which every node is to be written as
+it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from layoutsolve.emit.constants import rearranged
+from layoutsolve.emit.shapes import reshape_target
+from layoutsolve.graph import Array, Graph, Node, Shape, Value
+from layoutsolve.solver.layout import Layout, move, stored_shape
+from layoutsolve.solver.price import deliver
+from layoutsolve.solver.problem import Assignment, Operator, Row
+from layoutsolve.solver.rule import Rule, Step
+
+
+def apply(graph: Graph, assignment: Assignment) -> Graph:
+    """The graph with every tensor in the layout that the assignment gives it."""
+    return _Applier(graph, assignment).result()
+
+
+class _Applier:
+    def __init__(self, graph: Graph, assignment: Assignment) -> None:
+        self.graph, self.assignment = graph, assignment
+        self.problem = assignment.problem
+        self.values: dict[str, Value] = {}
+        self.nodes: list[Node] = []
+        self.taken = set(graph.values)
+        self.stored: dict[tuple[int, Layout], str] = {}
+        self.retyped: dict[tuple[str, str], str] = {}
+        self.shared: dict[tuple[str, Shape, bytes], str] = {}
+        self.reserved = self._reserved()
+
+    def _reserved(self) -> dict[tuple[int, Layout], str]:
+        """The stored tensors that have to bear the name of a graph output or of an explicitly laid out tensor."""
+        reserved: dict[tuple[int, Layout], str] = {}
+        for number, operator in enumerate(self.problem.operators):
+            if operator.end and operator.inputs and operator.end not in self.graph.inputs:
+                reserved.setdefault((operator.ports[0], self.assignment.row(number).layouts[0]), operator.end)
+        return reserved
+
+    def result(self) -> Graph:
+        for number, operator in enumerate(self.problem.operators):
+            if operator.end and not operator.inputs:
+                layout = self.assignment.row(number).layouts[0]
+                self._declare(operator.ports[0], layout, operator.end, self.graph.values[operator.end])
+                self._deliver(operator.ports[0])
+            elif not operator.end:
+                self._operator(operator, self.assignment.row(number), self.graph.nodes[operator.node])
+        for number, operator in enumerate(self.problem.operators):
+            if operator.end in self.graph.outputs and operator.inputs:
+                self._finish(operator.end, self.stored[operator.ports[0], self.assignment.row(number).layouts[0]])
+        for name in self.graph.outputs:
+            self.values.setdefault(name, self.graph.values[name])
+        return replace(self.graph, values=self.values, nodes=tuple(self.nodes))
+
+    def _finish(self, name: str, stored: str) -> None:
+        """Give a graph output its own name where its stored tensor is called differently."""
+        if stored != name and name not in self.graph.inputs:
+            self.values[name] = replace(self.values[stored], name=name)
+            self.nodes.append(Node("Identity", (stored,), (name,), storage=True))
+
+    def _operator(self, operator: Operator, row: Row, node: Node) -> None:
+        """Write one operator in its row, and move its outputs to where they are read."""
+        rule: Rule = operator.meaning
+        ports = list(zip(operator.ports, row.layouts, strict=True))
+        inputs = {
+            index: self._input(node.inputs[index], *port) for index, port in zip(rule.inputs, ports, strict=False)
+        }
+        produced = [index for index, name in enumerate(node.outputs) if name]
+        written = dict(zip(produced, ports[operator.inputs :], strict=True))
+        shapes = tuple(stored_shape(layout, self.problem.variables[variable].sizes) for variable, layout in ports)
+        steps = rule.rewrite(row, shapes)
+        if not steps:
+            ((variable, layout),) = written.values()
+            self.stored[variable, layout] = inputs[rule.inputs[0]]
+        else:
+            outputs = {index: self._produce(*port, node.outputs[index]) for index, port in written.items()}
+            self._steps(steps, node, inputs, outputs)
+        for variable, _ in written.values():
+            self._deliver(variable)
+
+    def _steps(self, steps: Sequence[Step], node: Node, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> None:
+        """Write the steps of a rewritten node; names of results between them are made unique."""
+        local: dict[str, str] = {}
+        main = node.outputs[0]
+
+        def read(item: int | str | Array) -> str:
+            if isinstance(item, np.ndarray):
+                return self._new_constant(item, main)
+            if isinstance(item, str):
+                return local.get(item, item)
+            return inputs[item] if item in inputs else self._original(node.inputs[item])
+
+        for step in steps:
+            names = tuple(read(item) for item in step.inputs)
+            results = []
+            for item in step.outputs:
+                if isinstance(item, str) and item:
+                    local[item] = self._between(step, names, f"{main}/{item}", outputs[0])
+                    results.append(local[item])
+                else:
+                    results.append(outputs[item] if isinstance(item, int) else "")
+            self.nodes.append(Node(step.op, names, tuple(results), step.attributes, node.origin, node.storage))
+
+    def _between(self, step: Step, inputs: Sequence[str], name: str, result: str) -> str:
+        """A value between two steps: a shape, or real numbers as many as the result."""
+        unique = self._unique(name)
+        if step.op == "Shape":
+            self.values[unique] = Value(unique, "int64", (len(self.values[inputs[0]].shape),))
+        else:
+            self.values[unique] = Value(unique, "float32", self.values[result].shape)
+        return unique
+
+    def _input(self, name: str, variable: int, layout: Layout) -> str:
+        """The stored tensor from which a port reads."""
+        if not self.problem.variables[variable].constant:
+            return self._retyped(self.stored[variable, layout], name)
+        data = self.problem.variables[variable]
+        value = rearranged(self.graph.values[name], data.readings[name], layout, data.sizes)
+        return self._constant(value, name)
+
+    def _retyped(self, stored: str, name: str) -> str:
+        """A view may read the same stored integers with another scale than they were written with."""
+        wanted, present = self.graph.values[name], self.values[stored]
+        if wanted.quant is None or wanted.quant.matches(present.quant):
+            return stored
+        if (stored, name) not in self.retyped:
+            unique = self._unique(f"{stored}/as/{name}")
+            self.values[unique] = replace(present, name=unique, quant=wanted.quant)
+            self.nodes.append(Node("Identity", (stored,), (unique,), storage=True))
+            self.retyped[stored, name] = unique
+        return self.retyped[stored, name]
+
+    def _original(self, name: str) -> str:
+        self.values.setdefault(name, self.graph.values[name])
+        return name
+
+    def _constant(self, value: Value, name: str) -> str:
+        """Add a constant in the layout of one port; ports that want the same one share it."""
+        known = self.values.get(name)
+        if known is None or known.data is value.data:
+            self.values[name] = value
+            return name
+        data = np.ascontiguousarray(value.data)
+        key = (f"{name}:{value.dtype}", value.shape, data.tobytes())
+        if key not in self.shared:
+            unique = self._unique(name)
+            self.values[unique] = replace(value, name=unique)
+            self.shared[key] = unique
+        return self.shared[key]
+
+    def _new_constant(self, data: Array, near: str) -> str:
+        key = (str(data.dtype), data.shape, data.tobytes())
+        if key not in self.shared:
+            unique = self._unique(f"{near}/{'x'.join(map(str, data.shape)) or 'scalar'}")
+            self.values[unique] = Value(unique, str(data.dtype), data.shape, None, data)
+            self.shared[key] = unique
+        return self.shared[key]
+
+    def _unique(self, name: str) -> str:
+        unique, count = name, 1
+        while unique in self.taken:
+            unique, count = f"{name}_{count}", count + 1
+        self.taken.add(unique)
+        return unique
+
+    def _produce(self, variable: int, layout: Layout, name: str) -> str:
+        """Declare the tensor that an operator writes."""
+        like = self.graph.values[name]
+        if (variable, layout) in self.reserved:
+            name = self.reserved[variable, layout]
+        elif name in self.reserved.values():
+            name = self._unique(f"{name}/stored")
+        return self._declare(variable, layout, name, like)
+
+    def _declare(self, variable: int, layout: Layout, name: str, like: Value) -> str:
+        shape = stored_shape(layout, self.problem.variables[variable].sizes)
+        self.values[name] = Value(name, like.dtype, shape, like.quant)
+        self.stored[variable, layout] = name
+        return name
+
+    def _deliver(self, variable: int) -> None:
+        """Move a variable into every layout that is read, as the price says."""
+        written = self.assignment.written(variable)
+        if written is None:
+            return
+        readings = self.problem.variables[variable].readings
+        root = next(iter(readings))
+        for source, target in deliver(written, self.assignment.read(variable)).moves:
+            known = next(
+                (name for name, layout in readings.items() if layout == target and name not in self.values), None
+            )
+            outputs = self.graph.outputs
+            name = self.reserved.get((variable, target))
+            if name is None:
+                name = known if known is not None and known not in outputs else self._unique(f"{root}/moved")
+            self._move(variable, source, target, name)
+
+    def _move(self, variable: int, source: Layout, target: Layout, name: str) -> None:
+        """Write one move: Reshape, Transpose, Reshape, each only where it is needed."""
+        steps = move(source, target)
+        sizes = self.problem.variables[variable].sizes
+        layout = source
+        current = self.stored[variable, source]
+        like = self.values[current]
+        if steps.split is not None:
+            current = self._reshape(current, layout, steps.split, sizes, self._unique(f"{name}/split"))
+            layout = steps.split
+        if steps.perm is not None:
+            layout = tuple(layout[axis] for axis in steps.perm)
+            moved = name if steps.target is None else self._unique(f"{name}/transposed")
+            self.values[moved] = Value(moved, like.dtype, stored_shape(layout, sizes), like.quant)
+            self.nodes.append(Node("Transpose", (current,), (moved,), {"perm": steps.perm}, storage=True))
+            current = moved
+        if steps.target is not None:
+            current = self._reshape(current, layout, steps.target, sizes, name)
+        self.stored[variable, target] = current
+
+    def _reshape(self, current: str, source: Layout, target: Layout, sizes: Sequence[object], name: str) -> str:
+        like = self.values[current]
+        vector = np.array(reshape_target(source, target, sizes), np.int64)  # type: ignore[arg-type]
+        self.values[name] = Value(name, like.dtype, stored_shape(target, sizes), like.quant)  # type: ignore[arg-type]
+        self.nodes.append(Node("Reshape", (current, self._new_constant(vector, name)), (name,), storage=True))
+        return name

@@ -1,0 +1,60 @@
+"""What the experiments share: the models of a corpus folder, their records in its manifest, and the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CorpusModel:
+    """A model of the corpus. ``record`` is what the manifest says about it, empty without one."""
+
+    name: str
+    path: Path
+    record: Mapping[str, Any]
+
+    @property
+    def source(self) -> bytes:
+        """The bytes of the file."""
+        return self.path.read_bytes()
+
+    @property
+    def runs(self) -> bool:
+        """Whether LiteRT runs it, as far as is known."""
+        return bool(self.record.get("litert_runs", True))
+
+
+def models(folder: Path, only: str = "") -> Iterator[CorpusModel]:
+    """The models below a folder in the order of their names; ``only`` keeps those whose name contains it."""
+    records = manifest(folder)
+    for path in sorted(folder.rglob("*.tflite")):
+        name = path.relative_to(folder).as_posix()
+        if only in name:
+            yield CorpusModel(name.removesuffix(".tflite"), path, records.get(name, {}))
+
+
+def manifest(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """The records of ``manifest.json`` by file, where there is one."""
+    path = folder / "manifest.json"
+    records = json.loads(path.read_text()) if path.is_file() else []
+    return {record["file"]: record for record in records}
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The options that every experiment has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("folder", type=Path, help="a folder with .tflite files, and a manifest.json about them or none")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only models whose path contains TEXT")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to FILE")
+    return parser
+
+
+def write_json(path: Path | None, found: Any) -> None:
+    """Write the numbers of an experiment where they are asked for."""
+    if path is not None:
+        path.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,0 +1,330 @@
+"""Constant operators, computed at once; and vectors of symbolic sizes, followed as far as they go.
+
+An operator all of whose inputs are known is evaluated by numpy. Shapes are known even where sizes are symbolic: then
+the elements are objects, and what SHAPE, STRIDED_SLICE, PACK and their like make of them is noted beside the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.frontend.builder import Call
+from layoutsolve.frontend.operators.slicing import resolved
+from layoutsolve.frontend.quantisation import real_values
+from layoutsolve.frontend.shapes import axis_of, reshaped
+from layoutsolve.graph import Array, Size, product, quotient
+
+_GROWTH = 8
+_ALWAYS_SMALL = 4096
+_BROKEN = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
+
+Evaluator = Callable[[Call, list[Array]], list[Array]]
+
+
+class _UnknownError(Exception):
+    """The result has no closed form, or would be too large."""
+
+
+def fold(call: Call) -> bool:
+    """Write the outputs as constants, if they are. Symbolic ones are noted, and the operator is still to be lowered."""
+    evaluator = _EVALUATORS.get(call.operator.name)
+    if evaluator is None or _alias(call):
+        return evaluator is not None
+    arrays = _known_inputs(call)
+    if arrays is None:
+        return False
+    try:
+        results = evaluator(call, arrays)
+    except (_UnknownError, *_BROKEN):
+        return False
+    slots = [call.slot(position) for position in range(len(results))]
+    finished = [_concrete(result, slot.dtype) for result, slot in zip(results, slots, strict=True)]
+    if any(result is None for result in finished):
+        for result, slot in zip(results, slots, strict=True):
+            call.lowering.contents[slot.name] = result
+        return False
+    for number, slot in zip(finished, slots, strict=True):
+        if number is not None:
+            call.known(slot, number)
+    return True
+
+
+def _alias(call: Call) -> bool:
+    """A dequantised constant is the constant itself: it means the same."""
+    if call.operator.name != "DEQUANTIZE":
+        return False
+    value, slot = call.input(0), call.slot()
+    if value.data is None or value.quant is None or slot.tensor is None or slot.dtype != "float32":
+        return False
+    call.lowering.bind(slot.tensor.index, value)
+    return True
+
+
+def _known_inputs(call: Call) -> list[Array] | None:
+    if call.operator.name == "SHAPE":
+        shape = call.input(0).shape
+        sizes = np.empty(len(shape), object)
+        sizes[:] = shape
+        return [sizes]
+    arrays = [_known(call, position) for position in range(call.arity)]
+    known = [array for array in arrays if array is not None]
+    if not known or len(known) != len(arrays):
+        return None
+    if any(array.dtype == object for array in known):
+        return [array.astype(object) for array in known]
+    return known
+
+
+def _known(call: Call, position: int) -> Array | None:
+    value = call.optional(position)
+    content = None if value is None else call.content(value)
+    if value is None or content is None or value.quant is None:
+        return content
+    if call.declared(position) == "float32":
+        return real_values(content, value.quant)
+    return content if call.operator.name in _VIEWS else None
+
+
+def _concrete(result: Array, dtype: str) -> Array | None:
+    """The result as an array of numbers, None where it holds a symbol."""
+    if result.dtype == object:
+        if any(isinstance(entry, Size) for entry in result.reshape(-1)):
+            return None
+        return np.array(result.tolist(), dtype).reshape(result.shape)
+    if dtype in ("int4", "uint4", "string") or result.dtype == dtype:
+        return result
+    return np.asarray(result, dtype)
+
+
+def _bounded(elements: int, *inputs: Array) -> None:
+    if elements > max(_GROWTH * sum(array.size for array in inputs), _ALWAYS_SMALL):
+        raise _UnknownError
+
+
+# -- views ---------------------------------------------------------------------------------------------------------
+
+
+def _reshape(call: Call, arrays: list[Array]) -> list[Array]:
+    requested = arrays[1].reshape(-1).tolist() if len(arrays) > 1 else list(call.option("new_shape", ()))
+    shape = reshaped(arrays[0].shape, requested, call.derive)
+    return [arrays[0].reshape([_number(dim) for dim in shape])]
+
+
+def _number(dim: object) -> int:
+    if not isinstance(dim, int):
+        raise _UnknownError
+    return dim
+
+
+def _squeeze(call: Call, arrays: list[Array]) -> list[Array]:
+    axes = tuple(call.option("squeeze_dims", ()))
+    return [np.squeeze(arrays[0], axes or None)]
+
+
+def _strided_slice(call: Call, arrays: list[Array]) -> list[Array]:
+    plan = resolved(call, arrays[0].shape)
+    if plan is None:
+        raise _UnknownError
+    cut = arrays[0][tuple(span.python for span in plan.spans)]
+    return [cut.reshape([1 if axis is None else cut.shape[axis] for axis in plan.axes])]
+
+
+def _slice(call: Call, arrays: list[Array]) -> list[Array]:
+    data, begins, counts = arrays
+    pairs = zip(begins.tolist(), counts.tolist(), strict=True)
+    return [data[tuple(slice(begin, None if count == -1 else begin + count) for begin, count in pairs)]]
+
+
+def _gather(call: Call, arrays: list[Array]) -> list[Array]:
+    data, indices = arrays
+    axis = axis_of(call.option("axis"), data.ndim)
+    if call.option("batch_dims") or indices.size == 0:
+        raise _UnknownError
+    _bounded(data.size // max(data.shape[axis], 1) * indices.size, data, indices)
+    return [np.take(data, indices.astype(np.int64), axis)]
+
+
+def _unpack(call: Call, arrays: list[Array]) -> list[Array]:
+    moved = np.moveaxis(arrays[0], call.option("axis"), 0)
+    if len(moved) != len(call.operator.outputs):
+        raise _UnknownError
+    return list(moved)
+
+
+def _concatenate(call: Call, arrays: list[Array]) -> list[Array]:
+    if call.option("fused_activation_function"):
+        raise _UnknownError
+    return [np.concatenate(arrays, call.option("axis"))]
+
+
+_VIEWS: dict[str, Evaluator] = {
+    "RESHAPE": _reshape,
+    "SQUEEZE": _squeeze,
+    "EXPAND_DIMS": lambda call, arrays: [np.expand_dims(arrays[0], int(arrays[1].reshape(-1)[0]))],
+    "TRANSPOSE": lambda call, arrays: [arrays[0].transpose(arrays[1].astype(np.int64).tolist())],
+    "STRIDED_SLICE": _strided_slice,
+    "SLICE": _slice,
+    "GATHER": _gather,
+    "UNPACK": _unpack,
+    "DENSIFY": lambda call, arrays: [arrays[0]],
+}
+
+
+# -- numbers -------------------------------------------------------------------------------------------------------
+
+
+def _cast(call: Call, arrays: list[Array]) -> list[Array]:
+    target = call.slot().dtype
+    if arrays[0].dtype == object:
+        if target not in ("int32", "int64"):
+            raise _UnknownError
+        return arrays
+    return [arrays[0].astype(target)]
+
+
+def _dequantize(call: Call, arrays: list[Array]) -> list[Array]:
+    if arrays[0].dtype != np.float16:
+        raise _UnknownError
+    return [arrays[0].astype(np.float32)]
+
+
+def _binary(numbers: Callable[[Any, Any], Any], sizes: Callable[[Any, Any], Any]) -> Evaluator:
+    """An evaluator of two arrays, by ``numbers`` as a whole or by ``sizes`` for each pair with a symbol in it."""
+
+    def one(a: Any, b: Any) -> Any:
+        if isinstance(a, Size) or isinstance(b, Size):
+            result = sizes(a, b)
+            if result is None:
+                raise _UnknownError
+            return result
+        return int(numbers(np.int64(a), np.int64(b)))
+
+    def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
+        a, b = arrays
+        if call.option("fused_activation_function") or (
+            b.dtype.kind in "iu" and call.operator.name != "SUB" and _zero(call, b)
+        ):
+            raise _UnknownError
+        _bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
+        if a.dtype == object:
+            return [np.frompyfunc(one, 2, 1)(a, b) + np.zeros((), object)]
+        with np.errstate(all="ignore"):
+            return [np.asarray(numbers(a, b))]
+
+    return evaluate
+
+
+def _zero(call: Call, divisor: Array) -> bool:
+    return call.operator.name in ("DIV", "FLOOR_DIV", "FLOOR_MOD") and not divisor.all()
+
+
+def _truncated(a: Array, b: Array) -> Array:
+    if np.asarray(a).dtype.kind == "f":
+        return np.asarray(a / b)
+    return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)), np.asarray(a).dtype)
+
+
+def _sum_of_sizes(a: Any, b: Any) -> Any:
+    if isinstance(a, Size) and isinstance(b, Size) and a.symbols == b.symbols:
+        return Size(a.coefficient + b.coefficient, a.symbols)
+    return a if b == 0 else b if a == 0 else None
+
+
+def _difference_of_sizes(a: Any, b: Any) -> Any:
+    if a == b:
+        return 0
+    return a if b == 0 else None
+
+
+def _product_of_all(call: Call, arrays: list[Array]) -> list[Array]:
+    data, axes = arrays
+    if data.ndim != 1 or axes.size != 1:
+        raise _UnknownError
+    entries = data.tolist()
+    result = np.empty((1,) if call.option("keep_dims") else (), object)
+    result[...] = product(entries) if data.dtype.kind in "iO" else None
+    if result.reshape(-1)[0] is None:
+        raise _UnknownError
+    return [result]
+
+
+def _fill(call: Call, arrays: list[Array]) -> list[Array]:
+    shape = [_number(dim) for dim in arrays[0].reshape(-1).tolist()]
+    _bounded(prod(shape), arrays[1])
+    return [np.full(shape, arrays[1].reshape(-1)[0])]
+
+
+def _broadcast(call: Call, arrays: list[Array]) -> list[Array]:
+    shape = [_number(dim) for dim in arrays[1].reshape(-1).tolist()]
+    _bounded(prod(shape), arrays[0])
+    return [np.broadcast_to(arrays[0], shape)]
+
+
+def _range(call: Call, arrays: list[Array]) -> list[Array]:
+    start, limit, step = (_value(array) for array in arrays)
+    count = max(int(np.ceil((limit - start) / step)), 0)
+    _bounded(count)
+    return [start + np.arange(count) * step]
+
+
+def _value(array: Array) -> Any:
+    entry = array.reshape(-1).tolist()[0]
+    return _number(entry) if array.dtype == object else entry
+
+
+def _unary(function: Callable[[Array], Any]) -> Evaluator:
+    def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
+        if arrays[0].dtype == object:
+            raise _UnknownError
+        with np.errstate(all="ignore"):
+            return [np.asarray(function(arrays[0]))]
+
+    return evaluate
+
+
+def _compare(function: Callable[[Any, Any], Any]) -> Evaluator:
+    def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
+        a, b = arrays
+        if a.dtype == object:
+            raise _UnknownError
+        _bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
+        return [np.asarray(function(a, b))]
+
+    return evaluate
+
+
+_EVALUATORS: dict[str, Evaluator] = {
+    **_VIEWS,
+    "SHAPE": lambda call, arrays: arrays,
+    "CAST": _cast,
+    "DEQUANTIZE": _dequantize,
+    "PACK": lambda call, arrays: [np.stack(arrays, call.option("axis"))],
+    "CONCATENATION": _concatenate,
+    "ADD": _binary(np.add, _sum_of_sizes),
+    "SUB": _binary(np.subtract, _difference_of_sizes),
+    "MUL": _binary(np.multiply, lambda a, b: product((a, b))),
+    "DIV": _binary(_truncated, quotient),
+    "FLOOR_DIV": _binary(np.floor_divide, quotient),
+    "FLOOR_MOD": _binary(np.mod, lambda a, b: None),
+    "MAXIMUM": _binary(np.maximum, lambda a, b: None),
+    "MINIMUM": _binary(np.minimum, lambda a, b: None),
+    "REDUCE_PROD": _product_of_all,
+    "NEG": _unary(np.negative),
+    "SQRT": _unary(np.sqrt),
+    "RSQRT": _unary(lambda x: 1 / np.sqrt(x)),
+    "EXP": _unary(np.exp),
+    "ABS": _unary(np.abs),
+    "EQUAL": _compare(np.equal),
+    "NOT_EQUAL": _compare(np.not_equal),
+    "LESS": _compare(np.less),
+    "GREATER": _compare(np.greater),
+    "GREATER_EQUAL": _compare(np.greater_equal),
+    "LESS_EQUAL": _compare(np.less_equal),
+    "FILL": _fill,
+    "BROADCAST_TO": _broadcast,
+    "RANGE": _range,
+}

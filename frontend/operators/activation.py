@@ -1,0 +1,83 @@
+"""Activations and softmax."""
+
+from __future__ import annotations
+
+from math import inf, pi, sqrt
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import write_clamped
+from layoutsolve.frontend.shapes import broadcast
+from layoutsolve.graph import Value
+
+_CLAMPS = {"RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
+_PLAIN = {"ELU": "Elu", "HARD_SWISH": "HardSwish", "LOGISTIC": "Sigmoid", "TANH": "Tanh"}
+
+
+@lowers(*_CLAMPS)
+def clamp(call: Call) -> None:
+    """The RELU family."""
+    write_clamped(call, call.input(0), _CLAMPS[call.operator.name], call.slot())
+
+
+@lowers(*_PLAIN)
+def plain(call: Call) -> None:
+    """Activations that ONNX has under another name."""
+    x = call.input(0)
+    call.write(_PLAIN[call.operator.name], [x], x.shape, call.slot())
+
+
+@lowers("LEAKY_RELU")
+def leaky_relu(call: Call) -> None:
+    """LEAKY_RELU."""
+    x = call.input(0)
+    call.write("LeakyRelu", [x], x.shape, call.slot(), alpha=float(call.option("alpha", 0.0)))
+
+
+@lowers("PRELU")
+def prelu(call: Call) -> None:
+    """PRELU, its slope broadcast to the input."""
+    x, slope = call.input(0), call.input(1)
+    if broadcast([x.shape, slope.shape], call.derive) != x.shape:
+        raise GapError("its slope is larger than its input", "broadcast the input first")
+    call.write("PRelu", [x, slope], x.shape, call.slot())
+
+
+@lowers("SOFTMAX")
+def softmax(call: Call) -> None:
+    """SOFTMAX over the last axis; beta scales its input."""
+    x, beta = call.input(0), float(call.option("beta", 0.0))
+    if not x.shape:
+        raise ModelError(f"{call.origin} reads a scalar")
+    if beta != 1.0:
+        x = call.write("Mul", [x, call.constant(beta, "beta", "float32")], x.shape, call.temporary("scaled"))
+    call.write("Softmax", [x], x.shape, call.slot(), axis=len(x.shape) - 1)
+
+
+@lowers("LOG_SOFTMAX")
+def log_softmax(call: Call) -> None:
+    """LOG_SOFTMAX over the last axis."""
+    x = call.input(0)
+    if not x.shape:
+        raise ModelError(f"{call.origin} reads a scalar")
+    call.write("LogSoftmax", [x], x.shape, call.slot(), axis=len(x.shape) - 1)
+
+
+@lowers("GELU")
+def gelu(call: Call) -> None:
+    """GELU = x/2 * (1 + erf(x/sqrt(2))), or its approximation by tanh."""
+    x = call.input(0)
+
+    def step(op: str, value: Value, other: Value | float | None = None) -> Value:
+        operand = call.constant(other, "factor", "float32") if isinstance(other, float) else other
+        given = [value] if operand is None else [value, operand]
+        return call.write(op, given, x.shape, call.temporary(op.lower()))
+
+    if call.option("approximate", False):
+        cubic = step("Mul", step("Mul", step("Mul", x, x), x), 0.044715)
+        gate = step("Tanh", step("Mul", step("Add", cubic, x), sqrt(2 / pi)))
+    else:
+        gate = step("Erf", step("Mul", x, sqrt(0.5)))
+    half = step("Mul", x, 0.5)
+    call.write("Mul", [half, step("Add", gate, 1.0)], x.shape, call.slot())

@@ -1,0 +1,190 @@
+"""Operators that rearrange elements: views, concatenation and splitting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import activation, as_int64, copy, open_bounds, write_clamped
+from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.shapes import axis_of, reshaped
+from layoutsolve.graph import Dim, Shape, Size, Value, product
+
+
+@lowers("RESHAPE")
+def reshape(call: Call) -> None:
+    """RESHAPE to the shape in its second input, else to the one in its options."""
+    x, requested = call.input(0), call.optional(1)
+    if requested is None:
+        call.reshape(x, reshaped(x.shape, call.option("new_shape", ()), call.derive), call.slot())
+    elif call.content(requested) is not None:
+        sizes = call.dims(1, "shape")
+        old_style = sizes == (0,) and x.shape and product(x.shape) == 1
+        call.reshape(x, reshaped(x.shape, () if old_style else sizes, call.derive), call.slot())
+    else:
+        _reshape_computed(call, x, requested)
+
+
+def _reshape_computed(call: Call, x: Value, requested: Value) -> None:
+    rank = requested.shape[0] if len(requested.shape) == 1 else None
+    if not isinstance(rank, int):
+        raise GapError(
+            "its shape is computed at run time, with an unknown number of entries", "make the shape constant"
+        )
+    slot = call.slot()
+    shape = tuple(call.unknown(axis) for axis in range(rank))
+    storage = x.quant is not None or slot.quant is not None
+    call.write("Reshape", [x, as_int64(call, requested)], shape, slot, storage=storage)
+
+
+@lowers("SQUEEZE")
+def squeeze(call: Call) -> None:
+    """SQUEEZE of the axes given, or of all of size one."""
+    x = call.input(0)
+    axes = {axis_of(axis, len(x.shape)) for axis in call.option("squeeze_dims", ())}
+    if any(isinstance(x.shape[axis], int) and x.shape[axis] != 1 for axis in axes):
+        raise ModelError(f"{call.origin} squeezes an axis of {list(map(str, x.shape))} that is not of size 1")
+    gone = axes or {axis for axis, dim in enumerate(x.shape) if dim == 1}
+    call.reshape(x, tuple(dim for axis, dim in enumerate(x.shape) if axis not in gone), call.slot())
+
+
+@lowers("EXPAND_DIMS")
+def expand_dims(call: Call) -> None:
+    """EXPAND_DIMS."""
+    x = call.input(0)
+    axis = axis_of(call.integers(1, "axis")[0], len(x.shape) + 1)
+    call.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]), call.slot())
+
+
+@lowers("TRANSPOSE")
+def transpose(call: Call) -> None:
+    """TRANSPOSE."""
+    x = call.input(0)
+    perm = tuple(axis_of(axis, len(x.shape)) for axis in call.integers(1, "permutation"))
+    if sorted(perm) != list(range(len(x.shape))):
+        raise ModelError(f"{call.origin} has the permutation {list(perm)} for rank {len(x.shape)}")
+    call.transpose(x, perm, call.slot())
+
+
+def join(call: Call, parts: Sequence[Value], axis: int, slot: Slot) -> Value:
+    """Write a concatenation."""
+    first = parts[0].shape
+    for part in parts[1:]:
+        apart = [
+            a != b
+            for a, b in zip(part.shape, first, strict=False)
+            if not isinstance(a, Size) and not isinstance(b, Size)
+        ]
+        if len(part.shape) != len(first) or sum(apart) > 1:
+            raise ModelError(
+                f"{call.origin} joins shapes that do not fit: {list(map(str, first))}, {list(map(str, part.shape))}"
+            )
+    shape = (*first[:axis], total(call, [part.shape[axis] for part in parts]), *first[axis + 1 :])
+    storage = moves(parts, slot.dtype, slot.quant)
+    return call.write("Concat", parts, shape, slot, storage=storage, axis=axis)
+
+
+def total(call: Call, dims: Sequence[Dim]) -> Dim:
+    """The sum of sizes."""
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    sizes = [dim for dim in dims if isinstance(dim, Size)]
+    if not sizes:
+        return sum(numbers)
+    if sum(numbers) == 0 and len({size.symbols for size in sizes}) == 1:
+        return Size(sum(size.coefficient for size in sizes), sizes[0].symbols)
+    return call.derive(("sum", sum(numbers), *sorted(map(str, sizes))))
+
+
+@lowers("CONCATENATION")
+def concatenation(call: Call) -> None:
+    """CONCATENATION; inputs may be quantised otherwise than the output."""
+    parts = call.inputs()
+    if not parts:
+        raise ModelError(f"{call.origin} has no inputs")
+    axis = axis_of(call.option("axis"), len(parts[0].shape))
+    slot = call.slot()
+    bounds = open_bounds(activation(call), slot)
+    if bounds == (float("-inf"), float("inf")):
+        join(call, parts, axis, slot)
+    else:
+        write_clamped(call, join(call, parts, axis, call.temporary("linear", slot.real)), bounds, slot)
+
+
+@lowers("PACK")
+def pack(call: Call) -> None:
+    """PACK: every input gets a new axis along which they are joined."""
+    parts = call.inputs()
+    if not parts:
+        raise ModelError(f"{call.origin} has no inputs")
+    axis = axis_of(call.option("axis"), len(parts[0].shape) + 1)
+    shapes = [(*part.shape[:axis], 1, *part.shape[axis:]) for part in parts]
+    if len(parts) == 1:
+        call.reshape(parts[0], shapes[0], call.slot())
+        return
+    expanded = [call.reshaped(part, shape, "part") for part, shape in zip(parts, shapes, strict=True)]
+    join(call, expanded, axis, call.slot())
+
+
+def _split(call: Call, x: Value, axis: int, sizes: Sequence[int], slots: Sequence[tuple[Shape, Slot]]) -> list[Value]:
+    storage = all(moves([x], slot.dtype, slot.quant) for _, slot in slots)
+    vector = call.vector(sizes, "split")
+    return call.write_many("Split", [x, vector], slots, storage=storage, axis=axis)
+
+
+def _parts(x: Value, axis: int, sizes: Sequence[int]) -> list[Shape]:
+    return [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
+
+
+@lowers("UNPACK")
+def unpack(call: Call) -> None:
+    """UNPACK: split into slices of one element, each without the axis."""
+    x, count = call.input(0), len(call.operator.outputs)
+    axis = axis_of(call.option("axis"), len(x.shape))
+    if isinstance(x.shape[axis], int) and x.shape[axis] != count:
+        raise ModelError(f"{call.origin} unpacks {x.shape[axis]} elements into {count} outputs")
+    parts = [x]
+    if count > 1:
+        shapes = _parts(x, axis, [1] * count)
+        parts = _split(call, x, axis, [1] * count, [(shape, call.like("part", x)) for shape in shapes])
+    for position, part in enumerate(parts):
+        call.reshape(part, (*x.shape[:axis], *x.shape[axis + 1 :]), call.slot(position))
+
+
+@lowers("SPLIT")
+def split(call: Call) -> None:
+    """SPLIT into equal parts."""
+    x, count = call.input(1), len(call.operator.outputs)
+    axis = axis_of(call.integers(0, "axis")[0], len(x.shape))
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise GapError("it splits a dynamic size", "convert the model with static input shapes")
+    if not count or size % count:
+        raise ModelError(f"{call.origin} splits {size} elements into {count} parts")
+    _split_into(call, x, axis, [size // count] * count)
+
+
+@lowers("SPLIT_V")
+def split_v(call: Call) -> None:
+    """SPLIT_V into parts of given sizes, one of which may be -1: the rest."""
+    x, sizes = call.input(0), list(call.integers(1, "sizes"))
+    axis = axis_of(call.integers(2, "axis")[0], len(x.shape))
+    whole = x.shape[axis]
+    if not isinstance(whole, int):
+        raise GapError("it splits a dynamic size", "convert the model with static input shapes")
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = whole - sum(size for size in sizes if size != -1)
+    if len(sizes) != len(call.operator.outputs) or min(sizes, default=0) < 0 or sum(sizes) != whole:
+        raise ModelError(f"{call.origin} splits {whole} elements into {sizes}")
+    _split_into(call, x, axis, sizes)
+
+
+def _split_into(call: Call, x: Value, axis: int, sizes: Sequence[int]) -> None:
+    if len(sizes) == 1:
+        copy(call, x)
+        return
+    slots = [(shape, call.slot(position)) for position, shape in enumerate(_parts(x, axis, sizes))]
+    if any(slot.dtype != x.dtype for _, slot in slots):
+        raise ModelError(f"{call.origin} reads {x.dtype}, but its outputs are declared otherwise")
+    _split(call, x, axis, sizes, slots)

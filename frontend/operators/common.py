@@ -1,0 +1,203 @@
+"""What the lowerings share: fused activations, padding, layouts, biases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.dilated import EXPLICIT_PADS
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.quantisation import limits, moves
+from layoutsolve.frontend.shapes import same_pads, window
+from layoutsolve.graph import Dim, Quant, Shape, Value
+
+BYTES = ("int8", "uint8")
+"""Stored types that ONNX Runtime's MaxPool, Pad, Where, Resize, ReduceMax and others take as they are."""
+
+_BOUNDS: dict[int, tuple[float, float]] = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+_ACTIVATIONS = {4: "TANH", 5: "SIGN_BIT"}
+STATIC = "convert the model with static input shapes"
+
+
+def activation(call: Call) -> tuple[float, float]:
+    """The bounds that the operator's fused activation clamps to."""
+    code = call.option("fused_activation_function")
+    if code in _ACTIVATIONS:
+        raise GapError(f"its fused activation {_ACTIVATIONS[code]} is not supported", "use a separate activation")
+    return _BOUNDS.get(code, (-np.inf, np.inf))
+
+
+def open_bounds(bounds: tuple[float, float], slot: Slot) -> tuple[float, float]:
+    """Bounds without those at which the stored integers saturate anyway."""
+    low, high = bounds
+    if slot.quant is not None:
+        least, greatest = limits(slot.dtype)
+        zero, scale = int(slot.quant.zero_point[0]), float(slot.quant.scale[0])
+        low = -np.inf if np.isfinite(low) and zero + round(low / scale) <= least else low
+        high = np.inf if np.isfinite(high) and zero + round(high / scale) >= greatest else high
+    return low, high
+
+
+def write_clamped(call: Call, value: Value, bounds: tuple[float, float], slot: Slot) -> Value:
+    """Write a value clamped to bounds, of which at least one is finite."""
+    if bounds == (0.0, np.inf):
+        return call.write("Relu", [value], value.shape, slot)
+    given: list[Value | None] = [value]
+    for label, bound in zip(("min", "max"), bounds, strict=True):
+        given.append(call.constant(bound, label, real_dtype(value)) if np.isfinite(bound) else None)
+    if given[-1] is None:
+        given.pop()
+    return call.write("Clip", given, value.shape, slot)
+
+
+def write_activated(
+    call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
+) -> Value:
+    """Write a node and the operator's fused activation. In between the numbers are real: they are quantised once."""
+    bounds = open_bounds(activation(call), slot)
+    if not np.isfinite(bounds).any():
+        return call.write(op, inputs, shape, slot, **attributes)
+    linear = call.write(op, inputs, shape, call.temporary("linear", slot.real), **attributes)
+    return write_clamped(call, linear, bounds, slot)
+
+
+def channels_first(rank: int) -> tuple[int, ...]:
+    """The permutation from channels last to channels first."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The permutation from channels first to channels last."""
+    return (0, *range(2, rank), 1)
+
+
+def to_channels_first(call: Call, value: Value) -> Value:
+    """An input of a layout-sensitive operator, turned to its layout."""
+    return call.transposed(value, channels_first(len(value.shape)), "input_nchw", pattern=True)
+
+
+def from_channels_first(call: Call, value: Value) -> Value:
+    """Write the operator's output, turned back."""
+    return call.transpose(value, channels_last(len(value.shape)), call.slot(), pattern=True)
+
+
+def first_slot(call: Call, label: str = "nchw") -> Slot:
+    """A slot for the operator's output in channels-first layout."""
+    slot = call.slot()
+    return call.temporary(label, slot.dtype, slot.quant)
+
+
+def ranked(call: Call, value: Value, rank: int) -> Value:
+    """``value``, which must have this rank."""
+    if len(value.shape) != rank:
+        raise ModelError(f"{call.origin} reads '{value.name}' of rank {len(value.shape)}, it needs rank {rank}")
+    return value
+
+
+def static(call: Call, dims: Sequence[Dim], what: str) -> tuple[int, ...]:
+    """Sizes that must not be symbolic."""
+    numbers = tuple(dim for dim in dims if isinstance(dim, int))
+    if len(numbers) != len(dims):
+        raise GapError(f"its {what} is dynamic", STATIC)
+    return numbers
+
+
+def windows(
+    call: Call, spatial: Shape, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[Shape, dict[str, Any]]:
+    """The output sizes of a sliding window and its attributes, for the operator's ``padding``."""
+    if min(*strides, *dilations, *kernel) < 1:
+        raise ModelError(f"{call.origin} has a stride, dilation or kernel size below 1")
+    same, explicit = call.option("padding") == 0, call.option(EXPLICIT_PADS, None)
+    geometry = list(zip(spatial, kernel, strides, dilations, strict=True))
+    attributes: dict[str, Any] = {"kernel_shape": tuple(kernel), "strides": tuple(strides)}
+    if any(dilation != 1 for dilation in dilations):
+        attributes["dilations"] = tuple(dilations)
+    if explicit is not None:
+        return _explicit(call, geometry, explicit), {**attributes, "pads": explicit}
+    shape = tuple(window(*axis, same, call.derive) for axis in geometry)
+    if not same:
+        return shape, attributes
+    pads = [same_pads(*axis) for axis in geometry]
+    known = [pad for pad in pads if pad is not None]
+    if len(known) == len(pads):
+        attributes["pads"] = tuple(pad[0] for pad in known) + tuple(pad[1] for pad in known)
+    elif "dilations" in attributes:
+        raise GapError("its padding SAME with strides and dilation depends on a dynamic size", STATIC)
+    else:
+        attributes["auto_pad"] = "SAME_UPPER"
+    return shape, attributes
+
+
+def _explicit(call: Call, geometry: Sequence[tuple[Dim, int, int, int]], pads: Sequence[int]) -> Shape:
+    """The output sizes with explicit padding, which comes with stride 1."""
+    shape: list[Dim] = []
+    for axis, (size, kernel, _, dilation) in enumerate(geometry):
+        grown = pads[axis] + pads[axis + len(geometry)] - (kernel - 1) * dilation
+        if isinstance(size, int):
+            shape.append(window(size + grown, 1, 1, 1, False, call.derive))
+        else:
+            shape.append(size if grown == 0 else call.derive(("grown", size, grown)))
+    return tuple(shape)
+
+
+def bias_of(call: Call, bias: Value | None, x: Value, weights: Value, channels: Dim) -> Value | None:
+    """The bias of a convolution or contraction. A quantised one counts in steps of input scale times weight scale."""
+    if bias is None:
+        return None
+    if x.quant is None or weights.quant is None or real_dtype(bias) == "float32":
+        return call.reshaped(bias, (channels,), "bias")
+    if bias.data is None:
+        raise GapError("its quantised bias is computed at run time", "make the bias constant")
+    scale = (x.quant.scale[:1] * weights.quant.scale).astype(np.float32)
+    data = bias.data.reshape(-1)
+    if data.size != channels or scale.size not in (1, data.size):
+        raise ModelError(f"{call.origin} has {data.size} biases for {channels} channels")
+    if bias.dtype == "int32":
+        axis = 0 if scale.size > 1 else None
+        return call.constant(data, "bias", "int32", Quant(scale, np.zeros(scale.size, np.int32), axis))
+    return call.constant(data.astype(np.float64) * scale, "bias", "float32")
+
+
+def as_int64(call: Call, value: Value, label: str = "int64") -> Value:
+    """An integer value as int64."""
+    if value.dtype == "int64":
+        return value
+    if value.data is not None:
+        return call.constant(value.data, label, "int64")
+    return call.write("Cast", [value], value.shape, call.temporary(label, "int64"), real="int64", to="int64")
+
+
+def finish_int(
+    call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
+) -> Value:
+    """Write a node that gives int64 in ONNX and whatever the output says in TFLite."""
+    if slot.dtype == "int64":
+        return call.write(op, inputs, shape, slot, real="int64", **attributes)
+    wide = call.write(op, inputs, shape, call.temporary("int64", "int64"), real="int64", **attributes)
+    return call.write("Cast", [wide], shape, slot, real=slot.dtype, to=slot.dtype)
+
+
+def copy(call: Call, value: Value, position: int = 0) -> Value:
+    """Write an output that is an input unchanged."""
+    slot = call.slot(position)
+    if value.data is not None and value.dtype == slot.dtype:
+        return call.known(slot, value.data)
+    storage = slot.quant is not None and value.quant is not None and slot.quant.matches(value.quant)
+    return call.write("Identity", [value], value.shape, slot, storage=storage)
+
+
+def write_where(call: Call, condition: Value, a: Value, b: Value, shape: Shape, slot: Slot) -> Value:
+    """Write a Where. ONNX Runtime selects neither truth values nor plain 16-bit integers: they are widened."""
+    dtype = real_dtype(a)
+    if dtype not in ("bool", "int16"):
+        return call.write(
+            "Where", [condition, a, b], shape, slot, real=dtype, storage=moves([a, b], slot.dtype, slot.quant, BYTES)
+        )
+    wide = [call.write("Cast", [v], v.shape, call.temporary("wide", "int32"), real="int32", to="int32") for v in (a, b)]
+    chosen = call.write("Where", [condition, *wide], shape, call.temporary("chosen", "int32"), real="int32")
+    return call.write("Cast", [chosen], shape, slot, real=dtype, to=dtype)

@@ -1,0 +1,67 @@
+"""Comparisons, logic and selection."""
+
+from __future__ import annotations
+
+from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.operators.common import write_where
+from layoutsolve.frontend.operators.elementwise import operands
+from layoutsolve.frontend.shapes import broadcast
+
+_COMPARISONS = {
+    "EQUAL": "Equal",
+    "LESS": "Less",
+    "LESS_EQUAL": "LessOrEqual",
+    "GREATER": "Greater",
+    "GREATER_EQUAL": "GreaterOrEqual",
+}
+_LOGIC = {"LOGICAL_AND": "And", "LOGICAL_OR": "Or"}
+
+
+@lowers(*_COMPARISONS)
+def compare(call: Call) -> None:
+    """Comparisons that ONNX has."""
+    a, b, shape = operands(call)
+    call.write(_COMPARISONS[call.operator.name], [a, b], shape, call.slot(), real="bool")
+
+
+@lowers("NOT_EQUAL")
+def not_equal(call: Call) -> None:
+    """NOT_EQUAL."""
+    a, b, shape = operands(call)
+    equal = call.write("Equal", [a, b], shape, call.temporary("equal", "bool"), real="bool")
+    call.write("Not", [equal], shape, call.slot())
+
+
+@lowers(*_LOGIC)
+def logic(call: Call) -> None:
+    """LOGICAL_AND and LOGICAL_OR."""
+    a, b, shape = operands(call)
+    call.write(_LOGIC[call.operator.name], [a, b], shape, call.slot())
+
+
+@lowers("LOGICAL_NOT")
+def logical_not(call: Call) -> None:
+    """LOGICAL_NOT."""
+    x = call.input(0)
+    call.write("Not", [x], x.shape, call.slot())
+
+
+@lowers("SELECT", "SELECT_V2")
+def select(call: Call) -> None:
+    """SELECT and SELECT_V2; the condition of the former may be a vector over the first axis."""
+    condition, a, b = call.input(0), call.input(1), call.input(2)
+    if call.operator.name == "SELECT" and len(condition.shape) == 1 and len(a.shape) > 1:
+        condition = call.reshaped(condition, (*condition.shape, *[1] * (len(a.shape) - 1)), "rows")
+    shape = broadcast([condition.shape, a.shape, b.shape], call.derive)
+    write_where(call, condition, a, b, shape, call.slot())
+
+
+@lowers("WHERE")
+def where(call: Call) -> None:
+    """WHERE: the indices of what is true, a row each; ONNX gives a column each."""
+    x = call.input(0)
+    if x.dtype != "bool":
+        x = call.write("Cast", [x], x.shape, call.temporary("bool", "bool"), real="bool", to="bool")
+    rank, count = len(x.shape), call.unknown(0)
+    columns = call.write("NonZero", [x], (rank, count), call.temporary("columns", "int64"), real="int64")
+    call.transpose(columns, (1, 0), call.slot())

@@ -1,0 +1,61 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import bias_of, ranked, write_activated
+from layoutsolve.frontend.shapes import broadcast, reshaped
+from layoutsolve.graph import Value
+
+
+@lowers("FULLY_CONNECTED")
+def fully_connected(call: Call) -> None:
+    """FULLY_CONNECTED: rows of as many elements as the weights have columns, whatever the input's shape."""
+    x, weights = call.input(0), ranked(call, call.input(1), 2)
+    if call.option("weights_format") != 0:
+        raise GapError("its weights are shuffled", "convert the model without shuffled weights")
+    if real_dtype(x) != "float32" or real_dtype(weights) != "float32":
+        raise GapError(f"it multiplies {x.dtype} by {weights.dtype}", "use float32, or quantised types with parameters")
+    outputs, columns = weights.shape
+    if not isinstance(columns, int) or columns == 0:
+        raise GapError("its weights have a dynamic or empty shape", "use constant weights")
+    rows = reshaped(x.shape, (-1, columns), call.derive)
+    if call.option("keep_num_dims", False):
+        if not x.shape or x.shape[-1] != columns:
+            raise ModelError(f"{call.origin} keeps the dimensions of an input whose last one is not {columns}")
+        shape = (*x.shape[:-1], outputs)
+    else:
+        shape = (rows[0], outputs)
+    flat = call.reshaped(x, rows, "rows")
+    bias = bias_of(call, call.optional(2), x, weights, outputs)
+    inputs = [flat, weights] if bias is None else [flat, weights, bias]
+    slot = call.slot()
+    product = slot if len(shape) == 2 else call.temporary("product", slot.dtype, slot.quant)
+    result = write_activated(call, "Gemm", inputs, (rows[0], outputs), product, transB=1)
+    if product is not slot:
+        call.reshape(result, shape, slot)
+
+
+@lowers("BATCH_MATMUL")
+def batch_matmul(call: Call) -> None:
+    """BATCH_MATMUL: either side may have its last two axes swapped."""
+    a, b = _side(call, 0, "adj_x"), _side(call, 1, "adj_y")
+    if a.shape[-1] != b.shape[-2] and isinstance(a.shape[-1], int) and isinstance(b.shape[-2], int):
+        raise ModelError(f"{call.origin} multiplies {list(map(str, a.shape))} by {list(map(str, b.shape))}")
+    shape = (*broadcast([a.shape[:-2], b.shape[:-2]], call.derive), a.shape[-2], b.shape[-1])
+    slot = call.slot()
+    if slot.real == "int32" and a.dtype == "int8":
+        raise GapError("it multiplies plain integers", "quantise the output as well")
+    call.write("MatMul", [a, b], shape, slot)
+
+
+def _side(call: Call, position: int, option: str) -> Value:
+    value = call.input(position)
+    rank = len(value.shape)
+    if rank < 2:
+        raise ModelError(f"{call.origin} multiplies '{value.name}' of rank {rank}")
+    if not call.option(option, False):
+        return value
+    return call.transposed(value, (*range(rank - 2), rank - 1, rank - 2), "swapped")

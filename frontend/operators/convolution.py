@@ -1,0 +1,135 @@
+"""Convolutions. Data have channels last in TFLite; weights are OHWI, 1HWO (depthwise) or DHWIO (three-dimensional)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import (
+    STATIC,
+    bias_of,
+    first_slot,
+    from_channels_first,
+    ranked,
+    static,
+    to_channels_first,
+    windows,
+    write_activated,
+)
+from layoutsolve.frontend.shapes import same_pads
+from layoutsolve.graph import Dim, Size, Value, product
+
+
+@lowers("CONV_2D")
+def conv_2d(call: Call) -> None:
+    """CONV_2D; filters that see fewer channels than there are make groups."""
+    x, weights = ranked(call, call.input(0), 4), ranked(call, call.input(1), 4)
+    _, height, width, seen = static(call, weights.shape, "filter shape")
+    channels = x.shape[3]
+    if not isinstance(channels, int) or seen == 0 or channels % seen:
+        raise ModelError(f"{call.origin} has {channels} input channels, its filter sees {seen}")
+    kernel = call.transposed(weights, (0, 3, 1, 2), "weights", pattern=True)
+    _convolve(call, x, kernel, (height, width), *_steps_2d(call), group=channels // seen)
+
+
+@lowers("DEPTHWISE_CONV_2D")
+def depthwise_conv_2d(call: Call) -> None:
+    """DEPTHWISE_CONV_2D: one group per input channel, each with as many outputs as the multiplier says."""
+    x, weights = ranked(call, call.input(0), 4), ranked(call, call.input(1), 4)
+    one, height, width, outputs = static(call, weights.shape, "filter shape")
+    channels = x.shape[3]
+    if not isinstance(channels, int) or one != 1 or channels == 0 or outputs % channels:
+        raise ModelError(f"{call.origin} has {channels} input channels and the filter {list(weights.shape)}")
+    kernel = call.transposed(weights, (3, 0, 1, 2), "weights", pattern=True)
+    _convolve(call, x, kernel, (height, width), *_steps_2d(call), group=channels)
+
+
+@lowers("CONV_3D")
+def conv_3d(call: Call) -> None:
+    """CONV_3D."""
+    x, weights = ranked(call, call.input(0), 5), ranked(call, call.input(1), 5)
+    *window, seen, _ = static(call, weights.shape, "filter shape")
+    if x.shape[4] != seen:
+        raise ModelError(f"{call.origin} has {x.shape[4]} input channels, its filter sees {seen}")
+    kernel = call.transposed(weights, (4, 3, 0, 1, 2), "weights", pattern=True)
+    strides = tuple(call.option(f"stride_{axis}") for axis in "dhw")
+    dilations = tuple(call.option(f"dilation_{axis}_factor", 1) for axis in "dhw")
+    _convolve(call, x, kernel, tuple(window), strides, dilations, group=1)
+
+
+def _steps_2d(call: Call) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    strides = (call.option("stride_h"), call.option("stride_w"))
+    return strides, (call.option("dilation_h_factor", 1), call.option("dilation_w_factor", 1))
+
+
+def _convolve(
+    call: Call,
+    x: Value,
+    kernel: Value,
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    group: int,
+) -> None:
+    _check_types(call, x, kernel)
+    outputs = kernel.shape[0]
+    spatial, attributes = windows(call, x.shape[1:-1], window, strides, dilations)
+    if group != 1:
+        attributes["group"] = group
+    bias = bias_of(call, call.optional(2), x, kernel, outputs)
+    shape = (x.shape[0], outputs, *spatial)
+    result = write_activated(
+        call, "Conv", [to_channels_first(call, x), kernel, bias], shape, first_slot(call), **attributes
+    )
+    from_channels_first(call, result)
+
+
+def _check_types(call: Call, x: Value, kernel: Value) -> None:
+    if real_dtype(x) != "float32" or real_dtype(kernel) != "float32":
+        raise GapError(f"it convolves {x.dtype} with {kernel.dtype}", "use float32, or quantised types with parameters")
+
+
+@lowers("TRANSPOSE_CONV")
+def transpose_conv(call: Call) -> None:
+    """TRANSPOSE_CONV: the gradient of a convolution, whose output shape is an input of its own."""
+    weights, x = ranked(call, call.input(1), 4), ranked(call, call.input(2), 4)
+    stated = call.tensor().shape
+    known = call.content(call.input(0)) is not None or len(stated) != 4 or call.lowering.dynamic
+    sizes = call.dims(0, "output shape") if known else stated
+    outputs, height, width, seen = static(call, weights.shape, "filter shape")
+    if len(sizes) != 4 or sizes[3] != outputs or x.shape[3] != seen:
+        raise ModelError(f"{call.origin} states the output shape {list(map(str, sizes))} for {outputs} channels")
+    kernel = call.transposed(weights, (3, 0, 1, 2), "weights", pattern=True)
+    _check_types(call, x, kernel)
+    strides = (call.option("stride_h"), call.option("stride_w"))
+    attributes: dict[str, Any] = {"kernel_shape": (height, width), "strides": strides}
+    axes = zip(x.shape[1:3], sizes[1:3], (height, width), strides, strict=True)
+    before, after, extra = zip(*(_transposed_pads(call, *axis) for axis in axes), strict=True)
+    attributes["pads"] = (*before, *after)
+    if any(extra):
+        attributes["output_padding"] = extra
+    bias = bias_of(call, call.optional(3), x, kernel, outputs)
+    shape = (x.shape[0], outputs, *sizes[1:3])
+    inputs = [to_channels_first(call, x), kernel, bias]
+    from_channels_first(call, write_activated(call, "ConvTranspose", inputs, shape, first_slot(call), **attributes))
+
+
+def _transposed_pads(call: Call, size: Dim, out: Dim, kernel: int, stride: int) -> tuple[int, int, int]:
+    """Elements cut off before and after, and extra ones at the end, so that ``out`` are left."""
+    if stride < 1:
+        raise ModelError(f"{call.origin} has a stride below 1")
+    same = call.option("padding") == 0
+    if isinstance(size, Size) or isinstance(out, Size):
+        if out != product((size, stride)):
+            raise GapError("its output size is dynamic and not the input size times the stride", STATIC)
+        before = max(kernel - stride, 0) // 2 if same else 0
+        after = kernel - stride - before
+    else:
+        pads = same_pads(out, kernel, stride, 1) if same else (0, 0)
+        before = pads[0] if pads else 0
+        after = stride * (size - 1) + kernel - before - out
+    if after < 0 and -after >= stride:
+        raise GapError("its output is larger than stride times input plus kernel", "reduce the output shape")
+    return before, max(after, 0), max(-after, 0)

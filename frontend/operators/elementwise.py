@@ -1,0 +1,130 @@
+"""Arithmetic, element by element, with broadcasting."""
+
+from __future__ import annotations
+
+from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.operators.common import copy, write_activated
+from layoutsolve.frontend.shapes import broadcast
+from layoutsolve.graph import Shape, Value
+
+_BINARY = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min"}
+_UNARY = {
+    "ABS": "Abs",
+    "NEG": "Neg",
+    "EXP": "Exp",
+    "LOG": "Log",
+    "SQRT": "Sqrt",
+    "SIN": "Sin",
+    "COS": "Cos",
+    "FLOOR": "Floor",
+    "CEIL": "Ceil",
+    "ROUND": "Round",
+    "SIGN": "Sign",
+}
+_UNORDERED = ("int16",)
+"""Plain types that ONNX Runtime's Max and Min do not take."""
+
+
+def operands(call: Call) -> tuple[Value, Value, Shape]:
+    """Both inputs of a binary operator and the shape they broadcast to."""
+    a, b = call.input(0), call.input(1)
+    return a, b, broadcast([a.shape, b.shape], call.derive)
+
+
+@lowers("ADD", "SUB", "MUL", "DIV", "POW")
+def binary(call: Call) -> None:
+    """Binary operators that ONNX has; integer DIV truncates in both."""
+    a, b, shape = operands(call)
+    write_activated(call, _BINARY[call.operator.name], [a, b], shape, call.slot())
+
+
+@lowers("MAXIMUM", "MINIMUM")
+def extremum(call: Call) -> None:
+    """MAXIMUM and MINIMUM. ONNX Runtime compares no 8-bit or 16-bit integers; plain ones are widened."""
+    a, b, shape = operands(call)
+    op, slot = _BINARY[call.operator.name], call.slot()
+    if real_dtype(a) not in ("int8", "int16", "uint8"):
+        call.write(op, [a, b], shape, slot)
+        return
+    wide = [call.write("Cast", [v], v.shape, call.temporary("wide", "int32"), real="int32", to="int32") for v in (a, b)]
+    result = call.write(op, wide, shape, call.temporary("extremum", "int32"))
+    call.write("Cast", [result], shape, slot, real=real_dtype(a), to=slot.dtype)
+
+
+@lowers(*_UNARY)
+def unary(call: Call) -> None:
+    """Unary operators that ONNX has; ROUND is half to even in both."""
+    x = call.input(0)
+    call.write(_UNARY[call.operator.name], [x], x.shape, call.slot())
+
+
+@lowers("RSQRT")
+def rsqrt(call: Call) -> None:
+    """RSQRT = 1 / sqrt(x)."""
+    x = call.input(0)
+    root = call.write("Sqrt", [x], x.shape, call.temporary("sqrt"))
+    call.write("Reciprocal", [root], x.shape, call.slot())
+
+
+@lowers("SQUARE")
+def square(call: Call) -> None:
+    """SQUARE = x * x."""
+    x = call.input(0)
+    call.write("Mul", [x, x], x.shape, call.slot())
+
+
+@lowers("SQUARED_DIFFERENCE")
+def squared_difference(call: Call) -> None:
+    """SQUARED_DIFFERENCE = (a - b) * (a - b)."""
+    a, b, shape = operands(call)
+    difference = call.write("Sub", [a, b], shape, call.temporary("difference", real_dtype(a)))
+    call.write("Mul", [difference, difference], shape, call.slot())
+
+
+@lowers("ADD_N")
+def add_n(call: Call) -> None:
+    """ADD_N, one addition after another."""
+    total, *rest = call.inputs()
+    if not rest:
+        copy(call, total)
+    for position, term in enumerate(rest):
+        slot = call.slot() if position == len(rest) - 1 else call.temporary("sum", real_dtype(total))
+        total = call.write("Add", [total, term], broadcast([total.shape, term.shape], call.derive), slot)
+
+
+@lowers("FLOOR_DIV")
+def floor_div(call: Call) -> None:
+    """FLOOR_DIV rounds down; ONNX divides integers towards zero, so the remainder is taken off first."""
+    a, b, shape = operands(call)
+    dtype = real_dtype(a)
+    if dtype.startswith("float"):
+        ratio = call.write("Div", [a, b], shape, call.temporary("ratio", dtype))
+        call.write("Floor", [ratio], shape, call.slot())
+        return
+    remainder = call.write("Mod", [a, b], shape, call.temporary("remainder", dtype))
+    multiple = call.write("Sub", [a, remainder], shape, call.temporary("multiple", dtype))
+    call.write("Div", [multiple, b], shape, call.slot())
+
+
+@lowers("FLOOR_MOD")
+def floor_mod(call: Call) -> None:
+    """FLOOR_MOD has the sign of the divisor, as ONNX's Mod has for integers; for floats fmod is corrected."""
+    a, b, shape = operands(call)
+    dtype = real_dtype(a)
+    if not dtype.startswith("float"):
+        call.write("Mod", [a, b], shape, call.slot())
+        return
+
+    def truth(label: str) -> Slot:
+        return call.temporary(label, "bool")
+
+    zero = call.constant(0, "zero", dtype)
+    rest = call.write("Mod", [a, b], shape, call.temporary("fmod", dtype), fmod=1)
+    negative = call.write("Less", [rest, zero], shape, truth("negative"), real="bool")
+    below = call.write("Less", [b, zero], b.shape, truth("below"), real="bool")
+    differ = call.write("Xor", [negative, below], shape, truth("differ"))
+    exact = call.write("Equal", [rest, zero], shape, truth("exact"), real="bool")
+    inexact = call.write("Not", [exact], shape, truth("inexact"))
+    wrong = call.write("And", [differ, inexact], shape, truth("wrong"))
+    moved = call.write("Add", [rest, b], shape, call.temporary("moved", dtype))
+    call.write("Where", [wrong, moved, rest], shape, call.slot(), real=dtype)

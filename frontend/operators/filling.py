@@ -1,0 +1,120 @@
+"""Operators whose output is made of sizes, of one number or of repeated input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import as_int64, finish_int, write_where
+from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.shapes import broadcast
+from layoutsolve.graph import Dim, Shape, Size, Value, product
+
+
+def size_vector(call: Call, position: int, what: str) -> tuple[Value, tuple[Dim, ...]]:
+    """A vector of sizes, as ONNX wants it, and what is known of it."""
+    value = call.input(position)
+    content = call.content(value)
+    if content is not None:
+        dims = call.dims(position, what)
+        numbers = [dim for dim in dims if isinstance(dim, int)]
+        if any(number < 0 for number in numbers):
+            raise ModelError(f"{call.origin} states the {what} {list(map(str, dims))}")
+        return (call.vector(numbers, what) if len(numbers) == len(dims) else as_int64(call, value)), dims
+    rank = value.shape[0] if len(value.shape) == 1 else None
+    if not isinstance(rank, int):
+        raise GapError(f"its {what} is computed at run time", f"make the {what} constant in the source model")
+    return as_int64(call, value), tuple(call.unknown(axis) for axis in range(rank))
+
+
+@lowers("SHAPE")
+def shape(call: Call) -> None:
+    """SHAPE."""
+    x = call.input(0)
+    finish_int(call, "Shape", [x], (len(x.shape),), call.slot())
+
+
+@lowers("FILL")
+def fill(call: Call) -> None:
+    """FILL: a scalar, expanded."""
+    vector, dims = size_vector(call, 0, "shape")
+    _expand(call, call.input(1), vector, dims, call.slot())
+
+
+@lowers("BROADCAST_TO")
+def broadcast_to(call: Call) -> None:
+    """BROADCAST_TO."""
+    vector, dims = size_vector(call, 1, "shape")
+    _expand(call, call.input(0), vector, broadcast([call.input(0).shape, dims], call.derive), call.slot())
+
+
+def _expand(call: Call, value: Value, vector: Value, dims: Shape, slot: Slot) -> None:
+    call.write("Expand", [value, vector], dims, slot, storage=moves([value], slot.dtype, slot.quant))
+
+
+@lowers("ZEROS_LIKE")
+def zeros_like(call: Call) -> None:
+    """ZEROS_LIKE: a zero, expanded to the shape of the input."""
+    x, slot = call.input(0), call.slot()
+    zero = call.constant(0, "zero", slot.real)
+    numbers = [dim for dim in x.shape if isinstance(dim, int)]
+    if len(numbers) == len(x.shape):
+        vector = call.vector(numbers, "shape")
+    else:
+        vector = call.write("Shape", [x], (len(x.shape),), call.temporary("shape", "int64"), real="int64")
+    _expand(call, zero, vector, x.shape, slot)
+
+
+@lowers("TILE")
+def tile(call: Call) -> None:
+    """TILE."""
+    x, slot = call.input(0), call.slot()
+    vector, repeats = size_vector(call, 1, "repeats")
+    if len(repeats) != len(x.shape):
+        raise ModelError(f"{call.origin} repeats {len(repeats)} axes of {len(x.shape)}")
+    dims = tuple(product(pair) for pair in zip(x.shape, repeats, strict=True))
+    call.write("Tile", [x, vector], dims, slot, storage=moves([x], slot.dtype, slot.quant))
+
+
+@lowers("RANGE")
+def range_(call: Call) -> None:
+    """RANGE."""
+    scalars = [call.reshaped(value, (), "scalar") for value in call.inputs()]
+    bounds = [call.content(value) for value in call.inputs()]
+    count: Dim = call.unknown(0)
+    if len(bounds) == 3 and all(bound is not None for bound in bounds):
+        start, limit, step = (np.asarray(bound).reshape(-1)[0] for bound in bounds)
+        count = _range_size(start, limit, step, count)
+    call.write("Range", scalars, (count,), call.slot())
+
+
+def _range_size(start: Any, limit: Any, step: Any, unknown: Dim) -> Dim:
+    if isinstance(limit, Size):
+        return limit if start == 0 and step == 1 else unknown
+    if isinstance(start, Size) or isinstance(step, Size) or step == 0:
+        return unknown
+    return max(int(np.ceil((limit - start) / step)), 0)
+
+
+@lowers("ONE_HOT")
+def one_hot(call: Call) -> None:
+    """ONE_HOT: indices compared with 0..depth. (ONNX counts negative indices from the end, TFLite does not.)"""
+    indices, on, off, slot = call.input(0), call.input(2), call.input(3), call.slot()
+    (depth,) = call.integers(1, "depth")
+    rank = len(indices.shape)
+    axis = call.option("axis", -1)
+    axis = rank if axis == -1 else axis
+    if not 0 <= axis <= rank or depth < 0:
+        raise ModelError(f"{call.origin} has the axis {axis} and the depth {depth}")
+    expanded = call.reshaped(indices, (*indices.shape[:axis], 1, *indices.shape[axis:]), "indices")
+    along: Sequence[int] = [depth if position == axis else 1 for position in range(rank + 1)]
+    classes = call.constant(np.arange(depth).reshape(along), "classes", indices.dtype)
+    dims = (*indices.shape[:axis], depth, *indices.shape[axis:])
+    hit = call.write("Equal", [expanded, classes], dims, call.temporary("hit", "bool"), real="bool")
+    on, off = call.reshaped(on, (), "on"), call.reshaped(off, (), "off")
+    write_where(call, hit, on, off, dims, slot)

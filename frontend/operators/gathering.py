@@ -1,0 +1,101 @@
+"""Gathering, sorting, and running sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.operators.common import as_int64
+from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.shapes import axis_of
+from layoutsolve.graph import product
+
+
+@lowers("GATHER", "EMBEDDING_LOOKUP")
+def gather(call: Call) -> None:
+    """GATHER along one axis by a vector of indices; other shapes of indices are views of one."""
+    lookup = call.operator.name == "EMBEDDING_LOOKUP"
+    x, indices = (call.input(1), call.input(0)) if lookup else (call.input(0), call.input(1))
+    axis = axis_of(0 if lookup else call.option("axis"), len(x.shape))
+    batch = 0 if lookup else call.option("batch_dims")
+    batch = axis_of(batch, len(indices.shape)) if batch < 0 else batch
+    if batch:
+        _gather_in_batches(call, axis, batch)
+        return
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    slot = call.slot()
+    storage = moves([x], slot.dtype, slot.quant)
+    if indices.dtype not in ("int32", "int64"):
+        indices = as_int64(call, indices)
+    if len(indices.shape) == 1:
+        call.write("Gather", [x, indices], shape, slot, storage=storage, axis=axis)
+        return
+    count = product(indices.shape)
+    flat = call.reshaped(indices, (count,), "indices")
+    taken = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    between = call.temporary("taken", slot.dtype, slot.quant)
+    call.reshape(call.write("Gather", [x, flat], taken, between, storage=storage, axis=axis), shape, slot)
+
+
+def _gather_in_batches(call: Call, axis: int, batch: int) -> None:
+    """Leading axes shared by data and indices: GatherND has them, for the axis right behind; views bring it there."""
+    x, indices, slot = call.input(0), call.input(1), call.slot()
+    between, rank = axis - batch, len(x.shape)
+    if between < 0 or batch > len(indices.shape):
+        raise ModelError(f"{call.origin} gathers along axis {axis} with {batch} batch axes")
+    rows = call.reshaped(as_int64(call, indices), (*indices.shape, 1), "rows")
+    taken = indices.shape[batch:]
+    if between:
+        x = call.transposed(x, (*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)), "axis_first")
+    shape = (*x.shape[:batch], *taken, *x.shape[batch + 1 :])
+    found = call.temporary("found", slot.dtype, slot.quant) if between else slot
+    storage = moves([x], slot.dtype, slot.quant)
+    result = call.write("GatherND", [x, rows], shape, found, storage=storage, batch_dims=batch)
+    if between:
+        after = batch + len(taken)
+        perm = (
+            *range(batch),
+            *range(after, after + between),
+            *range(batch, after),
+            *range(after + between, len(shape)),
+        )
+        call.transpose(result, perm, slot)
+
+
+@lowers("GATHER_ND")
+def gather_nd(call: Call) -> None:
+    """GATHER_ND."""
+    x, indices, slot = call.input(0), call.input(1), call.slot()
+    depth = indices.shape[-1] if indices.shape else None
+    if not isinstance(depth, int) or depth > len(x.shape):
+        raise ModelError(f"{call.origin} has indices of the shape {list(map(str, indices.shape))}")
+    shape = (*indices.shape[:-1], *x.shape[depth:])
+    storage = moves([x], slot.dtype, slot.quant)
+    call.write("GatherND", [x, as_int64(call, indices)], shape, slot, storage=storage)
+
+
+@lowers("TOPK_V2")
+def top_k(call: Call) -> None:
+    """TOPK_V2 over the last axis: values and their positions, the latter not in int64."""
+    x = call.input(0)
+    (count,) = call.integers(1, "number of results")
+    if not x.shape or count < 0 or (isinstance(x.shape[-1], int) and count > x.shape[-1]):
+        raise ModelError(f"{call.origin} takes {count} elements of {list(map(str, x.shape))}")
+    shape = (*x.shape[:-1], count)
+    values, positions = call.slot(0), call.slot(1)
+    if values.real != real_dtype(x):
+        raise ModelError(f"{call.origin} reads {x.dtype} but writes {values.dtype}")
+    wide = call.temporary("positions", "int64")
+    attributes: dict[str, Any] = {"axis": len(x.shape) - 1, "largest": 1, "sorted": 1}
+    _, found = call.write_many("TopK", [x, call.vector([count], "k")], [(shape, values), (shape, wide)], **attributes)
+    call.write("Cast", [found], shape, positions, real=positions.dtype, to=positions.dtype)
+
+
+@lowers("CUMSUM")
+def cumsum(call: Call) -> None:
+    """CUMSUM."""
+    x = call.input(0)
+    axis = axis_of(call.integers(1, "axis")[0], len(x.shape))
+    attributes: dict[str, Any] = {"exclusive": int(call.option("exclusive")), "reverse": int(call.option("reverse"))}
+    call.write("CumSum", [x, call.constant(axis, "axis", "int64")], x.shape, call.slot(), **attributes)

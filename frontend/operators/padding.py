@@ -1,0 +1,106 @@
+"""Padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.operators.arrangement import join, total
+from layoutsolve.frontend.operators.common import BYTES, as_int64, copy
+from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.shapes import LAST, Span
+from layoutsolve.graph import Shape, Value
+
+Pads = Sequence[tuple[int, int]]
+
+
+def paddings(call: Call, rank: int, position: int = 1) -> list[tuple[int, int]]:
+    """The number of elements before and after, per axis."""
+    flat = call.integers(position, "padding")
+    if len(flat) != 2 * rank or min(flat, default=0) < 0:
+        raise ModelError(f"{call.origin} has the padding {list(flat)} for {rank} axes")
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def write_pad(
+    call: Call, x: Value, pads: Pads, slot: Slot, value: Value | None = None, mode: str = "constant"
+) -> Value:
+    """Write a Pad. Where nothing else is said, it fills with what means zero."""
+    shape = tuple(total(call, [dim, before + after]) if before + after else dim
+                  for dim, (before, after) in zip(x.shape, pads, strict=True))  # fmt: skip
+    vector = call.vector([before for before, _ in pads] + [after for _, after in pads], "pads")
+    filled = [x] if value is None else [x, value]
+    storage = moves(filled, slot.dtype, slot.quant, BYTES)
+    return _fill(call, [x, vector], value, storage, shape, slot, mode)
+
+
+def _fill(
+    call: Call,
+    inputs: list[Value],
+    value: Value | None,
+    storage: bool,
+    shape: Shape,
+    slot: Slot,
+    mode: str = "constant",
+) -> Value:
+    if value is not None:
+        inputs = [*inputs, call.reshaped(value, (), "value")]
+    elif storage and slot.quant is not None and mode == "constant":
+        inputs = [*inputs, call.constant(slot.quant.zero_point[0], "value", slot.dtype, slot.quant)]
+    return call.write("Pad", inputs, shape, slot, storage=storage, mode=mode)
+
+
+@lowers("PAD", "PADV2")
+def pad(call: Call) -> None:
+    """PAD with zeros, PADV2 with a value."""
+    x = call.input(0)
+    if call.content(call.input(1)) is None:
+        _pad_computed(call, x)
+    else:
+        write_pad(call, x, paddings(call, len(x.shape)), call.slot(), call.optional(2))
+
+
+def _pad_computed(call: Call, x: Value) -> None:
+    """Padding that is known at run time only: rows of (before, after) become all before, all after."""
+    slot, value, rank = call.slot(), call.optional(2), len(x.shape)
+    columns = call.transposed(as_int64(call, call.input(1)), (1, 0), "columns")
+    vector = call.reshaped(columns, (2 * rank,), "pads")
+    filled = [x] if value is None else [x, value]
+    _fill(
+        call,
+        [x, vector],
+        value,
+        moves(filled, slot.dtype, slot.quant, BYTES),
+        tuple(map(call.unknown, range(rank))),
+        slot,
+    )
+
+
+@lowers("MIRROR_PAD")
+def mirror_pad(call: Call) -> None:
+    """MIRROR_PAD: reflecting is a mode of ONNX; repeating the border as well is joined from reversed slices."""
+    x, slot = call.input(0), call.slot()
+    pads = paddings(call, len(x.shape))
+    if call.option("mode") == 0:
+        write_pad(call, x, pads, slot, mode="reflect")
+        return
+    padded = [axis for axis, (before, after) in enumerate(pads) if before or after]
+    if not padded:
+        copy(call, x)
+    for axis in padded:
+        x = _mirrored(call, x, axis, pads[axis], slot if axis == padded[-1] else call.like("mirrored", x))
+
+
+def _mirrored(call: Call, x: Value, axis: int, pads: tuple[int, int], slot: Slot) -> Value:
+    before, after = pads
+    size = x.shape[axis]
+    if isinstance(size, int) and max(pads) > size:
+        raise ModelError(f"{call.origin} mirrors {max(pads)} of {size} elements")
+    parts = [x]
+    if before:
+        parts.insert(0, take(call, x, {axis: Span(before - 1, -LAST, -1)}, call.like("before", x), {axis: before}))
+    if after:
+        parts.append(take(call, x, {axis: Span(-1, -after - 1, -1)}, call.like("after", x), {axis: after}))
+    return join(call, parts, axis, slot)

@@ -1,0 +1,57 @@
+"""Pooling. Padding never counts: not in an average, and in a maximum it is minus infinity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.operators.common import (
+    BYTES,
+    first_slot,
+    from_channels_first,
+    ranked,
+    to_channels_first,
+    windows,
+    write_activated,
+)
+from layoutsolve.frontend.quantisation import moves
+from layoutsolve.graph import Shape
+
+
+def _window(call: Call) -> tuple[Shape, dict[str, Any]]:
+    x = ranked(call, call.input(0), 4)
+    kernel = (call.option("filter_height"), call.option("filter_width"))
+    strides = (call.option("stride_h"), call.option("stride_w"))
+    spatial, attributes = windows(call, x.shape[1:3], kernel, strides, (1, 1))
+    return (x.shape[0], x.shape[3], *spatial), attributes
+
+
+@lowers("MAX_POOL_2D")
+def max_pool(call: Call) -> None:
+    """MAX_POOL_2D."""
+    shape, attributes = _window(call)
+    x, slot = call.input(0), first_slot(call)
+    if moves([x], slot.dtype, slot.quant, BYTES) and call.option("fused_activation_function") == 0:
+        result = call.write("MaxPool", [to_channels_first(call, x)], shape, slot, storage=True, **attributes)
+    else:
+        result = write_activated(call, "MaxPool", [to_channels_first(call, x)], shape, slot, **attributes)
+    from_channels_first(call, result)
+
+
+@lowers("AVERAGE_POOL_2D")
+def average_pool(call: Call) -> None:
+    """AVERAGE_POOL_2D."""
+    shape, attributes = _window(call)
+    first = to_channels_first(call, call.input(0))
+    from_channels_first(call, write_activated(call, "AveragePool", [first], shape, first_slot(call), **attributes))
+
+
+@lowers("L2_POOL_2D")
+def l2_pool(call: Call) -> None:
+    """L2_POOL_2D: the root of the mean of squares."""
+    shape, attributes = _window(call)
+    x = call.input(0)
+    squares = call.write("Mul", [x, x], x.shape, call.temporary("squares"))
+    first = to_channels_first(call, squares)
+    mean = call.write("AveragePool", [first], shape, call.temporary("mean"), **attributes)
+    from_channels_first(call, write_activated(call, "Sqrt", [mean], shape, first_slot(call)))

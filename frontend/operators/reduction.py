@@ -1,0 +1,75 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.operators.common import BYTES, copy, finish_int
+from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.shapes import axis_of
+from layoutsolve.graph import Dim, Shape, Value, product
+
+_REDUCTIONS = {
+    "MEAN": "ReduceMean",
+    "SUM": "ReduceSum",
+    "REDUCE_PROD": "ReduceProd",
+    "REDUCE_MAX": "ReduceMax",
+    "REDUCE_MIN": "ReduceMin",
+    "REDUCE_ANY": "ReduceMax",
+    "REDUCE_ALL": "ReduceMin",
+}
+
+
+def _axes(call: Call, x: Value) -> tuple[int, ...]:
+    return tuple(sorted({axis_of(axis, len(x.shape)) for axis in call.integers(1, "axes")}))
+
+
+def _reduced(shape: Shape, axes: tuple[int, ...], keep: bool) -> Shape:
+    if keep:
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
+@lowers(*_REDUCTIONS)
+def reduce(call: Call) -> None:
+    """Reductions. Without axes nothing is reduced (in ONNX everything would be)."""
+    x, slot, name = call.input(0), call.slot(), call.operator.name
+    axes, keep = _axes(call, x), bool(call.option("keep_dims"))
+    if not axes:
+        copy(call, x)
+        return
+    shape, vector = _reduced(x.shape, axes, keep), call.vector(axes, "axes")
+    op = _REDUCTIONS[name]
+    attributes: dict[str, Any] = {"keepdims": int(keep)}
+    if name in ("REDUCE_ANY", "REDUCE_ALL"):
+        numbers = call.write("Cast", [x], x.shape, call.temporary("numbers", "int32"), real="int32", to="int32")
+        found = call.write(op, [numbers, vector], shape, call.temporary("reduced", "int32"), **attributes)
+        call.write("Cast", [found], shape, slot, real="bool", to="bool")
+    elif name == "MEAN" and not real_dtype(x).startswith("float"):
+        _integer_mean(call, x, vector, shape, product(x.shape[axis] for axis in axes), attributes)
+    else:
+        storage = name in ("REDUCE_MAX", "REDUCE_MIN") and moves([x], slot.dtype, slot.quant, BYTES)
+        call.write(op, [x, vector], shape, slot, storage=storage, **attributes)
+
+
+def _integer_mean(call: Call, x: Value, axes: Value, shape: Shape, count: Dim, attributes: dict[str, Any]) -> None:
+    """The mean of plain integers, rounded towards zero."""
+    dtype = real_dtype(x)
+    if not isinstance(count, int) or dtype not in ("int32", "int64"):
+        call.write("ReduceMean", [x, axes], shape, call.slot(), **attributes)
+        return
+    total = call.write("ReduceSum", [x, axes], shape, call.temporary("total", dtype), **attributes)
+    call.write("Div", [total, call.constant(count, "count", dtype)], shape, call.slot())
+
+
+@lowers("ARG_MAX", "ARG_MIN")
+def arg_extremum(call: Call) -> None:
+    """ARG_MAX and ARG_MIN: the first position wins."""
+    x = call.input(0)
+    axis = axis_of(call.integers(1, "axis")[0], len(x.shape))
+    op = "ArgMax" if call.operator.name == "ARG_MAX" else "ArgMin"
+    shape = _reduced(x.shape, (axis,), False)
+    if real_dtype(x) == "bool":
+        x = call.write("Cast", [x], x.shape, call.temporary("numbers", "int32"), real="int32", to="int32")
+    finish_int(call, op, [x], shape, call.slot(), axis=axis, keepdims=0, select_last_index=0)

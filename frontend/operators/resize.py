@@ -1,0 +1,82 @@
+"""Resizing of images, written in TFLite's axis order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import BYTES, as_int64, ranked
+from layoutsolve.frontend.quantisation import moves
+from layoutsolve.graph import Dim, Value, quotient
+
+
+def _target(call: Call) -> tuple[Value, tuple[Dim, ...]]:
+    x = ranked(call, call.input(0), 4)
+    computed = call.content(call.input(1)) is None
+    sizes = (call.unknown(1), call.unknown(2)) if computed else call.dims(1, "size")
+    if len(sizes) != 2 or any(isinstance(size, int) and size <= 0 for size in sizes):
+        raise ModelError(f"{call.origin} resizes to {list(map(str, sizes))}")
+    return x, (x.shape[0], *sizes, x.shape[3])
+
+
+def _resize(call: Call, x: Value, shape: tuple[Dim, ...], storage: bool, **attributes: Any) -> None:
+    """A Resize to ``sizes``, or by ``scales`` where a size is symbolic but its factor is not."""
+    numbers = [dim for dim in shape if isinstance(dim, int)]
+    target: list[Value | None] = [x, None, None]
+    scales = [_scale(before, after) for before, after in zip(x.shape, shape, strict=True)]
+    known = [scale for scale in scales if scale is not None]
+    if len(numbers) == len(shape):
+        target.append(call.vector(numbers, "sizes"))
+    elif len(known) == len(scales):
+        target[2] = call.constant(known, "scales", "float32")
+    else:
+        target.append(_computed_sizes(call, x))
+    call.write("Resize", target, shape, call.slot(), storage=storage, **attributes)
+
+
+def _computed_sizes(call: Call, x: Value) -> Value:
+    """The sizes of all axes, where the spatial ones are only known at run time."""
+    whole = call.write("Shape", [x], (4,), call.temporary("shape", "int64"), real="int64")
+    parts = [as_int64(call, call.input(1))]
+    for position, axis in ((0, 0), (2, 3)):
+        index = call.vector([axis], "axis")
+        parts.insert(position, call.write("Gather", [whole, index], (1,), call.temporary("size", "int64"), axis=0))
+    return call.write("Concat", parts, (4,), call.temporary("sizes", "int64"), axis=0)
+
+
+def _scale(before: Dim, after: Dim) -> float | None:
+    """A factor that gives exactly ``after`` when the product is rounded down; None where it is not known."""
+    if isinstance(before, int) and isinstance(after, int):
+        factor = np.float32(after / before)
+        while int(np.floor(np.float32(before) * factor)) < after:
+            factor = np.nextafter(factor, np.float32(np.inf))
+        return float(factor)
+    ratio = quotient(after, before)
+    return float(ratio) if isinstance(ratio, int) else None
+
+
+@lowers("RESIZE_BILINEAR")
+def resize_bilinear(call: Call) -> None:
+    """RESIZE_BILINEAR."""
+    x, shape = _target(call)
+    aligned, half = call.option("align_corners", False), call.option("half_pixel_centers", False)
+    mode = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
+    _resize(call, x, shape, False, mode="linear", coordinate_transformation_mode=mode)
+
+
+@lowers("RESIZE_NEAREST_NEIGHBOR")
+def resize_nearest(call: Call) -> None:
+    """RESIZE_NEAREST_NEIGHBOR; TFLite's half pixels, rounded down, are ONNX's rounded to the nearest, half up."""
+    x, shape = _target(call)
+    slot = call.slot()
+    aligned, half = call.option("align_corners", False), call.option("half_pixel_centers", False)
+    if aligned and half:
+        raise GapError("it aligns corners and half pixels at once", "choose one of the two")
+    mode = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
+    rounding = "round_prefer_ceil" if aligned or half else "floor"
+    storage = moves([x], slot.dtype, slot.quant, BYTES)
+    _resize(call, x, shape, storage, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)

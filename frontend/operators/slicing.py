@@ -1,0 +1,142 @@
+"""Slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import as_int64, copy
+from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.shapes import LAST, Masks, Span, StridedSlice, axis_of, span_size, strided_slice
+from layoutsolve.graph import Array, Dim, Shape, Size, Value
+
+
+def take(call: Call, x: Value, spans: Mapping[int, Span], slot: Slot, sizes: Mapping[int, Dim] | None = None) -> Value:
+    """Write a Slice; ``spans`` says what it takes of each axis, ``sizes`` how many elements that is, if known."""
+    known = sizes or {}
+    shape = list(x.shape)
+    for axis, span in spans.items():
+        shape[axis] = known[axis] if axis in known else span_size(x.shape[axis], span, call.derive)
+    axes = sorted(spans)
+    inputs = [
+        x,
+        call.vector([spans[axis].start for axis in axes], "starts"),
+        call.vector([spans[axis].end for axis in axes], "ends"),
+        call.vector(axes, "axes"),
+        call.vector([spans[axis].step for axis in axes], "steps"),
+    ]
+    return call.write("Slice", inputs, tuple(shape), slot, storage=moves([x], slot.dtype, slot.quant))
+
+
+@lowers("SLICE")
+def slice_(call: Call) -> None:
+    """SLICE: where it begins and how many elements it takes, -1 for all that are left."""
+    x, slot = call.input(0), call.slot()
+    if any(call.content(call.input(position)) is None for position in (1, 2)):
+        _slice_computed(call, x)
+        return
+    begins, counts = call.integers(1, "begin"), call.dims(2, "size")
+    if not len(begins) == len(counts) == len(x.shape):
+        raise ModelError(f"{call.origin} slices {len(begins)} axes of {len(x.shape)}")
+    spans: dict[int, Span] = {}
+    sizes: dict[int, Dim] = {}
+    for axis, (begin, count) in enumerate(zip(begins, counts, strict=True)):
+        size = x.shape[axis]
+        if begin == 0 and count in (-1, size):
+            continue
+        if isinstance(count, Size):
+            raise GapError("its size is dynamic", "make the size constant in the source model")
+        if begin < 0 or count < -1 or (isinstance(size, int) and begin + max(count, 0) > size):
+            raise ModelError(f"{call.origin} takes {count} elements from {begin} on of {size}")
+        to_end = count == -1 or (isinstance(size, int) and begin + count == size)
+        spans[axis] = Span(begin, LAST if to_end else begin + count)
+        if count != -1:
+            sizes[axis] = count
+    if spans:
+        take(call, x, spans, slot, sizes)
+    else:
+        copy(call, x)
+
+
+def _slice_computed(call: Call, x: Value) -> None:
+    """SLICE with bounds that are known at run time only: it ends at begin plus size, or at the end where size is -1."""
+    slot, rank = call.slot(), len(x.shape)
+    starts, sizes = as_int64(call, call.input(1), "starts"), as_int64(call, call.input(2), "sizes")
+    to_end = call.write(
+        "Less", [sizes, call.constant(0, "zero", "int64")], (rank,), call.temporary("to_end", "bool"), real="bool"
+    )
+    sums = call.write("Add", [starts, sizes], (rank,), call.temporary("sums", "int64"))
+    inputs = [to_end, call.constant(LAST, "last", "int64"), sums]
+    ends = call.write("Where", inputs, (rank,), call.temporary("ends", "int64"), real="int64")
+    known = call.content(call.input(2))
+    counts = [-1] * rank if known is None else known.reshape(-1).tolist()
+    shape = tuple(call.unknown(axis) if count == -1 else count for axis, count in enumerate(counts))
+    vectors = [starts, ends, call.vector(range(rank), "axes")]
+    call.write("Slice", [x, *vectors], shape, slot, storage=moves([x], slot.dtype, slot.quant))
+
+
+def masks_of(call: Call) -> Masks:
+    """The masks of a STRIDED_SLICE."""
+    return Masks(
+        begin=call.option("begin_mask"),
+        end=call.option("end_mask"),
+        ellipsis=call.option("ellipsis_mask"),
+        new_axis=call.option("new_axis_mask"),
+        shrink_axis=call.option("shrink_axis_mask"),
+        offset=bool(call.option("offset", False)),
+    )
+
+
+def resolved(call: Call, shape: Shape) -> StridedSlice | None:
+    """The STRIDED_SLICE with its masks resolved; None where it depends on what is computed."""
+    known: list[list[int | None]] = []
+    for position in (1, 2, 3):
+        content: Array | None = call.content(call.input(position))
+        if content is None:
+            count = call.input(position).shape[0]
+            known.append([None] * count if isinstance(count, int) else [])
+        else:
+            known.append([None if isinstance(entry, Size) else int(entry) for entry in content.reshape(-1).tolist()])
+    begin, end, strides = known
+    steps = [step for step in strides if step is not None]
+    if len(steps) != len(strides):
+        return None
+    return strided_slice(shape, begin, end, steps, masks_of(call))
+
+
+@lowers("STRIDED_SLICE")
+def strided_slice_(call: Call) -> None:
+    """STRIDED_SLICE: a Slice, and a view for the axes that go or come."""
+    x, slot = call.input(0), call.slot()
+    plan = resolved(call, x.shape)
+    if plan is None:
+        raise GapError(
+            "its bounds are computed at run time", "make begin, end and strides constant in the source model"
+        )
+    spans = {axis: span for axis, span in enumerate(plan.spans) if not _takes_all(span, x.shape[axis])}
+    sizes: dict[int, Dim] = {axis: 1 for axis in range(len(x.shape)) if axis not in plan.axes}
+    viewed = list(plan.axes) != list(range(len(x.shape)))
+    cut = x
+    if spans:
+        cut = take(call, x, spans, call.like("slice", x) if viewed else slot, sizes)
+    if viewed:
+        call.reshape(cut, tuple(1 if axis is None else cut.shape[axis] for axis in plan.axes), slot)
+    elif not spans:
+        copy(call, x)
+
+
+def _takes_all(span: Span, size: Dim) -> bool:
+    return span.whole or (size == 1 and span in (Span(0, 1), Span(-1, LAST)))
+
+
+@lowers("REVERSE_V2")
+def reverse(call: Call) -> None:
+    """REVERSE_V2."""
+    x = call.input(0)
+    axes = [axis_of(axis, len(x.shape)) for axis in call.integers(1, "axes")]
+    if axes:
+        take(call, x, dict.fromkeys(axes, Span(-1, -LAST, -1)), call.slot(), {axis: x.shape[axis] for axis in axes})
+    else:
+        copy(call, x)

@@ -1,0 +1,86 @@
+"""Quantisation parameters: from tensors to the graph's annotations, and what storage of them allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.model import Tensor
+from layoutsolve.graph import Array, Quant, Value
+
+_LIMITS = {"int2": (-2, 1), "int4": (-8, 7), "uint4": (0, 15)}
+_QUANTISED = ("int2", "int4", "uint4", "int8", "uint8", "int16")
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest integer of a type."""
+    if dtype in _LIMITS:
+        return _LIMITS[dtype]
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def quant_of(tensor: Tensor) -> Quant | None:
+    """The annotation of a tensor. Parameters on other types than small integers mean nothing to any operator."""
+    stated = tensor.quant
+    if stated is None or tensor.dtype not in _QUANTISED:
+        return None
+    if stated.kind != "affine":
+        raise GapError(f"tensor '{tensor.name}' is quantised per block", "quantise the model per tensor or per channel")
+    scale, zero = stated.scale.astype(np.float32), stated.zero_point
+    if not scale.any():
+        return None
+    place = f"tensor {tensor.index} '{tensor.name}'"
+    if not np.isfinite(scale).all() or (scale < 0).any():
+        raise ModelError(f"{place} has a quantisation scale that is negative or not finite")
+    if not zero.size:
+        zero = np.zeros(1, np.int64)
+    low, high = limits(tensor.dtype)
+    if (zero < low).any() or (zero > high).any():
+        raise ModelError(f"{place} has a zero point outside of {tensor.dtype}")
+    stored = zero.astype(
+        np.int8 if tensor.dtype in ("int2", "int4") else np.uint8 if tensor.dtype == "uint4" else tensor.dtype
+    )
+    return _annotation(tensor, scale, stored, place)
+
+
+def _annotation(tensor: Tensor, scale: Array, zero: Array, place: str) -> Quant:
+    axis = tensor.quant.axis if tensor.quant else 0
+    if scale.size == 1:
+        return Quant(scale, zero[:1])
+    if not 0 <= axis < len(tensor.shape) or tensor.shape[axis] != scale.size or zero.size not in (1, scale.size):
+        raise ModelError(
+            f"{place} has {scale.size} scales and {zero.size} zero points along axis {axis} of {list(tensor.shape)}"
+        )
+    return Quant(scale, np.broadcast_to(zero, scale.shape), axis)
+
+
+def transposed_quant(quant: Quant | None, perm: Sequence[int]) -> Quant | None:
+    """The annotation of the same tensor with its axes permuted."""
+    if quant is None or quant.axis is None:
+        return quant
+    return Quant(quant.scale, quant.zero_point, list(perm).index(quant.axis))
+
+
+def moves(inputs: Iterable[Value], dtype: str, quant: Quant | None, stored: Sequence[str] = ()) -> bool:
+    """Whether an operator that only moves elements can move the stored integers: all mean the same by them.
+
+    ``stored`` lists the types whose integers ONNX's operator takes, empty for all.
+    """
+    if quant is None or quant.axis is not None or (stored and dtype not in stored):
+        return False
+    return all(value.dtype == dtype and quant.matches(value.quant) for value in inputs)
+
+
+def real_values(data: Array, quant: Quant) -> Array:
+    """What stored integers mean."""
+    scale, zero = quant.scale, quant.zero_point.astype(np.int32)
+    if quant.axis is not None:
+        along = [1] * data.ndim
+        along[quant.axis] = -1
+        scale, zero = scale.reshape(along), zero.reshape(along)
+    result: Array = (data.astype(np.int32) - zero).astype(np.float32) * scale
+    return result

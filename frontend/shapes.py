@@ -1,0 +1,205 @@
+"""Sizes and indices: how the shape of an output follows from the shapes of the inputs, symbolic sizes included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from layoutsolve.errors import ModelError
+from layoutsolve.graph import Dim, Shape, Size, product, quotient
+
+LAST = (1 << 63) - 1
+"""The end of a slice that goes on to the last element."""
+
+Derive = Callable[[tuple[object, ...]], Size]
+"""Gives the symbol for a size that has no closed form; equal keys get equal symbols."""
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """The axis counted from the front."""
+    if not -rank <= axis < rank:
+        raise ModelError(f"axis {axis} does not exist in a tensor of rank {rank}")
+    return axis % rank
+
+
+def broadcast(shapes: Sequence[Shape], derive: Derive) -> Shape:
+    """The shape that all ``shapes`` broadcast to."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return tuple(_broadcast_dim(dims, derive) for dims in zip(*aligned, strict=True))
+
+
+def _broadcast_dim(dims: Sequence[Dim], derive: Derive) -> Dim:
+    numbers = {dim for dim in dims if isinstance(dim, int)} - {1}
+    symbols = {dim for dim in dims if isinstance(dim, Size)}
+    if len(numbers) > 1:
+        raise ModelError(f"sizes {sorted(numbers)} cannot be broadcast together")
+    if numbers:
+        return numbers.pop()
+    if len(symbols) > 1:
+        return derive(("broadcast", *sorted(map(str, symbols))))
+    return symbols.pop() if symbols else 1
+
+
+def window(size: Dim, kernel: int, stride: int, dilation: int, same: bool, derive: Derive) -> Dim:
+    """The output size of a convolution or pooling along one axis."""
+    extent = 1 if same else (kernel - 1) * dilation + 1
+    if isinstance(size, Size):
+        if extent == 1 and stride == 1:
+            return size
+        return derive(("window", size, extent, stride))
+    count = (size - extent) // stride + 1
+    if count < 0 or (count == 0 and size > 0):
+        raise ModelError(f"a kernel of extent {extent} does not fit into the size {size}")
+    return max(count, 0)
+
+
+def same_pads(size: Dim, kernel: int, stride: int, dilation: int) -> tuple[int, int] | None:
+    """The padding of SAME before and after; None where it depends on a symbolic size."""
+    extent = (kernel - 1) * dilation + 1
+    if stride == 1:
+        total = extent - 1
+    elif isinstance(size, Size):
+        return None
+    else:
+        total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+    return total // 2, total - total // 2
+
+
+def reshaped(before: Shape, requested: Sequence[Dim], derive: Derive) -> Shape:
+    """The shape a RESHAPE gives, its -1 resolved."""
+    wild = [position for position, dim in enumerate(requested) if dim == -1]
+    if len(wild) > 1 or any(isinstance(dim, int) and dim < -1 for dim in requested):
+        raise ModelError(f"{list(map(str, requested))} is not a shape to reshape to")
+    total, rest = product(before), product(dim for dim in requested if dim != -1)
+    if not wild:
+        if isinstance(total, int) and isinstance(rest, int) and total != rest:
+            raise ModelError(f"{total} elements cannot be reshaped to {list(map(str, requested))}")
+        return tuple(requested)
+    missing = quotient(total, rest)
+    if missing is None:
+        if isinstance(total, int) and isinstance(rest, int):
+            if total == rest == 0:
+                missing = 0
+            else:
+                raise ModelError(f"{total} elements cannot be reshaped to {list(map(str, requested))}")
+        else:
+            missing = derive(("quotient", str(total), str(rest)))
+    return tuple(missing if dim == -1 else dim for dim in requested)
+
+
+@dataclass(frozen=True)
+class Span:
+    """One axis of a slice as ONNX and numpy have it: from ``start`` up to ``end`` (:data:`LAST` goes all the way)."""
+
+    start: int
+    end: int
+    step: int = 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether it takes the axis as it is."""
+        return self.start == 0 and self.end == LAST and self.step == 1
+
+    @property
+    def python(self) -> slice:
+        """The same as a Python slice."""
+        unbounded = self.end in (LAST, -LAST)
+        return slice(self.start, None if unbounded else self.end, self.step)
+
+
+def span_size(size: Dim, span: Span, derive: Derive) -> Dim:
+    """How many elements a span takes of an axis."""
+    if isinstance(size, int):
+        return len(range(*span.python.indices(size)))
+    if span.start in (0, -1) and abs(span.step) == 1 and abs(span.end) == LAST and (span.start < 0) == (span.step < 0):
+        return size
+    if span.step == 1 and span.start < 0 and span.end == LAST:
+        return derive(("tail", size, span.start))
+    return derive(("span", size, span.start, span.end, span.step))
+
+
+@dataclass(frozen=True)
+class StridedSlice:
+    """A STRIDED_SLICE, its masks resolved: a span per input axis; per output axis the input axis or None (new)."""
+
+    spans: tuple[Span, ...]
+    axes: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The bit masks of a STRIDED_SLICE: bit i belongs to entry i of its vectors."""
+
+    begin: int = 0
+    end: int = 0
+    ellipsis: int = 0
+    new_axis: int = 0
+    shrink_axis: int = 0
+    offset: bool = False
+
+
+def strided_slice(
+    shape: Shape, begin: Sequence[int | None], end: Sequence[int | None], strides: Sequence[int], masks: Masks
+) -> StridedSlice | None:
+    """Resolve the masks; None where a bound that is needed is not known (None)."""
+    rank, entries = len(shape), len(begin)
+    if not len(end) == len(strides) == entries or masks.ellipsis & (masks.ellipsis - 1):
+        raise ModelError("the vectors or masks of a strided slice contradict each other")
+    added = sum(1 for i in range(entries) if masks.new_axis >> i & 1 and not masks.ellipsis >> i & 1)
+    ellipses = 1 if masks.ellipsis and masks.ellipsis < 1 << entries else 0
+    skipped = rank - (entries - added - ellipses)
+    if skipped < 0:
+        raise ModelError(f"a strided slice names {entries - added} axes of a tensor of rank {rank}")
+    spans: list[Span] = []
+    axes: list[int | None] = []
+    for i in range(entries):
+        if ellipses and masks.ellipsis >> i & 1:
+            axes += range(len(spans), len(spans) + skipped)
+            spans += [Span(0, LAST)] * skipped
+        elif masks.new_axis >> i & 1:
+            axes.append(None)
+        else:
+            shrunk = bool(masks.shrink_axis >> i & 1)
+            span = _span(shape[len(spans)], begin[i], end[i], strides[i], i, masks)
+            if span is None:
+                return None
+            axes += [] if shrunk else [len(spans)]
+            spans.append(span)
+    axes += range(len(spans), rank)
+    spans += [Span(0, LAST)] * (rank - len(spans))
+    return StridedSlice(tuple(spans), tuple(axes))
+
+
+def _span(size: Dim, begin: int | None, end: int | None, step: int, bit: int, masks: Masks) -> Span | None:
+    if step == 0:
+        raise ModelError("a strided slice has the stride 0")
+    first = 0 if step > 0 else -1
+    start = first if masks.begin >> bit & 1 else begin
+    if masks.shrink_axis >> bit & 1:
+        if begin is None:
+            return None
+        if isinstance(size, int) and not -size <= begin < size:
+            raise ModelError(f"a strided slice takes the element {begin} of {size}")
+        return Span(begin, begin + 1 if begin != -1 else LAST)
+    if start is None:
+        return None
+    if masks.end >> bit & 1:
+        stop: int | None = LAST if step > 0 else -LAST
+    else:
+        stop = end if end is None or not masks.offset else start + end
+    if stop is None:
+        return None
+    if isinstance(size, int):
+        return _clamped(size, start, stop, step)
+    return Span(start, LAST if step > 0 and stop >= 1 << 31 - 1 else stop, step)
+
+
+def _clamped(size: int, start: int, stop: int, step: int) -> Span:
+    """The span with bounds inside the axis, as plain as possible."""
+    first, last, _ = Span(start, stop, step).python.indices(size)
+    if not range(first, last, step):
+        return Span(0, 0)
+    if step > 0:
+        return Span(first, LAST if last >= size else last, step)
+    return Span(first - size, -LAST if last < 0 else last - size, step)

@@ -1,0 +1,220 @@
+"""Converting and comparing, as a program calls it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from layoutsolve.emit import apply, serialise
+from layoutsolve.errors import ModelError, OutputError
+from layoutsolve.frontend import read
+from layoutsolve.graph import Graph
+from layoutsolve.solver import DEFAULT_SECONDS, STRATEGIES, Assignment, Boundary, Price, assign
+
+if TYPE_CHECKING:
+    import onnx
+
+    from layoutsolve.verify import Verification
+
+Source = str | os.PathLike[str] | bytes | memoryview
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted model with everything that is known about it.
+
+    ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
+    choice of layouts has a lower price.
+    """
+
+    graph: Graph
+    assignment: Assignment
+    model: onnx.ModelProto
+    seconds: Mapping[str, float]
+
+    @property
+    def price(self) -> Price:
+        """What the layouts cost."""
+        return self.assignment.price
+
+    @property
+    def bound(self) -> int:
+        """A proven lower bound on the objective's first tier (for 'min-transpose', the number of Transposes)."""
+        return self.assignment.bound
+
+    @cached_property
+    def report(self) -> dict[str, object]:
+        """The facts of the conversion, ready for JSON. Transposes and Reshapes are counted in the written model."""
+        operators = [node.op_type for node in self.model.graph.node]
+        return {
+            "strategy": self.assignment.strategy,
+            "objective": self.assignment.objective,
+            "status": self.assignment.status,
+            "transposes": operators.count("Transpose"),
+            "reshapes": operators.count("Reshape"),
+            "bytes_moved": self.price.bytes,
+            "bound": self.bound,
+            "operators": len(operators),
+            "tensors": sum(value.data is None for value in self.graph.values.values()),
+            "opset": self.model.opset_import[0].version,
+            "seconds": dict(self.seconds),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, whole or not at all. Raises :class:`OutputError` where that is impossible."""
+        target = Path(path)
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(self.model.SerializeToString(deterministic=True))
+                Path(name).chmod(0o666 & ~_umask())
+                Path(name).replace(target)
+            except BaseException:
+                with suppress(OSError):
+                    Path(name).unlink()
+                raise
+        except OSError as error:
+            raise OutputError(f"cannot write '{target}': {error.strerror or error}") from error
+
+    def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
+        """How graph inputs (or outputs) are stored: ``stored = transpose(source, permutation)``, by public name.
+
+        Only those that are not stored as in the source model.
+        """
+        found = {}
+        for number, operator in enumerate(self.assignment.problem.operators):
+            names = self.graph.inputs if inputs else self.graph.outputs
+            if operator.end in names and bool(operator.inputs) != inputs:
+                logical = list(self.assignment.problem.variables[operator.ports[0]].readings[operator.end])
+                permutation = []
+                for group in self.assignment.row(number).layouts[0]:
+                    axis = logical.index(group)
+                    permutation.append(axis)
+                    logical[axis] = (-1,)
+                if permutation != sorted(permutation):
+                    found[self.graph.names.get(operator.end, operator.end)] = tuple(permutation)
+        return found
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def convert(
+    source: Source,
+    *,
+    objective: str = "min-transpose",
+    strategy: str = "cpsat",
+    layouts: Mapping[str, tuple[str, str]] | None = None,
+    inputs: str = "keep",
+    outputs: str = "keep",
+    opset: int | None = None,
+    time_limit: float = DEFAULT_SECONDS,
+) -> Conversion:
+    """Convert a TensorFlow Lite model, given as a path or as bytes.
+
+    ``layouts`` maps names of tensors to a pair of strings, the order of dimensions in the source model and the wanted
+    one: ``{"image": ("NHWC", "NCHW")}``. ``inputs`` and ``outputs`` say how all others at the ends of the graph are
+    stored: 'keep', 'nchw', 'nhwc' or 'free'. ``time_limit`` is in seconds and bounds the search for layouts. Raises
+    :class:`ConversionError`.
+    """
+    boundary = Boundary(inputs, outputs, dict(layouts or {}))
+    clock = _Clock()
+    graph = _read(source)
+    clock.lap("read")
+    assignment = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
+    clock.lap("solve")
+    model = serialise(apply(graph, assignment), opset)
+    clock.lap("emit")
+    return Conversion(graph, assignment, model, clock.laps)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self.last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = round(now - self.last, 6)
+        self.last = now
+
+
+def _read(source: Source) -> Graph:
+    if isinstance(source, (bytes, memoryview)):
+        return read(source)
+    path = Path(source)
+    return read(file_bytes(path), path.stem)
+
+
+def file_bytes(path: Path) -> memoryview:
+    """The content of a file, mapped into memory. Raises :class:`ModelError` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                raise ModelError(f"'{path}' is empty: give a TensorFlow Lite model")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ModelError(f"cannot read '{path}': {reason}") from error
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One strategy's result on a model."""
+
+    strategy: str
+    status: str
+    price: Price
+    bound: int
+    seconds: float
+
+
+def compare(
+    source: Source,
+    *,
+    objective: str = "min-transpose",
+    layouts: Mapping[str, tuple[str, str]] | None = None,
+    inputs: str = "keep",
+    outputs: str = "keep",
+    time_limit: float = DEFAULT_SECONDS,
+) -> list[Comparison]:
+    """What every strategy makes of a model: one row each, over the same graph and priced the same way."""
+    graph = _read(source)
+    boundary = Boundary(inputs, outputs, dict(layouts or {}))
+    rows = []
+    for strategy in STRATEGIES:
+        start = time.perf_counter()
+        found = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
+        spent = time.perf_counter() - start
+        rows.append(Comparison(strategy, found.status, found.price, found.bound, round(spent, 6)))
+    return rows
+
+
+def verify(source: Source, conversion: Conversion, *, seed: int = 0, samples: int = 1) -> Verification:
+    """Run the source in LiteRT and the conversion in ONNX Runtime on the same data, and compare all outputs.
+
+    Raises :class:`VerifyError` where a runtime is missing or refuses its model.
+    """
+    from layoutsolve.verify import verify as compared
+
+    data = source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
+    return compared(
+        bytes(data),
+        conversion.model,
+        seed=seed,
+        samples=samples,
+        input_permutations=conversion.permutations(inputs=True),
+        output_permutations=conversion.permutations(inputs=False),
+    )

@@ -1,0 +1,110 @@
+"""How far apart two results are, and whether that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from layoutsolve.graph import Array
+from layoutsolve.runtimes import Port
+
+FLOAT_TOLERANCE = 1e-4
+"""The largest error of a float output that passes, relative to the range of the output."""
+
+FLOAT16_TOLERANCE = 1e-3
+"""The same for a model with float16 constants."""
+
+WITHIN_ONE_STEP = 0.99
+"""The share of the elements of a quantised output that have to be within one integer step."""
+
+Kind = Literal["float", "quantised", "exact"]
+"""Floats are compared relative to their range, quantised numbers by integer steps, the rest has to be equal."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far an output is from the reference.
+
+    ``relative`` is ``maximum`` over the range of the reference. ``steps`` counts, for quantised outputs, the elements
+    that are 0, 1, 2, 3 and more integer steps off (and the errors are in steps); otherwise it is empty.
+    """
+
+    maximum: float
+    mean: float
+    relative: float
+    cosine: float
+    steps: tuple[int, ...] = ()
+
+    @property
+    def within_one_step(self) -> float:
+        """The share of the elements that are at most one integer step off; 1 where nothing is counted."""
+        return sum(self.steps[:2]) / sum(self.steps) if sum(self.steps) else 1.0
+
+    def __str__(self) -> str:
+        errors = f"max {self.maximum:.3g}, mean {self.mean:.3g}, relative {self.relative:.3g}"
+        steps = f", steps 0/1/2/3/more: {'/'.join(map(str, self.steps))}" if self.steps else ""
+        return f"{errors}, cosine {self.cosine:.6f}{steps}"
+
+
+def kind(port: Port) -> Kind:
+    """How the numbers of an output are to be compared."""
+    if port.quantised:
+        return "quantised"
+    return "float" if port.dtype.startswith(("float", "bfloat", "complex")) else "exact"
+
+
+def passes(compared: Kind, found: Distance, tolerance: float) -> bool:
+    """The verdict on one output; ``tolerance`` is relative to its range and holds for floats."""
+    if compared == "quantised":
+        return found.within_one_step >= WITHIN_ONE_STEP and found.maximum < np.inf
+    return found.relative <= tolerance if compared == "float" else found.maximum == 0
+
+
+def distance(port: Port, pairs: Sequence[tuple[Array, Array]]) -> Distance:
+    """How far results are from their references; results of another shape are infinitely far."""
+    if any(reference.shape != result.shape for reference, result in pairs):
+        return Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1) if port.quantised else ())
+    expected = np.concatenate([_numbers(reference, port) for reference, _ in pairs])
+    actual = np.concatenate([_numbers(result, port) for _, result in pairs])
+    if expected.dtype.kind == "U":
+        expected, actual = np.zeros(expected.shape), (expected != actual).astype(float)
+    return _distance(expected, actual, port.quantised)
+
+
+def _distance(expected: Array, actual: Array, quantised: bool) -> Distance:
+    same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
+    finite = np.isfinite(expected) & np.isfinite(actual)
+    error = np.where(same, 0.0, np.where(finite, np.abs(np.where(finite, expected - actual, 0)), np.inf))
+    maximum, usable = float(error.max(initial=0)), expected[np.isfinite(expected)]
+    span = float(np.ptp(usable)) if usable.size else 0.0
+    span = span or float(np.abs(usable).max(initial=0)) or 1.0
+    mean = float(error.mean()) if error.size else 0.0
+    steps = np.bincount(np.minimum(error, 4).astype(int), minlength=5).tolist() if quantised else []
+    return Distance(maximum, mean, maximum / span, _cosine(expected, actual), tuple(steps))
+
+
+def _cosine(expected: Array, actual: Array) -> float:
+    """The cosine between two vectors, 1 where they are equal (and thus between zeros)."""
+    finite = np.isfinite(expected) & np.isfinite(actual)
+    expected, actual = expected[finite], actual[finite]
+    norms = float(np.linalg.norm(expected)) * float(np.linalg.norm(actual))
+    if np.array_equal(expected, actual):
+        return 1.0
+    return float(expected @ actual) / norms if norms else 0.0
+
+
+def _numbers(data: Array, port: Port) -> Array:
+    """The elements as double precision numbers in one row; real numbers of a quantised output as integer steps."""
+    flat = data.reshape(-1)
+    if flat.dtype.kind in "OSU":
+        return np.array([item.decode() if isinstance(item, bytes) else str(item) for item in flat.tolist()], np.str_)
+    if flat.dtype.kind == "c":
+        return np.stack([flat.real, flat.imag], -1).reshape(-1).astype(np.float64)
+    if port.quantised and flat.dtype.kind == "f":
+        steps: Array = np.rint(flat.astype(np.float64) / port.scale[0]) + port.zero_point[0]
+        limits = np.iinfo("int32" if port.dtype == "float32" else port.dtype)
+        return np.clip(steps, limits.min, limits.max)
+    return flat.astype(np.float64)

@@ -1,0 +1,61 @@
+"""Every way a conversion can be refused. Each message names what is wrong, where, and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ConversionError(Exception):
+    """Base of all errors that layoutsolve raises on purpose; the command line exits with 2 on any of them."""
+
+
+class ModelError(ConversionError):
+    """The input is not a readable TensorFlow Lite model, or contradicts itself."""
+
+
+class LayoutError(ConversionError):
+    """An explicit layout is impossible, contradicts another one, or names an unknown tensor."""
+
+
+class OptionError(ConversionError):
+    """An option has a value that cannot be used."""
+
+
+class OutputError(ConversionError):
+    """The converted model cannot be written where it was asked for."""
+
+
+class VerifyError(ConversionError):
+    """The converted model cannot be compared with the original (a runtime is missing or refuses the model)."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One operator that cannot be converted.
+
+    ``index`` and ``subgraph`` locate the operator in the model, ``operator`` is its TFLite name, ``tensor`` the
+    name of its first output, ``reason`` says what exactly is missing and ``remedy`` what the user can do.
+    """
+
+    subgraph: int
+    index: int
+    operator: str
+    tensor: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        place = f"operator {self.index}" if self.subgraph == 0 else f"subgraph {self.subgraph} operator {self.index}"
+        return f"{place} {self.operator} (output '{self.tensor}'): {self.reason}; {self.remedy}"
+
+
+class UnsupportedError(ConversionError):
+    """The model uses operators or variants that cannot be converted; ``gaps`` lists all of them at once."""
+
+    def __init__(self, gaps: Sequence[Gap]) -> None:
+        self.gaps = tuple(gaps)
+        noun = "operator" if len(self.gaps) == 1 else "operators"
+        super().__init__(
+            "\n".join([f"{len(self.gaps)} {noun} cannot be converted:", *(f"  {gap}" for gap in self.gaps)])
+        )

@@ -1,0 +1,204 @@
+"""The reference graph: what the frontend writes, the solver reads and the emitter rewrites.
+
+It is ONNX in everything but its serialisation: nodes carry ONNX operator names, inputs and attributes of opset 18 or
+later, and could be written to a file one by one. Three things differ, each to keep a later stage simple:
+
+* **Views.** ``Transpose`` and ``Reshape`` state how the axes of two tensors correspond. A layout-sensitive operator is
+  written ``Transpose -> Conv -> Transpose``; the solver decides whether any data moves. ``Squeeze``, ``Unsqueeze`` and
+  ``Flatten`` do not occur: they are written as ``Reshape``.
+* **Quantisation is an annotation on values**, not nodes. A value with ``quant`` is *stored* as integers of ``dtype``
+  and
+  *means* ``(stored - zero_point) * scale``. A node computes on real numbers, unless ``storage`` is set: then it moves
+  stored integers and never looks at their meaning.
+* **Sizes may be symbolic**: a dimension is an ``int`` or a :class:`Size`, a product of a number and named dimensions.
+
+Everything is immutable. Order of nodes is an order of execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, order=True)
+class Size:
+    """A symbolic size: ``coefficient`` times the product of ``symbols`` (sorted, with repetition, never empty)."""
+
+    coefficient: int
+    symbols: tuple[str, ...]
+
+    def __str__(self) -> str:
+        names = "*".join(self.symbols)
+        return names if self.coefficient == 1 else f"{self.coefficient}*{names}"
+
+
+Dim = int | Size
+Shape = tuple[Dim, ...]
+
+
+def symbol(name: str) -> Size:
+    """The size of a dimension known only by name."""
+    return Size(1, (name,))
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of sizes."""
+    coefficient = 1
+    symbols: list[str] = []
+    for dim in dims:
+        if isinstance(dim, Size):
+            coefficient *= dim.coefficient
+            symbols.extend(dim.symbols)
+        else:
+            coefficient *= dim
+    return Size(coefficient, tuple(sorted(symbols))) if symbols and coefficient else coefficient
+
+
+def quotient(dividend: Dim, divisor: Dim) -> Dim | None:
+    """``dividend / divisor`` where it is a size, else None."""
+    top = dividend if isinstance(dividend, Size) else Size(dividend, ())
+    bottom = divisor if isinstance(divisor, Size) else Size(divisor, ())
+    if bottom.coefficient == 0 or top.coefficient % bottom.coefficient:
+        return None
+    rest = list(top.symbols)
+    for name in bottom.symbols:
+        if name not in rest:
+            return None
+        rest.remove(name)
+    coefficient = top.coefficient // bottom.coefficient
+    return Size(coefficient, tuple(rest)) if rest else coefficient
+
+
+@dataclass(frozen=True, eq=False)
+class Quant:
+    """Affine quantisation: real = (stored - zero_point) * scale.
+
+    ``scale`` (float32) and ``zero_point`` (the stored dtype, or int32) are 1-D: one element, or one per index of
+    ``axis``.
+    """
+
+    scale: Array
+    zero_point: Array
+    axis: int | None = None
+
+    def matches(self, other: Quant | None) -> bool:
+        """Whether both give every stored integer the same meaning."""
+        return (
+            other is not None
+            and self.axis == other.axis
+            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.zero_point, other.zero_point)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor: ``dtype`` is the numpy name of what is stored ('float32', 'int8', 'bool', 'int64', 'string', ...).
+
+    ``data`` holds a constant (already in the shape ``shape``; it may be a view of the model file), else it is None.
+    """
+
+    name: str
+    dtype: str
+    shape: Shape
+    quant: Quant | None = None
+    data: Array | None = None
+
+    def __str__(self) -> str:
+        kind = f"{self.dtype}{'q' if self.quant else ''}[{','.join(map(str, self.shape))}]"
+        return f"{self.name}: {kind}{' const' if self.data is not None else ''}"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where in the source model a node comes from: subgraph, operator index and name, as errors and explanations show
+    it.
+    """
+
+    subgraph: int
+    index: int
+    operator: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator}#{self.index}" if self.subgraph == 0 else f"{self.operator}#{self.subgraph}.{self.index}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One ONNX operator. ``inputs`` and ``outputs`` are value names, '' for an input left out.
+
+    ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
+    is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
+    Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
+    model.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin | None = None
+    storage: bool = False
+    pattern: bool = False
+
+    def __str__(self) -> str:
+        attributes = ", ".join(f"{key}={value}" for key, value in self.attributes.items())
+        return (
+            f"{', '.join(self.outputs)} = {self.op}({', '.join(self.inputs)}{'; ' + attributes if attributes else ''})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A whole model. ``values`` has an entry for every name that ``nodes``, ``inputs`` and ``outputs`` use.
+
+    ``names`` maps a graph input or output to the name users see (its name in the signature); absent means its own.
+    ``metadata`` is written to the model's metadata.
+    """
+
+    name: str
+    values: Mapping[str, Value]
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        def listed(names: Iterable[str]) -> str:
+            return ", ".join(str(self.values[name]) for name in names)
+
+        lines = [f"{self.name}({listed(self.inputs)}) -> ({listed(self.outputs)})"]
+        return "\n".join(lines + [f"  {node}" for node in self.nodes])
+
+    @cached_property
+    def producers(self) -> dict[str, int]:
+        """The index of the node that produces each value."""
+        return {output: index for index, node in enumerate(self.nodes) for output in node.outputs}
+
+    def constant(self, name: str) -> Array | None:
+        """The data of a constant input, None where it is computed or left out."""
+        return self.values[name].data if name else None
+
+
+def element_bytes(dtype: str) -> float:
+    """Bytes that one element takes in memory (int4 takes half a one)."""
+    if dtype in ("int4", "uint4"):
+        return 0.5
+    return 8.0 if dtype == "string" else float(np.dtype(dtype).itemsize)
+
+
+def static_elements(shape: Shape) -> int:
+    """The number of elements, symbolic dimensions counted as 1."""
+    return prod(dim.coefficient if isinstance(dim, Size) else dim for dim in shape)

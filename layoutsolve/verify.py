@@ -1,0 +1,195 @@
+"""Comparing a converted model with its source: LiteRT's plain kernels against ONNX Runtime on the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+import onnx
+
+from layoutsolve.distance import FLOAT16_TOLERANCE, FLOAT_TOLERANCE, Distance, Kind, distance, kind, passes
+from layoutsolve.errors import VerifyError
+from layoutsolve.graph import Array
+from layoutsolve.runtimes import LiteRT, OnnxRuntime, Port, Run
+
+Results = tuple[Array, Array, Array | None]
+"""One output on one input: LiteRT's plain result, the converted model's in the same axis order, and XNNPACK's."""
+
+NOISE = 0.01
+"""A share of elements that says nothing: how much fewer than XNNPACK's may be within one step."""
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """One output: its ONNX name, the kind of its numbers, how far it is from LiteRT's plain kernels, and the verdict.
+
+    ``xnnpack`` is how far LiteRT's own default path (XNNPACK) is from its plain kernels, None where that does not run.
+    """
+
+    name: str
+    kind: Kind
+    distance: Distance
+    xnnpack: Distance | None
+    tolerance: float
+    passed: bool
+
+    @property
+    def no_further_than_xnnpack(self) -> bool:
+        """Whether the converted model is about as close to the plain kernels as LiteRT's own default path is."""
+        if self.xnnpack is None:
+            return False
+        if self.kind == "quantised":
+            return self.distance.within_one_step >= self.xnnpack.within_one_step - NOISE
+        return self.distance.maximum <= self.xnnpack.maximum
+
+    def __str__(self) -> str:
+        lines = [f"{'pass' if self.passed else 'FAIL'} {self.name} ({self.kind}): {self.distance}"]
+        if self.xnnpack is not None and self.kind == "quantised":
+            lines.append(f"     LiteRT with XNNPACK: {self.xnnpack}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The comparison of all outputs, over ``samples`` inputs drawn from ``seed``."""
+
+    outputs: tuple[OutputComparison, ...]
+    seed: int
+    samples: int
+    passed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "passed", all(output.passed for output in self.outputs))
+
+    @property
+    def no_further_than_xnnpack(self) -> bool:
+        """Whether each output that does not pass is at most as far off as LiteRT's own default path is."""
+        return all(output.passed or output.no_further_than_xnnpack for output in self.outputs)
+
+    def __str__(self) -> str:
+        return "\n".join(str(output) for output in self.outputs)
+
+
+def verify(
+    source: bytes,
+    model: onnx.ModelProto | bytes,
+    *,
+    seed: int = 0,
+    samples: int = 1,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    input_permutations: Mapping[str, Sequence[int]] | None = None,
+    output_permutations: Mapping[str, Sequence[int]] | None = None,
+    timeout: float = 300.0,
+) -> Verification:
+    """Run both models on the same inputs and compare their outputs by position.
+
+    ``shapes`` gives the shape of a dynamic input by its name in the ONNX model; dynamic dimensions are 1 otherwise.
+    The permutations say, by the same names, how an input or output is stored: ``stored = transpose(original,
+    permutation)``. ``timeout`` (in seconds) holds for each run of LiteRT. Raises :class:`VerifyError` where a runtime
+    is missing or refuses its model, and where the models do not fit together.
+    """
+    runtime = OnnxRuntime(model if isinstance(model, bytes) else model.SerializeToString())
+    with LiteRT(timeout) as litert:
+        ports = litert.describe(source)
+        _check_counts(runtime, ports)
+        names = [name for name, _, _ in runtime.inputs]
+        sizes = [_shape(port, (shapes or {}).get(name)) for name, port in zip(names, ports.inputs, strict=False)]
+        found = []
+        for sample in range(samples):
+            generator = np.random.default_rng([seed, sample])
+            inputs = [smooth(port.dtype, size, generator) for port, size in zip(ports.inputs, sizes, strict=True)]
+            results = runtime.run(_feeds(runtime, inputs, input_permutations or {}))
+            truth, fast = litert.run(source, inputs), _delegated(litert, source, inputs)
+            found.append(_paired(truth, fast, runtime.outputs, results, output_permutations or {}))
+    tolerance = FLOAT16_TOLERANCE if ports.float16 else FLOAT_TOLERANCE
+    compared = zip(ports.outputs, runtime.outputs, zip(*found, strict=True), strict=False)
+    return Verification(tuple(_compare(*output, tolerance) for output in compared), seed, samples)
+
+
+def smooth(dtype: str, shape: Sequence[int], generator: np.random.Generator) -> Array:
+    """Image-like data of low frequency: floats in [-1, 1], 8 and 16 bit integers over their range, others small."""
+    if dtype == "bool":
+        return generator.integers(0, 2, shape).astype(bool)
+    if dtype == "string":
+        return np.array([b"a", b"b c"])[generator.integers(0, 2, shape)]
+    if dtype in ("int32", "int64", "uint32", "uint64"):
+        return generator.integers(0, 4, shape).astype(dtype)
+    waves = [_waves(shape, generator) for _ in range(3)]
+    wave = reduce(np.add, waves) / 3 + generator.uniform(-0.05, 0.05, shape)
+    wave = np.clip(wave / max(float(np.abs(wave).max(initial=0)), 1e-6), -1, 1)
+    if np.dtype(dtype).kind in "iu":
+        limits = np.iinfo(dtype)
+        wave = np.rint((wave + 1) / 2 * (int(limits.max) - int(limits.min)) + int(limits.min))
+    return np.asarray(wave).astype(dtype)
+
+
+def _waves(shape: Sequence[int], generator: np.random.Generator) -> Array:
+    """The outer product of one slow wave along each axis."""
+    result = np.ones(tuple(shape))
+    for axis, size in enumerate(shape):
+        phase = generator.uniform(0, 2 * np.pi) + generator.uniform(0.5, 3) * np.linspace(0, np.pi, size)
+        result = result * np.cos(phase).reshape([-1 if other == axis else 1 for other in range(len(shape))])
+    return result
+
+
+def _check_counts(runtime: OnnxRuntime, ports: Run) -> None:
+    converted, original = (len(runtime.inputs), len(runtime.outputs)), (len(ports.inputs), len(ports.outputs))
+    if converted[0] < original[0] or converted[1] < original[1]:
+        counts = "the ONNX model has {} inputs and {} outputs, its source {} and {}".format(*converted, *original)
+        raise VerifyError(f"{counts}: verify a model against the file that it was converted from")
+
+
+def _shape(port: Port, given: Sequence[int] | None) -> tuple[int, ...]:
+    return tuple(given) if given is not None else tuple(1 if size < 0 else size for size in port.signature)
+
+
+def _feeds(
+    runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]
+) -> dict[str, Array]:
+    """The inputs by name as the ONNX model stores them; zeros for the state that the source model keeps inside."""
+    names = [name for name, _, _ in runtime.inputs]
+    feeds = {name: _stored(data, permutations.get(name)) for name, data in zip(names, inputs, strict=False)}
+    return {**feeds, **{name: zeros(dtype, shape) for name, dtype, shape in runtime.inputs[len(inputs) :]}}
+
+
+def zeros(dtype: str, shape: Sequence[int | str | None]) -> Array:
+    """Zeros for an input of an ONNX Runtime type such as ``tensor(float)``; 1 for each symbolic dimension."""
+    types = {"tensor(float)": "float32", "tensor(double)": "float64"}
+    return np.zeros([size if isinstance(size, int) else 1 for size in shape], types.get(dtype, dtype[7:-1]))
+
+
+def _stored(data: Array, permutation: Sequence[int] | None) -> Array:
+    data = data.astype(str).astype(object) if data.dtype.kind == "S" else data
+    return data if permutation is None else np.ascontiguousarray(np.transpose(data, permutation))
+
+
+def _delegated(litert: LiteRT, source: bytes, inputs: Sequence[Array]) -> Run | None:
+    try:
+        return litert.run(source, inputs, delegate=True)
+    except VerifyError:
+        return None
+
+
+def _paired(
+    truth: Run,
+    fast: Run | None,
+    names: Sequence[str],
+    results: Sequence[Array],
+    permutations: Mapping[str, Sequence[int]],
+) -> list[Results]:
+    pairs: list[Results] = []
+    for position, reference in enumerate(truth.results):
+        result, permutation = results[position], permutations.get(names[position])
+        original = result if permutation is None else np.transpose(result, np.argsort(permutation))
+        pairs.append((reference, original, None if fast is None else fast.results[position]))
+    return pairs
+
+
+def _compare(port: Port, name: str, samples: Sequence[Results], tolerance: float) -> OutputComparison:
+    found = distance(port, [(reference, result) for reference, result, _ in samples])
+    fast = [(reference, result) for reference, _, result in samples if result is not None]
+    xnnpack = distance(port, fast) if fast else None
+    compared = kind(port)
+    return OutputComparison(name, compared, found, xnnpack, tolerance, passes(compared, found, tolerance))

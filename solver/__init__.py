@@ -1,0 +1,16 @@
+"""The choice of layouts: atoms, relations, the layout problem, and the strategies that solve it. Knows no file format."""
+
+from layoutsolve.solver.boundary import Boundary
+from layoutsolve.solver.problem import OBJECTIVES, Assignment, LayoutProblem, Price
+from layoutsolve.solver.solve import DEFAULT_SECONDS, STRATEGIES, assign
+
+__all__ = [
+    "DEFAULT_SECONDS",
+    "OBJECTIVES",
+    "STRATEGIES",
+    "Assignment",
+    "Boundary",
+    "LayoutProblem",
+    "Price",
+    "assign",
+]

@@ -1,0 +1,226 @@
+"""One component of a layout problem as a CP-SAT model. The only file that imports OR-tools.
+
+A Boolean per open row of an operator, exactly one of which is true. For each variable, ``moved[order]`` is true where
+a Transpose brings it into an order it is not produced in, ``given[layout]`` where a move delivers a layout, and
+``first[layout]`` where that move is the Transpose itself rather than a Reshape of its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from layoutsolve.solver.layout import Layout, move, order
+from layoutsolve.solver.presolve import Component
+from layoutsolve.solver.problem import OBJECTIVES, LayoutProblem
+
+Literals = list[cp_model.IntVar]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The rows found for a component's operators, and whether every tier of the objective is proven.
+
+    ``gap`` is how far the first tier may be above its proven bound, ``branched`` the number of Boolean choices."""
+
+    rows: Mapping[int, int]
+    optimal: bool
+    gap: int
+    branched: int
+
+
+def solve_component(
+    problem: LayoutProblem,
+    domains: Sequence[Sequence[int]],
+    component: Component,
+    hint: Sequence[int],
+    objective: str,
+    seconds: float,
+) -> Outcome:
+    """Minimise the tiers of the objective one after the other, starting from ``hint``.
+
+    On the time limit the best assignment found is returned, at worst the hint.
+    """
+    model = _Model(problem, domains, component)
+    best = {number: hint[number] for number in component.operators}
+    optimal, gap = True, 0
+    for index, tier in enumerate(OBJECTIVES[objective]):
+        total = sum((model.costs[name] for name in tier), start=model.zero)
+        found = model.minimise(total, best, seconds)
+        if index == 0:
+            gap = found.gap
+        best = found.rows
+        if not found.optimal:
+            optimal = False
+            break
+    return Outcome(best, optimal, gap, len(model.choices))
+
+
+@dataclass(frozen=True)
+class _Found:
+    rows: dict[int, int]
+    optimal: bool
+    gap: int
+
+
+class _Model:
+    def __init__(self, problem: LayoutProblem, domains: Sequence[Sequence[int]], component: Component) -> None:
+        self.problem, self.domains = problem, domains
+        self.model = cp_model.CpModel()
+        self.zero: cp_model.LinearExprT = cp_model.LinearExpr.sum([])
+        self.choices: dict[tuple[int, int], cp_model.IntVar] = {}
+        for number in component.operators:
+            literals = [self.model.new_bool_var("") for _ in domains[number]]
+            self.choices.update(
+                {(number, row): literal for row, literal in zip(domains[number], literals, strict=True)}
+            )
+            self.model.add_exactly_one(literals)
+        self.costs: dict[str, cp_model.LinearExprT] = {}
+        terms: dict[str, list[tuple[cp_model.IntVar, int]]] = {
+            "transposes": [],
+            "slow": [],
+            "reshapes": [],
+            "bytes": [],
+        }
+        for (number, row), literal in self.choices.items():
+            priced = problem.operators[number].rows[row]
+            for name, collected in terms.items():
+                if weight := getattr(priced, name):
+                    collected.append((literal, weight))
+        self.terms = terms
+        self.constants = dict.fromkeys(terms, 0)
+        for variable in component.variables:
+            self._variable(variable)
+        for name, collected in terms.items():
+            literals, weights = [literal for literal, _ in collected], [weight for _, weight in collected]
+            self.costs[name] = cp_model.LinearExpr.weighted_sum(literals, weights) + self.constants[name]
+
+    def minimise(self, total: cp_model.LinearExprT, hint: Mapping[int, int], seconds: float) -> _Found:
+        """Minimise one tier and keep it at its minimum from then on."""
+        self.model.minimize(total)
+        self.model.clear_hints()  # type: ignore[no-untyped-call]
+        for (number, row), literal in self.choices.items():
+            self.model.add_hint(literal, hint[number] == row)
+        solver = cp_model.CpSolver()
+        solver.parameters.max_time_in_seconds = seconds
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 0
+        solver.parameters.linearization_level = 2
+        status = solver.solve(self.model)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return _Found(dict(hint), False, 0)
+        rows = {number: row for (number, row), literal in self.choices.items() if solver.boolean_value(literal)}
+        self.model.add(total <= round(solver.objective_value))
+        return _Found(rows, status == cp_model.OPTIMAL, round(solver.objective_value - solver.best_objective_bound))
+
+    def _variable(self, variable: int) -> None:
+        """The moves of one variable, given the layouts in which it may be written and read."""
+        written = self._literals([self.problem.writers[variable]])[0]
+        readers = self._literals(self.problem.readers[variable])
+        layouts = sorted({layout for reader in readers for layout in reader})
+        given = {layout: self._demand(readers, written, {layout}) for layout in layouts}
+        for atoms in sorted({order(layout) for layout in layouts}):
+            members = {layout for layout in layouts if order(layout) == atoms}
+            same = {layout for layout in written if order(layout) == atoms}
+            moved = self._demand(
+                readers, {layout: literal for layout, literal in written.items() if layout in same}, members, whole=True
+            )
+            self._price_order(variable, written, {layout: given[layout] for layout in sorted(members)}, moved)
+
+    def _literals(self, places: Sequence[tuple[int, int] | None]) -> list[dict[Layout, Literals | None]]:
+        """For each place (an operator's port) the literals under which it has each of its layouts; None where it
+        always has.
+        """
+        result: list[dict[Layout, Literals | None]] = []
+        for place in places:
+            if place is None:
+                continue
+            number, port = place
+            found: dict[Layout, Literals | None] = {}
+            rows = self.problem.operators[number].rows
+            for row in self.domains[number]:
+                literal = self.choices.get((number, row))
+                known = found.setdefault(rows[row].layouts[port], [] if literal is not None else None)
+                if known is not None and literal is not None:
+                    known.append(literal)
+            result.append({next(iter(found)): None} if len(found) == 1 else found)
+        return result
+
+    def _demand(
+        self,
+        readers: Sequence[Mapping[Layout, Literals | None]],
+        written: Mapping[Layout, Literals | None],
+        members: set[Layout],
+        whole: bool = False,
+    ) -> cp_model.IntVar | int:
+        """A literal that is true where some reader wants one of ``members`` that is not written: 1 or 0 where that is
+        certain.
+
+        ``whole`` means that any written layout of ``written`` serves, else only the very same one.
+        """
+        supply: Literals = []
+        for layout, literals in written.items():
+            if whole or layout in members:
+                if literals is None:
+                    return 0
+                supply += literals
+        wants = [[reader[layout] for layout in reader if layout in members] for reader in readers]
+        certain = not supply and any(None in want for want in wants)
+        if certain:
+            return 1
+        needed = [want for want in wants if want]
+        if not needed:
+            return 0
+        literal = self.model.new_bool_var("")
+        for want in needed:
+            wanted: Literals = [item for literals in want if literals is not None for item in literals]
+            always = None in want
+            self.model.add(
+                cp_model.LinearExpr.sum([*supply, literal]) >= (1 if always else cp_model.LinearExpr.sum(wanted))
+            )
+        return literal
+
+    def _price_order(
+        self,
+        variable: int,
+        written: Mapping[Layout, Literals | None],
+        given: Mapping[Layout, cp_model.IntVar | int],
+        moved: cp_model.IntVar | int,
+    ) -> None:
+        """Charge one order of a variable: its Transpose, and a Reshape for every grouping but the one the Transpose
+        ends in.
+        """
+        self._charge("transposes", moved, 1)
+        self._charge("bytes", moved, self.problem.variables[variable].bytes)
+        for literal in given.values():
+            self._charge("reshapes", literal, 1)
+        if isinstance(moved, int) and moved == 0:
+            return
+        self._charge("reshapes", moved, -1)
+        self.model.add(cp_model.LinearExpr.sum(list(given.values())) >= moved)
+        detours = {
+            (source, target): move(source, target).reshapes
+            for source in written
+            for target in given
+            if order(source) != order(target)
+        }
+        if not any(detours.values()):
+            return
+        firsts: Literals = []
+        for (source, target), reshapes in detours.items():
+            first = self.model.new_bool_var("")
+            firsts.append(first)
+            self.model.add(first <= given[target])
+            literals = written[source]
+            if literals is not None:
+                self.model.add(first <= cp_model.LinearExpr.sum(literals))
+            self._charge("reshapes", first, reshapes)
+        self.model.add(cp_model.LinearExpr.sum(firsts) >= moved)
+
+    def _charge(self, name: str, literal: cp_model.IntVar | int, weight: int) -> None:
+        if isinstance(literal, int):
+            self.constants[name] += literal * weight
+        elif weight:
+            self.terms[name].append((literal, weight))

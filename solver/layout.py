@@ -1,0 +1,130 @@
+"""Layouts: how the elements of a tensor lie in memory.
+
+A tensor is a product of *atoms*, numbered from 0. A :data:`Layout` lists its stored dimensions from the outermost to
+the innermost, each a group of atoms in row-major order. An atom never has size 1, so a stored dimension of size 1 is
+the empty group, and size-1 dimensions carry no order. With atoms N=0, H=1, W=2, C=3::
+
+    ((0,), (1,), (2,), (3,))    NHWC
+    ((0,), (3,), (1,), (2,))    NCHW
+    ((0,), (3, 1, 2))           NCHW, flattened to two dimensions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from layoutsolve.graph import Dim, Shape, product
+
+Group = tuple[int, ...]
+Layout = tuple[Group, ...]
+Order = tuple[int, ...]
+
+
+def order(layout: Layout) -> Order:
+    """The atoms from the outermost to the innermost; what a Transpose changes and a Reshape does not."""
+    return tuple(atom for group in layout for atom in group)
+
+
+def finest(layout: Layout) -> Layout:
+    """The layout of the same order in which every atom is a stored dimension of its own: what stands for an order."""
+    return tuple((atom,) for group in layout for atom in group)
+
+
+def stored_shape(layout: Layout, sizes: Sequence[Dim]) -> Shape:
+    """The shape of the stored tensor, given the size of every atom."""
+    return tuple(product(sizes[atom] for atom in group) for group in layout)
+
+
+def grouped(atoms: Iterable[int], counts: Iterable[int]) -> Layout:
+    """The layout that cuts a sequence of atoms into stored dimensions of the given numbers of atoms."""
+    rest = iter(atoms)
+    return tuple(tuple(next(rest) for _ in range(count)) for count in counts)
+
+
+@dataclass(frozen=True)
+class Move:
+    """How a stored tensor gets from one layout into another: Reshape to ``split``, Transpose by ``perm``, Reshape to
+    ``target``.
+
+    Each step is None where it is not needed.
+    """
+
+    split: Layout | None
+    perm: tuple[int, ...] | None
+    target: Layout | None
+
+    @property
+    def transposes(self) -> int:
+        return int(self.perm is not None)
+
+    @property
+    def reshapes(self) -> int:
+        return int(self.split is not None) + int(self.target is not None)
+
+
+def move(source: Layout, target: Layout) -> Move:
+    """The cheapest way from ``source`` to ``target``: one Transpose at most, flanked by Reshapes only where an atom
+    is hidden.
+    """
+    if source == target:
+        return Move(None, None, None)
+    if order(source) == order(target):
+        return Move(None, None, target)
+    split = _split(source, order(target))
+    if split is None:
+        moved, perm = _transposed(source, target)
+        return Move(None, perm, None if moved == target else target)
+    split = _cut(split, target)
+    split += ((),) * (target.count(()))
+    moved, perm = _transposed(split, target)
+    return Move(split, perm, None if moved == target else target)
+
+
+def _split(source: Layout, wanted: Order) -> Layout | None:
+    """``source`` without its unit dimensions, cut wherever ``wanted`` tears a stored dimension; None where it tears
+    none.
+    """
+    following = dict(pairwise(wanted))
+    pieces: list[Group] = []
+    for group in source:
+        start = 0
+        for index in range(1, len(group)):
+            if following.get(group[index - 1]) != group[index]:
+                pieces.append(group[start:index])
+                start = index
+        if group:
+            pieces.append(group[start:])
+    return None if sum(map(bool, source)) == len(pieces) else tuple(pieces)
+
+
+def _cut(pieces: Layout, target: Layout) -> Layout:
+    """Cut further at the borders of ``target``, so that the Transpose can end there without another Reshape."""
+    home = {atom: index for index, group in enumerate(target) for atom in group}
+    result: list[Group] = []
+    for group in pieces:
+        start = 0
+        for index in range(1, len(group) + 1):
+            if index == len(group) or home[group[index]] != home[group[start]]:
+                result.append(group[start:index])
+                start = index
+    return tuple(result)
+
+
+def _transposed(source: Layout, target: Layout) -> tuple[Layout, tuple[int, ...]]:
+    """``source`` with whole stored dimensions permuted into the order of ``target``, its unit dimensions placed as
+    there.
+    """
+    rank = {atom: index for index, atom in enumerate(order(target))}
+    solid = iter(
+        sorted((index for index, group in enumerate(source) if group), key=lambda index: rank[source[index][0]])
+    )
+    units = iter([index for index, group in enumerate(source) if not group])
+    perm: list[int] = []
+    for group in target:
+        index = next(solid if group else units, None)
+        if index is not None:
+            perm.append(index)
+    perm += [*solid, *units]
+    return tuple(source[index] for index in perm), tuple(perm)

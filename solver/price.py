@@ -1,0 +1,68 @@
+"""The price of an assignment, counted from its layouts alone. It shares no code with the models that search for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from layoutsolve.solver.layout import Layout, move, order
+from layoutsolve.solver.problem import LayoutProblem, Price, chosen
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How one variable reaches the layouts its readers want.
+
+    ``moves`` lists ``(source, target)`` in an order of execution, each source being the produced layout or an earlier
+    target.
+    """
+
+    moves: tuple[tuple[Layout, Layout], ...]
+
+    @property
+    def transposes(self) -> int:
+        return sum(move(source, target).transposes for source, target in self.moves)
+
+    @property
+    def reshapes(self) -> int:
+        return sum(move(source, target).reshapes for source, target in self.moves)
+
+
+def deliver(written: Layout, wanted: Iterable[Layout]) -> Delivery:
+    """One Transpose for each order that is wanted and not written; further groupings of an order are Reshapes of it."""
+    orders: dict[tuple[int, ...], list[Layout]] = {}
+    for layout in sorted(set(wanted) - {written}):
+        orders.setdefault(order(layout), []).append(layout)
+    moves: list[tuple[Layout, Layout]] = []
+    for atoms, layouts in orders.items():
+        source = written
+        if atoms != order(written):
+            first = min(layouts, key=lambda layout: (move(written, layout).reshapes, layout))
+            layouts.remove(first)
+            moves.append((written, first))
+            source = first
+        moves += [(source, layout) for layout in layouts]
+    return Delivery(tuple(moves))
+
+
+def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
+    """What the chosen rows cost: their own operators, and the moves between a producer and its readers."""
+    total = Price()
+    for number in range(len(problem.operators)):
+        row = chosen(problem, rows, number)
+        total += Price(row.transposes, row.slow, row.reshapes, row.bytes)
+    for variable in problem.moving():
+        total += price_of_variable(problem, rows, variable)
+    return total
+
+
+def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int) -> Price:
+    """What moving one variable to its readers costs."""
+    writer = problem.writers[variable]
+    if writer is None:
+        return Price()
+    written = chosen(problem, rows, writer[0]).layouts[writer[1]]
+    wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
+    delivery = deliver(written, wanted)
+    moved = delivery.transposes
+    return Price(moved, 0, delivery.reshapes, moved * problem.variables[variable].bytes)

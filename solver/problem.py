@@ -1,0 +1,184 @@
+"""The layout problem: plain data that states which layouts go together, and what moving between them costs.
+
+A *variable* is a piece of data that some operator produces: a tensor together with all its views (Transpose and
+Reshape of it), which are the same data read differently. A *row* of an operator says in which layouts it can take its
+inputs together with the layouts in which it then gives its outputs. An assignment picks one row per operator.
+Wherever a reader wants a variable in another layout than its producer gives, data is moved; all readers that want the
+same layout share the move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from layoutsolve.graph import Dim
+from layoutsolve.solver.layout import Layout
+
+Slot = tuple[str, int]
+"""A factor of an operator's own index space: the label of a dimension and the number of the factor within it."""
+
+Arrangement = tuple[tuple[Slot, ...], ...]
+"""An order and grouping of an operator's slots, as :data:`Layout` is one of a tensor's atoms."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to run an operator: the layout of each of its ports, inputs first.
+
+    ``form`` is the number of the alternative among those of the operator's rule, ``arrangement`` the order of the
+    operator's slots from which the layouts come. ``transposes`` and ``reshapes`` are operators the row itself writes,
+    ``slow`` how many transpositions its kernel hides, ``bytes`` what its own Transposes move. A row that is not
+    ``anchored`` is demanded by nothing: it is there to make every tensor's source layout available.
+    """
+
+    layouts: tuple[Layout, ...]
+    form: int = 0
+    arrangement: Arrangement = ()
+    transposes: int = 0
+    reshapes: int = 0
+    slow: int = 0
+    bytes: int = 0
+    anchored: bool = True
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A relation between variables. ``ports`` holds a variable's number per port, the first ``inputs`` of them are
+    read.
+
+    ``node`` is the number of the node in the graph, or -1 for an end of the graph: an input, an output, an explicit
+    layout, which are relations on one variable alone; ``end`` then names the tensor. ``title`` is for people.
+    """
+
+    title: str
+    node: int
+    ports: tuple[int, ...]
+    inputs: int
+    rows: tuple[Row, ...]
+    end: str = ""
+    meaning: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Data that lies in memory in some layout. ``readings`` maps each of its tensors to that tensor's own, logical
+    layout.
+
+    ``constant`` data is rearranged while converting, which costs nothing; each reader has a variable of its own.
+    """
+
+    title: str
+    sizes: tuple[Dim, ...]
+    bytes: int
+    readings: Mapping[str, Layout]
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class LayoutProblem:
+    """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``)."""
+
+    variables: tuple[Variable, ...]
+    operators: tuple[Operator, ...]
+    capped: bool = False
+
+    @cached_property
+    def writers(self) -> tuple[tuple[int, int] | None, ...]:
+        """For each variable the operator and port that produces it, None for a constant."""
+        found: list[tuple[int, int] | None] = [None] * len(self.variables)
+        for number, operator in enumerate(self.operators):
+            for port in range(operator.inputs, len(operator.ports)):
+                found[operator.ports[port]] = (number, port)
+        return tuple(found)
+
+    @cached_property
+    def readers(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each variable the operators and ports that read it."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.variables]
+        for number, operator in enumerate(self.operators):
+            for port in range(operator.inputs):
+                found[operator.ports[port]].append((number, port))
+        return tuple(tuple(places) for places in found)
+
+    def moving(self) -> list[int]:
+        """The variables whose moves cost something: those that are not constant."""
+        return [number for number, variable in enumerate(self.variables) if not variable.constant]
+
+
+@dataclass(frozen=True)
+class Price:
+    """What an assignment costs. ``bytes`` counts what the Transposes move, symbolic dimensions as 1."""
+
+    transposes: int = 0
+    slow: int = 0
+    reshapes: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Price) -> Price:
+        return Price(
+            self.transposes + other.transposes,
+            self.slow + other.slow,
+            self.reshapes + other.reshapes,
+            self.bytes + other.bytes,
+        )
+
+
+OBJECTIVES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "min-transpose": (("transposes",), ("slow",), ("bytes",), ("reshapes",)),
+    "min-bytes": (("bytes",), ("transposes",), ("slow",), ("reshapes",)),
+    "min-nodes": (("transposes", "reshapes"), ("slow",), ("bytes",)),
+}
+"""Each objective is a list of tiers, the most important first; a tier is the sum of some fields of :class:`Price`."""
+
+
+def orders_first(objective: str) -> bool:
+    """Whether Reshapes, the only part of a price that depends on more than orders, are the objective's last tier
+    alone.
+    """
+    return OBJECTIVES[objective][-1] == ("reshapes",)
+
+
+def tiers(price: Price, objective: str) -> tuple[int, ...]:
+    """The price as a tuple that compares as the objective does."""
+    return tuple(sum(getattr(price, name) for name in tier) for tier in OBJECTIVES[objective])
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
+
+    ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
+    proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
+    ``branched`` the Boolean variables that reached the solver.
+    """
+
+    problem: LayoutProblem
+    rows: tuple[int, ...]
+    price: Price
+    objective: str
+    strategy: str
+    status: str
+    bound: int
+    components: int = 0
+    branched: int = 0
+
+    def row(self, operator: int) -> Row:
+        """The chosen row of an operator."""
+        return self.problem.operators[operator].rows[self.rows[operator]]
+
+    def written(self, variable: int) -> Layout | None:
+        """The layout in which a variable is produced, None for a constant."""
+        writer = self.problem.writers[variable]
+        return None if writer is None else self.row(writer[0]).layouts[writer[1]]
+
+    def read(self, variable: int) -> list[Layout]:
+        """The layouts in which a variable is read, without repetition, in a fixed order."""
+        return sorted({self.row(number).layouts[port] for number, port in self.problem.readers[variable]})
+
+
+def chosen(problem: LayoutProblem, rows: Sequence[int], number: int) -> Row:
+    """The row that a list of choices gives an operator."""
+    return problem.operators[number].rows[rows[number]]

@@ -1,0 +1,375 @@
+"""Relations: how the layouts of an operator's ports go together, independent of what the operator computes.
+
+The dimensions of an operator's tensors are labelled, as in einsum: a label that two ports share is one dimension of the
+operator's index space. Factors of labels are *slots*. There are two kinds of relation, and they cover every operator:
+
+* :class:`Arranged`: the slots may come in any order and grouping, and every port follows it. Elementwise operators,
+  reductions, concatenation, slicing and so on: their axes are renumbered.
+* :class:`Placed`: every port has its dimensions in a fixed sequence, only the factors within some of them are free.
+  Convolutions, pooling, matrix products, and everything opaque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+
+from layoutsolve.solver.layout import Group, Layout, finest, order
+from layoutsolve.solver.problem import Arrangement, Row, Slot
+
+ROWS = 256
+"""The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """Any arrangement of the slots.
+
+    ``alone`` labels make up a stored dimension by themselves. ``heads`` begin theirs. ``dropped`` labels are missing
+    from the outputs, dimension and all. ``frame`` is the port that has every label: its logical layout is the
+    operator's. Labels that occur at some ports only broadcast at the others; with ``broadcast`` those ports may leave
+    out leading dimensions of size 1. A label in ``heads`` shares its stored dimension with labels in ``tails`` alone.
+    ``pinned`` ports always have their logical layout.
+    """
+
+    frame: int
+    alone: frozenset[str] = frozenset()
+    heads: frozenset[str] = frozenset()
+    tails: frozenset[str] = frozenset()
+    dropped: frozenset[str] = frozenset()
+    broadcast: bool = False
+    pinned: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Fixed dimensions: ``places`` has for each port its stored dimensions, each a sequence of labels.
+
+    The factors of a label in ``free`` may come in any order, the same at all ports. ``prefix`` labels come before the
+    places of each port that has them, in any arrangement; with ``suffix`` some of them may follow instead, together
+    as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix of weights).
+    """
+
+    places: tuple[tuple[tuple[str, ...], ...], ...]
+    free: frozenset[str] = frozenset()
+    prefix: tuple[str, ...] = ()
+    suffix: bool = False
+    columns: frozenset[int] = frozenset()
+    slow: int = 0
+    reshapes: int = 0
+
+
+Form = Arranged | Placed
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of an operator: its tensor's logical layout and, for each slot, the atoms that stand for it here.
+
+    A slot with no atoms here is a dimension of size 1, or is not there at all: both broadcast.
+    """
+
+    logical: Layout
+    atoms: Mapping[Slot, Group]
+    constant: bool = False
+    slots: Mapping[int, Slot] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slots", {atom: slot for slot, group in self.atoms.items() for atom in group})
+
+    def expand(self, group: Iterable[Slot]) -> Group:
+        """The atoms of this port that a group of slots stands for."""
+        return tuple(atom for slot in group for atom in self.atoms.get(slot, ()))
+
+    def readings(self, layout: Layout) -> Iterator[Arrangement]:
+        """The arrangements of slots that a layout of this port suggests.
+
+        A slot of several atoms that the layout tears apart is gathered where its first and where its last atom lies.
+        """
+        torn = {slot for slot, group in self.atoms.items() if len(group) > 1 and not _contains(layout, group)}
+        for last in (False, True) if torn else (False,):
+            yield self._reading(layout, torn, last)
+
+    def _reading(self, layout: Layout, torn: set[Slot], last: bool) -> Arrangement:
+        groups: list[tuple[Slot, ...]] = []
+        for group in layout:
+            current: list[Slot] = []
+            for atom in group:
+                slot = self.slots[atom]
+                atoms = self.atoms[slot]
+                if slot in torn:
+                    if atom == _outermost(layout, atoms, last):
+                        groups += [tuple(current)] if current else []
+                        groups.append((slot,))
+                        current = []
+                elif atom == atoms[0]:
+                    current.append(slot)
+            if current or not group:
+                groups.append(tuple(current))
+        return tuple(groups)
+
+
+def _contains(layout: Layout, atoms: Group) -> bool:
+    """Whether ``atoms`` lie side by side in one stored dimension."""
+    return any(group[start : start + len(atoms)] == atoms for group in layout for start in range(len(group)))
+
+
+def _outermost(layout: Layout, atoms: Group, last: bool) -> int:
+    lying = [atom for atom in order(layout) if atom in atoms]
+    return lying[-1 if last else 0]
+
+
+class Generator:
+    """Finds the rows of one operator: each layout that is suggested at a port is pushed through all of its forms."""
+
+    def __init__(self, ports: Sequence[Port], forms: Sequence[Form], outputs: int, orders: bool = False) -> None:
+        """``outputs`` is the number of ports that are written. With ``orders`` the rows tell orders apart, not
+        groupings.
+        """
+        self.ports = tuple(ports)
+        self.orders = orders
+        self.capped = False
+        self._seen: set[tuple[Layout, ...]] = set()
+        self._forms = [
+            (_Arranger(self.ports, form, outputs) if isinstance(form, Arranged) else _Placer(self.ports, form), number)
+            for number, form in enumerate(forms)
+        ]
+
+    def start(self) -> list[Row]:
+        """The rows that the operator demands by itself."""
+        return self._fresh((number, maker.start()) for maker, number in self._forms if isinstance(maker, _Placer))
+
+    def push(self, port: int, layout: Layout) -> list[Row]:
+        """The rows that a layout suggested at a port makes possible, without those known already."""
+        return self._fresh((number, maker.push(port, layout)) for maker, number in self._forms)
+
+    def source(self) -> list[Row]:
+        """The rows in which every port has its logical order of dimensions, as the source model has them."""
+        rows = ((number, maker.source()) for maker, number in self._forms if isinstance(maker, _Arranger))
+        return self._fresh(rows, anchored=False)
+
+    def _fresh(self, found: Iterable[tuple[int, Iterable[Row]]], anchored: bool = True) -> list[Row]:
+        fresh: list[Row] = []
+        for number, rows in found:
+            for row in rows:
+                layouts = tuple(map(finest, row.layouts)) if self.orders else row.layouts
+                if layouts in self._seen:
+                    continue
+                if len(self._seen) >= ROWS:
+                    self.capped = True
+                    return fresh
+                self._seen.add(layouts)
+                fresh.append(replace(row, layouts=layouts, form=number, anchored=anchored))
+        return fresh
+
+
+class _Arranger:
+    """The rows of an :class:`Arranged` relation."""
+
+    def __init__(self, ports: tuple[Port, ...], form: Arranged, outputs: int) -> None:
+        self.ports, self.form = ports, form
+        self.outputs = range(len(ports) - outputs, len(ports))
+        frame = ports[form.frame]
+        self.slots = frozenset(slot for port in ports for slot in port.atoms)
+        self.hidden = [slot for slot in frame.atoms if not frame.atoms[slot]]
+        self.logical = self._legal(self._whole(next(frame.readings(frame.logical))))
+        self.full: list[Arrangement] = []
+        self.partial: list[Arrangement] = []
+
+    def source(self) -> Iterator[Row]:
+        yield from self._rows(self.logical)
+
+    def push(self, port: int, layout: Layout) -> Iterator[Row]:
+        if port in self.form.pinned:
+            return
+        for reading in self.ports[port].readings(layout):
+            visible = {slot for group in reading for slot in group}
+            missing = self.slots - visible
+            if any(self.ports[self.form.frame].atoms.get(slot) for slot in missing):
+                yield from self._push_partial(reading)
+            else:
+                yield from self._push_full(self._legal(self._whole(reading)))
+
+    def _push_full(self, arrangement: Arrangement) -> Iterator[Row]:
+        if arrangement in self.full:
+            return
+        self.full.append(arrangement)
+        yield from self._rows(arrangement)
+        for partial in list(self.partial):
+            yield from self._push_full(self._legal(_merged(arrangement, partial)))
+
+    def _push_partial(self, partial: Arrangement) -> Iterator[Row]:
+        if partial in self.partial:
+            return
+        self.partial.append(partial)
+        for full in [*self.full] or [self.logical]:
+            yield from self._push_full(self._legal(_merged(full, partial)))
+
+    def _whole(self, reading: Arrangement) -> Arrangement:
+        """The arrangement with slots added that no port of this layout shows because their size is 1 there."""
+        groups = list(reading)
+        visible = {slot for group in reading for slot in group}
+        sequence = list(self.ports[self.form.frame].atoms)
+        for slot in sequence:
+            if slot in visible or slot not in self.slots:
+                continue
+            if () in groups:
+                groups[groups.index(())] = (slot,)
+            else:
+                before = set(sequence[: sequence.index(slot)])
+                place = max((index + 1 for index, group in enumerate(groups) if before & set(group)), default=0)
+                groups.insert(place, (slot,))
+        return tuple(groups)
+
+    def _legal(self, arrangement: Arrangement) -> Arrangement:
+        """Cut stored dimensions where a port has only a part of them, and where labels must stand alone or begin."""
+        pieces: list[tuple[Slot, ...]] = []
+        for group in arrangement:
+            start = 0
+            for index in range(1, len(group)):
+                if self._border(group[index - 1], group[index]):
+                    pieces.append(group[start:index])
+                    start = index
+            pieces.append(group[start:])
+        return tuple(pieces)
+
+    def _border(self, left: Slot, right: Slot) -> bool:
+        alone = self.form.alone
+        if right[0] in self.form.heads or left[0] in alone or right[0] in alone:
+            return True
+        if left[0] in self.form.heads:
+            return right[0] not in self.form.tails
+        return any((left in port.atoms) != (right in port.atoms) for port in self.ports)
+
+    def _rows(self, arrangement: Arrangement) -> Iterator[Row]:
+        choices = [self._layouts(number, arrangement) for number in range(len(self.ports))]
+        for layouts in islice(product(*choices), 16):
+            rank = max((len(layout) for number, layout in enumerate(layouts) if number not in self.outputs), default=0)
+            if not self.form.broadcast or rank == len(arrangement):
+                yield Row(layouts, arrangement=arrangement)
+
+    def _layouts(self, number: int, arrangement: Arrangement) -> list[Layout]:
+        port = self.ports[number]
+        if number in self.form.pinned:
+            return [port.logical]
+        dropped = self.form.dropped if number in self.outputs else frozenset()
+        kept = [group for group in arrangement if not any(slot[0] in dropped for slot in group)]
+        layout = tuple(port.expand(group) for group in kept)
+        if not self.form.broadcast or number in self.outputs:
+            return [layout]
+        short = stripped(layout)
+        if short == layout:
+            return [layout]
+        return [short, layout] if port.constant else [layout, short]
+
+
+def stripped(layout: Layout) -> Layout:
+    """A layout without its leading dimensions of size 1, which broadcasting supplies."""
+    start = next((index for index, group in enumerate(layout) if group), len(layout))
+    return layout[start:]
+
+
+def _merged(full: Arrangement, partial: Arrangement) -> Arrangement:
+    """The full arrangement with the slots of the partial one brought into the partial one's order, in the places they
+    have.
+    """
+    wanted = iter([slot for group in partial for slot in group])
+    moved = {slot for group in partial for slot in group}
+    return tuple(tuple(next(wanted) if slot in moved else slot for slot in group) for group in full)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What surrounds the fixed dimensions of a :class:`Placed` relation."""
+
+    prefix: Arrangement
+    suffix: tuple[Slot, ...]
+
+
+class _Placer:
+    """The rows of a :class:`Placed` relation."""
+
+    def __init__(self, ports: tuple[Port, ...], form: Placed) -> None:
+        self.ports, self.form = ports, form
+        self.orders: dict[str, list[tuple[Slot, ...]]] = {}
+        for port in ports:
+            for slot in port.atoms:
+                sequence = self.orders.setdefault(slot[0], [()])
+                if slot not in sequence[0]:
+                    sequence[0] = (*sequence[0], slot)
+        self.frames: list[_Frame] = [_Frame(self._logical_prefix(), ())]
+        self.known = 0
+
+    def start(self) -> list[Row]:
+        return list(self._rows())
+
+    def push(self, port: int, layout: Layout) -> list[Row]:
+        before = self._size()
+        for reading in self.ports[port].readings(layout):
+            self._learn(reading)
+        return list(self._rows()) if self._size() > before else []
+
+    def _size(self) -> int:
+        return len(self.frames) + sum(map(len, self.orders.values()))
+
+    def _learn(self, reading: Arrangement) -> None:
+        sequence = [slot for group in reading for slot in group]
+        for label in self.form.free:
+            found = tuple(slot for slot in sequence if slot[0] == label)
+            known = self.orders.get(label, [()])
+            if len(found) == len(known[0]) and found not in known:
+                known.append(found)
+        if self.form.prefix and {slot[0] for slot in sequence} >= {
+            label for label in self.form.prefix if label in self.orders
+        }:
+            frame = self._frame(reading)
+            if frame not in self.frames:
+                self.frames.append(frame)
+
+    def _frame(self, reading: Arrangement) -> _Frame:
+        """What comes before the operator's own dimensions and, where the form allows it, what comes after."""
+        groups: list[tuple[Slot, ...]] = []
+        after: list[Slot] = []
+        passed = False
+        for group in reading:
+            kept = tuple(slot for slot in group if slot[0] in self.form.prefix)
+            if self.form.suffix and passed:
+                after += kept
+            elif kept or (not group and not groups):
+                groups.append(kept)
+            passed |= len(kept) < len(group)
+        return _Frame(self._legal(groups), tuple(after))
+
+    def _legal(self, groups: Iterable[tuple[Slot, ...]]) -> Arrangement:
+        pieces: list[tuple[Slot, ...]] = []
+        for group in groups:
+            start = 0
+            for index in range(1, len(group)):
+                if any((group[index - 1] in port.atoms) != (group[index] in port.atoms) for port in self.ports):
+                    pieces.append(group[start:index])
+                    start = index
+            pieces.append(group[start:])
+        return tuple(pieces)
+
+    def _logical_prefix(self) -> Arrangement:
+        return tuple((slot,) for label in self.form.prefix for slot in self.orders.get(label, [()])[0])
+
+    def _rows(self) -> Iterator[Row]:
+        free = [label for label in self.form.free if len(self.orders.get(label, [()])) > 1]
+        for frame in self.frames:
+            for choice in product(*(self.orders[label] for label in sorted(free))):
+                orders = dict(zip(sorted(free), choice, strict=True))
+                layouts = tuple(self._layout(number, frame, orders) for number in range(len(self.ports)))
+                yield Row(layouts, arrangement=frame.prefix, slow=self.form.slow, reshapes=self.form.reshapes)
+
+    def _layout(self, number: int, frame: _Frame, orders: Mapping[str, tuple[Slot, ...]]) -> Layout:
+        port = self.ports[number]
+        outer = number not in self.form.columns
+        leading = tuple(port.expand(group) for group in frame.prefix) if outer else ()
+        trailing = (port.expand(frame.suffix),) if outer and self.form.suffix else ()
+        places = (
+            tuple(slot for label in place for slot in orders.get(label, self.orders.get(label, [()])[0]))
+            for place in self.form.places[number]
+        )
+        return (*leading, *(port.expand(slots) for slots in places), *trailing)

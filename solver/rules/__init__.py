@@ -1,0 +1,5 @@
+"""The rules, one file per family of operators. Importing this package registers all of them."""
+
+from layoutsolve.solver.rules import arrangement, contraction, elementwise, reduction, slicing, window
+
+__all__ = ["arrangement", "contraction", "elementwise", "reduction", "slicing", "window"]

@@ -1,0 +1,177 @@
+"""Operators that put tensors together, take them apart or repeat them along axes."""
+
+from __future__ import annotations
+
+from layoutsolve.graph import Dim, Shape, Size
+from layoutsolve.solver.problem import Row
+from layoutsolve.solver.rule import (
+    Arranged,
+    Dims,
+    Placed,
+    Rule,
+    Site,
+    Step,
+    int64,
+    marked,
+    numbered,
+    position,
+    rule,
+    static,
+)  # fmt: skip
+from layoutsolve.solver.rules.elementwise import aligned
+
+
+@rule("Concat")
+def concat(site: Site) -> Rule:
+    """Only the leading factor of the axis is joined; a trailing factor that all operands share may lie anywhere."""
+    shape = site.output().shape
+    axis = site.attribute("axis") % len(shape)
+    inputs = tuple(range(len(site.node.inputs)))
+    dims, sizes = along([*(site.required(number).shape for number in inputs), shape], axis, site.tails.get("k"))
+    form = Arranged(frame=len(inputs), heads=frozenset("k"), tails=frozenset("t"))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k")})
+
+    return Rule(inputs, dims, (form,), rewrite, sizes, frozenset("k"))
+
+
+@rule("Split")
+def split(site: Site) -> Rule | None:
+    """Concat, backwards."""
+    shape = site.required(0).shape
+    axis = site.attribute("axis", 0) % len(shape)
+    parts = [site.output(number).shape for number in range(len(site.node.outputs))]
+    if any(isinstance(part[axis], Size) for part in parts):
+        return None
+    dims, sizes = along([shape, *parts], axis, site.tails.get("k"))
+    form = Arranged(frame=0, heads=frozenset("k"), tails=frozenset("t"))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        where = position(row.arrangement, "k")
+        return site.same({"axis": where}, {1: int64(*(static(stored[where]) for stored in shapes[1:]))})
+
+    return Rule((0,), dims, (form,), rewrite, sizes, frozenset("k"))
+
+
+def along(shapes: list[Shape], axis: int, tail: int | None) -> tuple[tuple[Dims, ...], dict[str, Dim]]:
+    """Labels of tensors that differ along an axis: ``k:0``, ``k:1``, ... there, and ``t`` for the factor that they
+    share.
+    """
+    dims = []
+    for number, shape in enumerate(shapes):
+        touched = (f"k:{number}",) if tail is None else (f"k:{number}", "t")
+        dims.append(tuple(touched if index == axis else labels for index, labels in enumerate(numbered(shape))))
+    if tail is None:
+        return tuple(dims), {}
+    return tuple(dims), {
+        "t": tail,
+        **{f"k:{number}": static(shape[axis]) // tail for number, shape in enumerate(shapes)},
+    }
+
+
+@rule("Tile")
+def tile(site: Site) -> Rule | None:
+    """Repeated axes stay whole."""
+    repeats = site.integers(1)
+    shape = site.required(0).shape
+    if repeats is None:
+        return None
+    touched = [axis for axis, count in enumerate(repeats) if count != 1]
+    before = marked(shape, touched, "i")
+    after = marked(site.output().shape, touched, "o")
+    labels = frozenset(f"k{axis}" for axis in touched)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        counts = [1] * len(row.arrangement)
+        for axis in touched:
+            counts[position(row.arrangement, f"k{axis}")] = repeats[axis]
+        return site.same(inputs={1: int64(*counts)})
+
+    return Rule((0,), (before, after), (Arranged(frame=1, alone=labels),), rewrite, solid=labels)
+
+
+@rule("Expand")
+def expand(site: Site) -> Rule | None:
+    """Broadcasting to a given shape."""
+    shape = site.output().shape
+    if site.constant(1) is None or any(isinstance(dim, Size) for dim in shape):
+        return None
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same(inputs={1: int64(*(static(dim) for dim in shapes[-1]))})
+
+    dims = (aligned(site.required(0).shape, shape), numbered(shape))
+    return Rule((0,), dims, (Arranged(frame=1),), rewrite)
+
+
+@rule("Shape")
+def shape(site: Site) -> Rule | None:
+    """The sizes of a tensor in another layout are picked back into the order of its logical dimensions."""
+    if site.attribute("start", 0) or site.attribute("end") is not None:
+        return None
+    dims = tuple((f"d{axis}",) for axis in range(len(site.required(0).shape)))
+    labels = frozenset(label for (label,) in dims)
+    form = Arranged(frame=0, alone=labels, pinned=frozenset({1}))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        picks = [position(row.arrangement, label) for (label,) in dims]
+        if picks == list(range(len(picks))):
+            return site.same()
+        return (Step("Shape", (0,), ("stored",)), Step("Gather", ("stored", int64(*picks)), (0,), {"axis": 0}))
+
+    return Rule((0,), (dims, (("vector",),)), (form,), rewrite, solid=labels | {"vector"})
+
+
+@rule("Gather")
+def gather(site: Site) -> Rule | None:
+    """One axis is replaced by as many indices; it stays whole, the others follow any layout."""
+    indices = site.required(1)
+    if len(indices.shape) != 1:
+        return None
+    shape = site.required(0).shape
+    axis = site.attribute("axis", 0) % len(shape)
+    inputs = (0,) if indices.data is not None else (0, 1)
+    dims = [
+        marked(shape, [axis], "i"),
+        *([(("index",),)] if len(inputs) == 2 else []),
+        marked(site.output().shape, [axis], "o"),
+    ]
+    label = f"k{axis}"
+    form = Arranged(frame=0, alone=frozenset({label}), pinned=frozenset(range(1, len(inputs))))
+    return Rule(
+        inputs,
+        tuple(dims),
+        (form,),
+        lambda row, shapes: site.same({"axis": position(row.arrangement, label)}),
+        solid=frozenset({label, "index"}),
+    )
+
+
+@rule("DepthToSpace", "SpaceToDepth")
+def depth_space(site: Site) -> Rule:
+    """A regrouping of factors: one operator between stored dimensions, or nothing at all where the factors lie apart
+    anyway.
+    """
+    deepening = site.node.op == "SpaceToDepth"
+    shallow, deep = (site.required(0), site.output()) if deepening else (site.output(), site.required(0))
+    block = site.attribute("blocksize")
+    sizes: dict[str, Dim] = {"a": block, "b": block, "c": shallow.shape[1], "h": deep.shape[2], "w": deep.shape[3]}
+    spread: Dims = (("n",), ("c",), ("h", "a"), ("w", "b"))
+    modes: dict[str, Dims] = {"DCR": (("n",), ("a", "b", "c"), ("h",), ("w",))}
+    if not deepening:
+        modes["CRD"] = (("n",), ("c", "a", "b"), ("h",), ("w",))
+
+    def ports(stacked: Dims) -> tuple[Dims, Dims]:
+        return (spread, stacked) if deepening else (stacked, spread)
+
+    names = list(modes)
+    placed = tuple(Placed(ports(stacked), free=frozenset("nchw")) for stacked in modes.values())
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        if row.form == len(names):
+            return ()
+        return site.same() if deepening else site.same({"mode": names[row.form]})
+
+    logical = ports(modes[site.attribute("mode", "DCR")])
+    return Rule((0,), logical, (*placed, Arranged(frame=0)), rewrite, sizes)

@@ -1,0 +1,105 @@
+"""Matrix products. Contracted factors come in one order on both sides; a constant side follows any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from layoutsolve.graph import Shape
+from layoutsolve.solver.problem import Row
+from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
+
+P, K, M = ("p",), ("k",), ("m",)
+
+
+@rule("Gemm")
+def gemm(site: Site) -> Rule | None:
+    """``[p, k] x [k, m] + [m]``: stored either way round, operands swapped, or as MatMul where ``p`` is several
+    dimensions.
+
+    A quantised product keeps to Gemm with the weights on the right, the form that has an integer kernel.
+    """
+    if site.attribute("alpha", 1.0) != 1.0 or site.attribute("beta", 1.0) != 1.0:
+        return None
+    inputs = (0, 1) if site.input(2) is None else (0, 1, 2)
+    left: Dims = (K, P) if site.attribute("transA", 0) else (P, K)
+    right: Dims = (M, K) if site.attribute("transB", 0) else (K, M)
+    bias: tuple[Dims, ...] = (_bias(site.required(2).shape),) if len(inputs) == 3 else ()
+    constant, bare = site.constant(1) is not None, len(inputs) == 2
+    free = frozenset("pkm") if constant else frozenset("p")
+    forms = [
+        ("NT", Placed(((P, K), (M, K), *bias, (P, M)), free)),
+        ("TT", Placed(((K, P), (M, K), *bias, (P, M)), free)),
+    ]
+    if not constant:
+        forms += [
+            ("NN", Placed(((P, K), (K, M), *bias, (P, M)), free)),
+            ("TN", Placed(((K, P), (K, M), *bias, (P, M)), free)),
+        ]
+    if (bare or site.floating) and bias in ((), ((M,),)):
+        columns = frozenset(range(1, len(inputs)))
+        column = ((M, ()),) if bias else ()
+        around = free - {"p"}
+        forms.append(("MatMul", Placed(((K,), (K, M), *bias, (M,)), around, prefix=P, columns=columns)))
+        forms.append(("swapped NN", Placed(((K, P), (M, K), *column, (M, P)), free)))
+        forms.append(("swapped NT", Placed(((P, K), (M, K), *column, (M, P)), free)))
+        forms.append(
+            ("swapped MatMul", Placed(((K,), (M, K), *column, (M,)), around, prefix=P, suffix=True, columns=columns))
+        )
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return product(forms[row.form][0], bare)
+
+    return Rule(inputs, (left, right, *bias, (P, M)), tuple(form for _, form in forms), rewrite)
+
+
+def product(kind: str, bare: bool) -> tuple[Step, ...]:
+    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, or MatMul and Add."""
+    swapped = kind.startswith("swapped")
+    operands: tuple[int, int] = (1, 0) if swapped else (0, 1)
+    if kind.endswith("MatMul"):
+        if bare:
+            return (Step("MatMul", operands, (0,)),)
+        return (Step("MatMul", operands, ("product",)), Step("Add", ("product", 2), (0,)))
+    transposed = {"transA": int(kind[-2] == "T"), "transB": int(kind[-1] == "T")}
+    return (Step("Gemm", operands if bare else (*operands, 2), (0,), transposed),)
+
+
+def _bias(shape: Shape) -> Dims:
+    """A bias is added to every row; where it has rows of its own it is one scalar or an unusual one."""
+    return (M,) if len(shape) == 1 else ((), M)
+
+
+@rule("MatMul")
+def matmul(site: Site) -> Rule | None:
+    """``[..., m, k] x [..., k, n]``, or the operands swapped and everything transposed.
+
+    Batch dimensions come in any arrangement; where the right side has none, so do the rows of the left side.
+    """
+    left, right, result = site.required(0).shape, site.required(1).shape, site.output().shape
+    if min(len(left), len(right)) < 2:
+        return None
+    batch = len(result) - 2
+    dims = (_batched(left, batch, ("m", "k")), _batched(right, batch, ("k", "n")), _batched(result, batch, ("m", "n")))
+    constant = [site.constant(number) is not None for number in (0, 1)]
+    flat = all(dim == 1 for dim in right[:-2])
+    labels = tuple(f"b{axis}" for axis in range(batch))
+    tied = frozenset("mkn") if any(constant) else frozenset({"m", "n", "k"})
+    columns = frozenset({1} if flat and len(right) == 2 else ())
+    forms = []
+    if flat and columns:
+        forms.append(Placed((((K),), (K, ("n",)), (("n",),)), tied - {"m"}, prefix=(*labels, "m"), columns=columns))
+    else:
+        forms.append(Placed(((M, K), (K, ("n",)), (M, ("n",))), tied, prefix=labels, columns=columns))
+    forms.append(Placed(((K, M), (("n",), K), (("n",), M)), tied, prefix=labels, columns=columns))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return (Step("MatMul", (0, 1) if row.form == 0 else (1, 0), (0,)),)
+
+    return Rule((0, 1), dims, tuple(forms), rewrite)
+
+
+def _batched(shape: Shape, batch: int, matrix: Sequence[str]) -> Dims:
+    """The labels of one operand: batch dimensions aligned from the right, then its matrix."""
+    offset = batch - (len(shape) - 2)
+    leading = tuple((f"b{offset + axis}",) if dim != 1 else () for axis, dim in enumerate(shape[:-2]))
+    return (*leading, *((label,) for label in matrix))

@@ -1,0 +1,41 @@
+"""Operators that compute every element from the elements at the same place, with broadcasting."""
+
+from __future__ import annotations
+
+from layoutsolve.graph import Shape
+from layoutsolve.solver.rule import Arranged, Dims, Rule, Site, numbered, rule
+
+UNARY = (
+    "Abs", "Acos", "Asin", "Atan", "BitwiseNot", "Cast", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu",
+    "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal",
+    "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh",
+    "ThresholdedRelu",
+)  # fmt: skip
+
+BROADCASTING = (
+    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
+    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
+)  # fmt: skip
+
+
+@rule(*UNARY)
+def unary(site: Site) -> Rule:
+    """Any layout, the same on both sides; further inputs are scalars."""
+    dims = numbered(site.output().shape)
+    return Rule((0,), (dims, dims), (Arranged(frame=1),), lambda row, shapes: site.same())
+
+
+@rule(*BROADCASTING)
+def broadcasting(site: Site) -> Rule:
+    """Any layout; an operand lacks the dimensions along which it is repeated."""
+    shape = site.output().shape
+    inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
+    operands = tuple(aligned(site.required(number).shape, shape) for number in inputs)
+    form = Arranged(frame=len(inputs), broadcast=True)
+    return Rule(inputs, (*operands, numbered(shape)), (form,), lambda row, shapes: site.same())
+
+
+def aligned(shape: Shape, output: Shape) -> Dims:
+    """The labels of an operand's dimensions, aligned with the output's last ones."""
+    offset = len(output) - len(shape)
+    return tuple((f"d{offset + axis}",) if dim != 1 else () for axis, dim in enumerate(shape))

@@ -1,0 +1,197 @@
+"""Operators that cut, pad or resample along some axes and leave the others alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from layoutsolve.graph import Array, Dim, Shape, Size
+from layoutsolve.solver.problem import Row
+from layoutsolve.solver.relation import Form
+from layoutsolve.solver.rule import (
+    Arranged,
+    Dims,
+    Placed,
+    Rule,
+    Site,
+    Step,
+    int64,
+    marked,
+    position,
+    rule,
+    static,
+)  # fmt: skip
+
+
+def touching(
+    site: Site, axes: list[int], tails: Mapping[str, int]
+) -> tuple[tuple[Dims, Dims], dict[str, Dim], Arranged, frozenset[str]]:
+    """The labels, sizes and form of an operator that changes some axes, up to a trailing factor ``t...`` of each."""
+    before, after = site.required(0).shape, site.output().shape
+    dims = [list(marked(before, axes, "i")), list(marked(after, axes, "o"))]
+    sizes: dict[str, Dim] = {}
+    for axis in axes:
+        tail = tails.get(f"k{axis}")
+        if tail is not None:
+            sizes[f"t{axis}"] = tail
+            for port, variant, shape in ((0, "i", before), (1, "o", after)):
+                sizes[f"k{axis}:{variant}"] = static(shape[axis]) // tail
+                dims[port][axis] = (f"k{axis}:{variant}", f"t{axis}")
+    whole = frozenset(f"k{axis}" for axis in axes)
+    form = Arranged(frame=0, heads=whole, tails=frozenset(f"t{axis}" for axis in axes))
+    return (tuple(dims[0]), tuple(dims[1])), sizes, form, whole
+
+
+@rule("Slice")
+def slice_(site: Site) -> Rule | None:
+    """The axes that are cut stay whole, up to a trailing factor that every cut falls between."""
+    starts, ends, steps = site.integers(1), site.integers(2), site.integers(4)
+    rank = len(site.required(0).shape)
+    axes = site.integers(3) if site.input(3) is not None else tuple(range(rank))
+    if starts is None or ends is None or axes is None or (steps is None and site.input(4) is not None):
+        return None
+    cuts = {
+        axis % rank: (start, end, step)
+        for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True)
+    }
+    shape = site.required(0).shape
+    tails = {}
+    for axis, (start, end, step) in cuts.items():
+        tail = site.tails.get(f"k{axis}")
+        dim = shape[axis]
+        if (
+            tail
+            and step == 1
+            and isinstance(dim, int)
+            and not (_clamped(start, dim) % tail or _clamped(end, dim) % tail)
+        ):
+            tails[f"k{axis}"] = tail
+            cuts[axis] = (_clamped(start, dim), _clamped(end, dim), 1)
+    dims, sizes, form, whole = touching(site, sorted(cuts), tails)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        where = {axis: position(row.arrangement, f"k{axis}") for axis in cuts}
+        scaled = {
+            axis: [_scaled(cuts[axis][side], shape[axis], shapes[0][where[axis]]) for side in (0, 1)] for axis in cuts
+        }
+        ordered = sorted(cuts, key=lambda axis: where[axis])
+        return site.same(
+            inputs={
+                1: int64(*(scaled[axis][0] for axis in ordered)),
+                2: int64(*(scaled[axis][1] for axis in ordered)),
+                3: int64(*(where[axis] for axis in ordered)),
+                4: int64(*(cuts[axis][2] for axis in ordered)),
+            }
+        )
+
+    return Rule((0,), dims, (form,), rewrite, sizes, whole)
+
+
+def _clamped(index: int, size: int) -> int:
+    return max(0, min(size, index + size if index < 0 else index))
+
+
+def _scaled(amount: int, logical: Dim, stored: Dim) -> int:
+    """An index or a width along a dimension in units of the stored dimension, which may lack or add trailing factors.
+    """
+    if logical == stored:
+        return amount
+    return amount * static(stored) // static(logical)
+
+
+@rule("Pad")
+def pad(site: Site) -> Rule | None:
+    """The axes that are padded stay whole, up to a trailing factor that divides the padding."""
+    shape = site.required(0).shape
+    pads, given = site.integers(1), site.integers(3)
+    if pads is None or (given is None and site.input(3) is not None):
+        return None
+    axes = [axis % len(shape) for axis in given] if given is not None else list(range(len(shape)))
+    count = len(axes)
+    widths = {
+        axis: (pads[index], pads[index + count])
+        for index, axis in enumerate(axes)
+        if pads[index] or pads[index + count]
+    }
+    constant = site.attribute("mode", "constant") == "constant"
+    tails = {
+        f"k{axis}": tail
+        for axis, (before, after) in widths.items()
+        if (tail := site.tails.get(f"k{axis}")) and constant and not (before % tail or after % tail)
+    }
+    dims, sizes, form, whole = touching(site, sorted(widths), tails)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        rank = len(row.arrangement)
+        vector = [0] * (2 * rank)
+        for axis, sides in widths.items():
+            where = position(row.arrangement, f"k{axis}")
+            for side in (0, 1):
+                vector[where + side * rank] = _scaled(sides[side], shape[axis], shapes[0][where])
+        (step,) = site.same(inputs={1: int64(*vector)})
+        return (Step(step.op, step.inputs[:3], step.outputs, step.attributes),)
+
+    return Rule((0,), dims, (form,), rewrite, sizes, whole)
+
+
+@rule("Resize")
+def resize(site: Site) -> Rule | None:
+    """Resampled axes stay whole. Interpolation has kernels for the two innermost axes and for the two before the
+    channels.
+    """
+    shape, result = site.required(0).shape, site.output().shape
+    rank = len(shape)
+    given = _resize_factors(site)
+    if given is None or site.attribute("axes") is not None:
+        return None
+    number, factors = given
+    nearest = site.attribute("mode", "nearest") == "nearest"
+    axes = [
+        axis
+        for axis in range(rank)
+        if shape[axis] != result[axis] or factors[axis] != (1.0 if number == 2 else shape[axis])
+    ]
+    forms: tuple[Form, ...]
+    if nearest:
+        dims = (marked(shape, axes, "i"), marked(result, axes, "o"))
+        forms = (Arranged(frame=0, alone=frozenset(f"k{axis}" for axis in axes)),)
+    else:
+        if rank != 4 or any(axis in (0, 3) for axis in axes):
+            return None
+        axes = [1, 2]
+        dims = (marked(shape, axes, "i"), marked(result, axes, "o"))
+        planes = (dims[0][0], dims[0][3], ("k1",), ("k2",))
+        pixels = (dims[0][0], ("k1",), ("k2",), dims[0][3])
+        forms = tuple(Placed((places, places), free=frozenset({"d0", "d3"})) for places in (planes, pixels))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        where = (
+            {axis: position(row.arrangement, f"k{axis}") for axis in axes}
+            if nearest
+            else ({1: 2, 2: 3}, {1: 1, 2: 2})[row.form]
+        )
+        if number == 3:
+            stored: Array = int64(
+                *(static(dim) if index in where.values() else _kept(dim) for index, dim in enumerate(shapes[1]))
+            )
+        else:
+            stored = np.ones(len(shapes[0]), np.float32)
+            for axis, index in where.items():
+                stored[index] = factors[axis]
+        return site.same(inputs={number: stored})
+
+    return Rule((0,), dims, forms, rewrite, solid=frozenset(f"k{axis}" for axis in axes))
+
+
+def _kept(dim: Dim) -> int:
+    return 1 if isinstance(dim, Size) else dim
+
+
+def _resize_factors(site: Site) -> tuple[int, list[float]] | None:
+    """The number of the input that says how much to resize, and its content."""
+    for number in (2, 3):
+        data = site.constant(number)
+        if data is not None and data.size:
+            return number, [float(item) for item in data.reshape(-1)]
+    return None

@@ -1,0 +1,114 @@
+"""Functions of two tensors, with broadcasting: arithmetic, comparisons, logic, selection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.conformance.cases import Operand, Table, cases, constant, like, plain, result
+
+BROADCASTS = (
+    ((2, 3, 4, 5), (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (5,)),
+    ((2, 3, 4, 5), (1, 1, 1, 5)),
+    ((2, 3, 4, 5), (4, 1)),
+    ((1, 4, 1, 5), (2, 1, 3, 1)),
+    ((3,), (2, 4, 3)),
+    ((2, 3), ()),
+)
+ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+_WITH_ACTIVATION = ("ADD", "SUB", "MUL", "DIV")
+_COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+
+
+@cases("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "FLOOR_DIV", "FLOOR_MOD")
+def real(table: Table) -> None:
+    for left, right in BROADCASTS:
+        second = table.real(*right, low=0.5 if table.operator in ("DIV", "FLOOR_DIV", "FLOOR_MOD") else -3, high=3)
+        label = f"float32-{len(left)}x{len(right)}"
+        table.add(label, [table.real(*left, low=-5, high=5), second])
+        table.add(f"{label}-constant", [table.real(*left, low=-5, high=5), second.fixed])
+    table.add("float32-constant-first", [table.real(3, low=1, high=5).fixed, table.real(2, 4, 3, low=1, high=5)])
+    table.add("float32-dynamic", [table.real(2, 4, 3).dynamic(0), table.real(3, low=1, high=2).fixed])
+    table.add("float32-same-twice", [same := table.real(2, 4, low=1, high=2), same.fixed])
+
+
+@cases(*_WITH_ACTIVATION)
+def fused(table: Table) -> None:
+    for activation in ACTIVATIONS[1:]:
+        options = {"fused_activation_function": activation}
+        operands = [table.real(2, 3, 4, low=-9, high=9), table.real(4, low=0.5, high=3)]
+        table.add(f"float32-{activation}", operands, options=options)
+        if table.operator != "DIV":
+            pair = [table.quantised("int8", 2, 3, 4, low=-9, high=9), table.quantised("int8", 4, low=-3, high=3)]
+            table.add(f"int8-{activation}", pair, result("int8", -9, 9), options)
+            table.add(f"int8-{activation}-fitting", pair, result("int8", *_clipped(activation)), options)
+
+
+def _clipped(activation: str) -> tuple[float, float]:
+    return {"RELU": (0.0, 9.0), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}[activation]
+
+
+@cases("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD", "DIV", "POW", "SQUARED_DIFFERENCE")
+def whole(table: Table) -> None:
+    nonzero = np.array([-7, -3, -2, -1, 1, 2, 3, 7])
+    dtypes = ("int32", "int64")
+    if table.operator in ("DIV", "FLOOR_DIV", "SQUARED_DIFFERENCE", "POW"):
+        dtypes = ("int32",)
+    for dtype in dtypes:
+        left = table.integers(4, 3, 8, dtype=dtype)
+        right = table.integers(4, 3, 8, dtype=dtype)
+        if table.operator in ("FLOOR_DIV", "FLOOR_MOD", "DIV"):
+            right = Operand(np.broadcast_to(nonzero, (4, 3, 8)).astype(dtype), dtype)
+        if table.operator == "POW":
+            right = table.integers(4, 3, 8, low=0, high=4, dtype=dtype)
+        table.add(dtype, [left, right], plain(dtype))
+        table.add(f"{dtype}-constant", [left, constant(right.data[0, 0], dtype)], plain(dtype))  # type: ignore[index]
+
+
+@cases("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "DIV")
+def quantised(table: Table) -> None:
+    dtypes = {"SQUARED_DIFFERENCE": ("int8",), "DIV": ("uint8",)}.get(table.operator, ("int8", "uint8", "int16"))
+    for dtype in dtypes:
+        for left, right in BROADCASTS[:5]:
+            first = table.quantised(dtype, *left, low=-2, high=2)
+            if table.operator in ("MAXIMUM", "MINIMUM"):
+                second = Operand(table.quantised(dtype, *right, low=-2, high=2).data, dtype, first.quant)
+                table.add(f"{dtype}-{len(left)}x{len(right)}", [first, second], like(first))
+                continue
+            second = table.quantised(dtype, *right, low=0.5 if table.operator == "DIV" else -1, high=3)
+            span = {"MUL": 6, "SQUARED_DIFFERENCE": 25, "DIV": 5}.get(table.operator, 5)
+            table.add(f"{dtype}-{len(left)}x{len(right)}", [first, second], result(dtype, -span, span))
+            table.add(f"{dtype}-{len(left)}x{len(right)}-constant", [first, second.fixed], result(dtype, -span, span))
+        if table.operator == "MUL" or (table.operator in ("ADD", "SUB") and dtype != "int16"):
+            wide = [table.quantised(dtype, 2, 50, low=-4, high=4), table.quantised(dtype, 2, 50, low=-4, high=4)]
+            table.add(f"{dtype}-saturating", wide, result(dtype, -1, 2))
+
+
+@cases("POW")
+def power(table: Table) -> None:
+    table.add("float32", [table.real(2, 3, 4, low=0.1, high=3), table.real(2, 3, 4, low=-2, high=3)], tolerance=1e-4)
+    table.add("float32-square", [table.real(2, 3, 4, low=-3, high=3), constant(2.0, "float32")])
+    table.add("float32-root", [table.real(2, 3, 4, low=0, high=3), constant([0.5], "float32")])
+
+
+@cases("ATAN2")
+def angles(table: Table) -> None:
+    table.add("float32", [table.real(2, 3, 9), table.real(2, 3, 9)])
+    axes = np.array([0, 1, 0, -1, 1, -1, 1, -1], np.float32)
+    table.add("float32-axes", [Operand(axes), Operand(np.roll(axes, 2))])
+
+
+@cases("ADD_N")
+def sums(table: Table) -> None:
+    for count in (2, 4):
+        table.add(f"float32-{count}", [table.real(2, 3, 4) for _ in range(count)])
+    table.add("int32", [table.integers(2, 3, 4) for _ in range(3)], plain("int32"))
+
+
+@cases("BITWISE_XOR", "RIGHT_SHIFT")
+def bits(table: Table) -> None:
+    shift = table.operator == "RIGHT_SHIFT"
+    for dtype in ("int32", "uint32", "int8", "uint8", "int16", "uint16"):
+        low = 0 if dtype.startswith("u") else -100
+        amounts = table.integers(3, 8, low=0, high=7 if shift else 100, dtype=dtype)
+        table.add(dtype, [table.integers(3, 8, low=low, high=100, dtype=dtype), amounts], plain(dtype))

@@ -1,0 +1,232 @@
+"""What a conformance case is, and how the model of one operator is made of it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.graph import Array
+from tests.builder import Builder, Quant
+from tests.truth import litert
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """One input or output of an operator.
+
+    An input holds stored ``data``, an output none. ``constant`` inputs are written into the model, the others are its
+    inputs. ``dtype`` is the stored type. ``signature`` is the shape with -1 for dynamic dimensions.
+    """
+
+    data: Array | None = None
+    dtype: str = "float32"
+    quant: Quant | None = None
+    constant: bool = False
+    signature: tuple[int, ...] | None = None
+    variable: bool = False
+
+    @property
+    def fixed(self) -> Operand:
+        """The same as a constant."""
+        return replace(self, constant=True)
+
+    def dynamic(self, *axes: int) -> Operand:
+        """The same with dynamic dimensions."""
+        assert self.data is not None
+        shape = [-1 if axis in axes else size for axis, size in enumerate(self.data.shape)]
+        return replace(self, signature=tuple(shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model and the data to run it on."""
+
+    source: bytes
+    inputs: tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One case of one operator: ``make`` builds its model.
+
+    ``tolerance`` is the largest error of float outputs relative to their range, ``steps`` that of quantised outputs.
+    """
+
+    operator: str
+    label: str
+    make: Callable[[], Model]
+    tolerance: float = 1e-5
+    steps: int = 1
+
+    @property
+    def name(self) -> str:
+        """What pytest shows, and what ``-k`` selects."""
+        return f"{self.operator}-{self.label}"
+
+
+Generator = Callable[["Table"], None]
+GENERATORS: list[tuple[tuple[str, ...], Generator]] = []
+"""Each generator of cases and the operators it serves."""
+
+
+def cases(*operators: str) -> Callable[[Generator], Generator]:
+    """Declare that a function adds cases for each of these operators; it is called once per operator."""
+
+    def register(generator: Generator) -> Generator:
+        GENERATORS.append((operators, generator))
+        return generator
+
+    return register
+
+
+def all_cases() -> list[Case]:
+    """All cases of all generators declared so far."""
+    return [case for operators, generator in GENERATORS for name in operators for case in Table(name).collected(generator)]
+
+
+@dataclass(eq=False)
+class Table:
+    """The cases of one operator, and seeded operands to make them of."""
+
+    operator: str
+    found: list[Case] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = np.random.default_rng(zlib.crc32(self.operator.encode()))
+
+    def collected(self, generator: Generator) -> Iterator[Case]:
+        """The cases that a generator adds."""
+        generator(self)
+        return iter(self.found)
+
+    def add(
+        self,
+        label: str,
+        inputs: Sequence[Operand | None],
+        outputs: Sequence[Operand] | Operand = Operand(),
+        options: Mapping[str, Any] | None = None,
+        *,
+        tolerance: float = 1e-5,
+        steps: int = 1,
+        custom_options: bytes = b"",
+    ) -> None:
+        """Add a case of the operator alone; None is an input left out."""
+        results = (outputs,) if isinstance(outputs, Operand) else tuple(outputs)
+        operator, given, chosen = self.operator, tuple(inputs), dict(options or {})
+        self.add_model(
+            label, lambda: single(operator, given, results, chosen, custom_options), tolerance=tolerance, steps=steps
+        )
+
+    def add_model(self, label: str, make: Callable[[], Model], *, tolerance: float = 1e-5, steps: int = 1) -> None:
+        """Add a case that is a whole model."""
+        label = label if all(case.label != label for case in self.found) else f"{label}_{len(self.found)}"
+        self.found.append(Case(self.operator, label.replace(" ", "_"), make, tolerance, steps))
+
+    def real(self, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
+        """Floats between ``low`` and ``high``."""
+        return Operand(self.random.uniform(low, high, shape).astype(np.float32))
+
+    def quantised(self, dtype: str, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
+        """Numbers between ``low`` and ``high``, quantised with the parameters that fit."""
+        quant = fitted(dtype, low, high)
+        steps = np.rint(self.random.uniform(low, high, shape) / quant.scale[0]) + quant.zero_point[0]
+        limits = np.iinfo(dtype)
+        return Operand(np.clip(steps, limits.min, limits.max).astype(dtype), dtype, quant)
+
+    def numbers(self, dtype: str, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
+        """Floats, or quantised numbers where ``dtype`` is an integer type of 8 or 16 bits."""
+        return self.real(*shape, low=low, high=high) if dtype == "float32" else self.quantised(dtype, *shape, low=low, high=high)
+
+    def integers(self, *shape: int, low: int = -10, high: int = 10, dtype: str = "int32") -> Operand:
+        """Plain integers from ``low`` to ``high`` inclusive."""
+        return Operand(self.random.integers(low, high + 1, shape).astype(dtype), dtype)
+
+    def booleans(self, *shape: int) -> Operand:
+        """Truth values."""
+        return Operand(self.random.integers(0, 2, shape).astype(bool), "bool")
+
+
+def fitted(dtype: str, low: float, high: float) -> Quant:
+    """The parameters with which ``dtype`` spans a range that is widened to include zero; int16 is symmetric."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    if dtype == "int16":
+        return Quant([float(np.float32(max(-low, high) / 32767))], [0])
+    limits = np.iinfo(dtype)
+    scale = float(np.float32((high - low) / 255))
+    return Quant([scale], [round(int(limits.min) - low / scale)])
+
+
+def stored(*values: Any, dtype: str = "int32") -> Operand:
+    """A constant of given numbers: axes, shapes, paddings."""
+    return constant(list(values), dtype)
+
+
+def constant(data: Any, dtype: str = "int32") -> Operand:
+    """A constant of any shape."""
+    return Operand(np.asarray(data, "S" if dtype == "string" else dtype), dtype, constant=True)
+
+
+def result(dtype: str = "float32", low: float = -1.0, high: float = 1.0) -> Operand:
+    """An output; of an integer type of 8 or 16 bits it is quantised over ``low`` to ``high``."""
+    return Operand(dtype=dtype, quant=fitted(dtype, low, high) if dtype in ("int8", "uint8", "int16") else None)
+
+
+def plain(dtype: str) -> Operand:
+    """An output that is not quantised."""
+    return Operand(dtype=dtype)
+
+
+def like(operand: Operand) -> Operand:
+    """An output stored as an input is."""
+    return Operand(dtype=operand.dtype, quant=operand.quant)
+
+
+def single(
+    operator: str,
+    inputs: Sequence[Operand | None],
+    outputs: Sequence[Operand],
+    options: Mapping[str, Any],
+    custom_options: bytes = b"",
+) -> Model:
+    """A model of one operator. LiteRT says which shapes its outputs have, then they are written down."""
+    feeds = tuple(operand.data for operand in inputs if _is_fed(operand))
+    shapes: list[tuple[int, ...]] = [() for _ in outputs]
+    source = _written(operator, inputs, outputs, options, custom_options, shapes)
+    shapes = [found.shape for found in litert().run(source, feeds).results]  # type: ignore[arg-type]
+    return Model(_written(operator, inputs, outputs, options, custom_options, shapes), feeds)  # type: ignore[arg-type]
+
+
+def _is_fed(operand: Operand | None) -> bool:
+    return operand is not None and not operand.constant and not operand.variable
+
+
+def _written(
+    operator: str,
+    inputs: Sequence[Operand | None],
+    outputs: Sequence[Operand],
+    options: Mapping[str, Any],
+    custom_options: bytes,
+    shapes: Sequence[tuple[int, ...]],
+) -> bytes:
+    builder = Builder()
+    indices = [-1 if operand is None else _input(builder, f"in{at}", operand) for at, operand in enumerate(inputs)]
+    results = [
+        builder.tensor(f"out{at}", shape, operand.dtype, quant=operand.quant, signature=operand.signature)
+        for at, (operand, shape) in enumerate(zip(outputs, shapes, strict=True))
+    ]
+    builder.operator(operator, indices, results, options, custom_options=custom_options)
+    return builder.finish(*results)
+
+
+def _input(builder: Builder, name: str, operand: Operand) -> int:
+    assert operand.data is not None
+    shape, dtype, quant = operand.data.shape, operand.dtype, operand.quant
+    if operand.constant:
+        return builder.constant(name, operand.data, dtype, quant)
+    if operand.variable:
+        return builder.tensor(name, shape, dtype, quant=quant, variable=True)
+    return builder.input(name, shape, dtype, quant=quant, signature=operand.signature)

@@ -1,0 +1,64 @@
+"""Products of matrices: FULLY_CONNECTED and BATCH_MATMUL."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from layoutsolve.graph import Array
+from tests.builder import Quant
+from tests.conformance.cases import Operand, Table, cases, result
+from tests.conformance.convolution import QUANTISED, bias, weights
+
+
+def dense_weights(table: Table, shape: tuple[int, int]) -> Array:
+    """Small integers, as four-bit weights hold them."""
+    return table.random.integers(-7, 8, shape).astype(np.int8)
+
+
+@cases("FULLY_CONNECTED")
+def dense(table: Table) -> None:
+    for (dtype, per_channel), shape, keep in product(
+        (("float32", False), *QUANTISED), ((1, 6), (4, 6), (2, 3, 6), (2, 3, 2)), (False, True)
+    ):
+        if keep and shape[-1] != 6:
+            continue
+        for activation, biased in (("NONE", True), ("RELU", True), ("RELU6", False), ("NONE", False)):
+            if dtype == "uint8" and per_channel:
+                continue
+            source = table.numbers(dtype, *shape)
+            kernels = weights(table, dtype, (5, 6), 0 if per_channel else None)
+            inputs = [source, kernels, bias(table, source, kernels, 5) if biased else None]
+            label = f"{dtype}-{'channel' if per_channel else 'tensor'}-{shape}-{activation}"
+            label += f"{'-keep' if keep else ''}{'' if biased else '-unbiased'}"
+            chosen = {"keep_num_dims": keep, "fused_activation_function": activation}
+            table.add(label, inputs, result(dtype, -4, 4), chosen)
+
+
+@cases("FULLY_CONNECTED")
+def dense_unusual(table: Table) -> None:
+    table.add("computed-weights", [table.real(2, 6), table.real(5, 6), table.real(5).fixed])
+    table.add("computed-both-int8", [table.quantised("int8", 2, 6), table.quantised("int8", 5, 6)], result("int8", -4, 4))
+    table.add("dynamic", [table.real(3, 6).dynamic(0), table.real(5, 6).fixed, table.real(5).fixed])
+    table.add("image", [table.real(2, 3, 4, 2), table.real(5, 24).fixed, table.real(5).fixed])
+    table.add("hybrid", [table.real(4, 40), weights(table, "int8", (5, 40), None), table.real(5).fixed], tolerance=0.02)
+    small = Quant([0.1], [0])
+    four = Operand(dense_weights(table, (5, 6)), "int4", small, True)
+    source = table.quantised("int8", 3, 6)
+    offsets = Operand(np.arange(5, dtype=np.int32), "int32", Quant([float(np.float32(source.quant.scale[0]) * np.float32(0.1))], [0]), True)  # type: ignore[union-attr]
+    table.add("int4", [source, four, offsets], result("int8", -4, 4))
+
+
+@cases("BATCH_MATMUL")
+def products(table: Table) -> None:
+    shapes = (((2, 3, 4), (2, 4, 5)), ((1, 2, 3, 4), (1, 2, 4, 5)), ((2, 1, 3, 4), (1, 3, 4, 5)), ((3, 4), (4, 5)))
+    for dtype, (left, right), flip_left, flip_right in product(("float32", "int8", "int16"), shapes, (0, 1), (0, 1)):
+        first = left[:-2] + left[-2:][::-1] if flip_left else left
+        second = right[:-2] + right[-2:][::-1] if flip_right else right
+        chosen = {"adj_x": bool(flip_left), "adj_y": bool(flip_right)}
+        label = f"{dtype}-{len(left)}d{left[0]}{right[0]}-{flip_left}{flip_right}"
+        operands = [table.numbers(dtype, *first), table.numbers(dtype, *second)]
+        table.add(label, operands, result(dtype, -3, 3), chosen)
+    table.add("constant", [table.real(2, 3, 4), table.real(4, 5).fixed])
+    table.add("constant-int8", [table.quantised("int8", 2, 3, 4), table.quantised("int8", 4, 5).fixed], result("int8", -3, 3))

@@ -1,0 +1,39 @@
+"""All families of cases; importing this module declares them."""
+
+from __future__ import annotations
+
+from tests.conformance import (
+    activation,
+    arithmetic,
+    arrangement,
+    comparison,
+    contraction,
+    convolution,
+    elementwise,
+    filling,
+    gathering,
+    normalisation,
+    padding,
+    pooling,
+    quantise,
+    reduction,
+    resize,
+    slicing,
+    space,
+)
+from tests.conformance.cases import Case, all_cases
+
+FAMILIES = (
+    activation, arithmetic, arrangement, comparison, contraction, convolution, elementwise, filling, gathering,
+    normalisation, padding, pooling, quantise, reduction, resize, slicing, space,
+)  # fmt: skip
+
+ELSEWHERE = {
+    "DENSIFY": "sparse constants are taken from whole models",
+}
+"""Operators that have no cases here, and why."""
+
+
+def every_case() -> list[Case]:
+    """All cases, of all families."""
+    return all_cases()

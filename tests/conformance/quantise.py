@@ -1,0 +1,69 @@
+"""Changes of type."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.builder import Quant
+from tests.conformance.cases import Operand, Table, cases, plain, result
+
+
+@cases("CAST")
+def casts(table: Table) -> None:
+    for dtype in ("int32", "int64", "uint8", "int8", "int16", "bool", "float64", "float16"):
+        table.add(f"float32-to-{dtype}", [table.real(2, 9, low=0, high=100)], plain(dtype), _types("float32", dtype))
+    table.add("negative-to-int32", [table.real(2, 9, low=-100, high=100)], plain("int32"), _types("float32", "int32"))
+    for dtype in ("int32", "int64", "uint8", "int8", "int16", "uint32"):
+        whole = table.integers(2, 9, low=0, high=100, dtype=dtype)
+        table.add(f"{dtype}-to-float32", [whole], plain("float32"), _types(dtype, "float32"))
+        table.add(f"{dtype}-to-int64", [whole], plain("int64"), _types(dtype, "int64"))
+        table.add(f"{dtype}-to-bool", [table.integers(2, 9, low=0, high=2, dtype=dtype)], plain("bool"), _types(dtype, "bool"))
+    table.add("int32-to-int8", [table.integers(2, 30, low=-300, high=300)], plain("int8"), _types("int32", "int8"))
+    for dtype in ("float32", "int32", "int64"):
+        table.add(f"bool-to-{dtype}", [table.booleans(3, 5)], plain(dtype), _types("bool", dtype))
+    half = Operand(table.real(3, 5).data.astype(np.float16), "float16")  # type: ignore[union-attr]
+    table.add("float16-to-float32", [half], plain("float32"), _types("float16", "float32"))
+    quantised = table.quantised("int8", 2, 30)
+    table.add("quantised-to-float32", [quantised], plain("float32"), _types("int8", "float32"))
+
+
+def _types(source: str, target: str) -> dict[str, str]:
+    return {"in_data_type": source, "out_data_type": target}
+
+
+@cases("QUANTIZE")
+def quantising(table: Table) -> None:
+    for dtype in ("int8", "uint8", "int16"):
+        table.add(f"float32-to-{dtype}", [table.real(2, 3, 40, low=-3, high=3)], result(dtype, -2, 2))
+        for target in ("int8", "uint8", "int16"):
+            if "int16" in (dtype, target) and "uint8" in (dtype, target):
+                continue
+            source = table.quantised(dtype, 2, 60, low=-2, high=2)
+            table.add(f"{dtype}-to-{target}", [source], result(target, -2, 2))
+            table.add(f"{dtype}-to-{target}-narrow", [source], result(target, -1, 0.5))
+    same = table.quantised("int8", 2, 200)
+    shifted = Operand(dtype="uint8", quant=Quant(same.quant.scale, [same.quant.zero_point[0] + 128]))  # type: ignore[union-attr]
+    table.add("int8-to-uint8-shifted", [same], shifted, steps=0)
+    per_channel = Quant([0.01, 0.02, 0.03], [0, 0, 0], 2)
+    table.add("per-channel", [table.real(2, 20, 3)], Operand(dtype="int8", quant=per_channel))
+
+
+@cases("DEQUANTIZE")
+def dequantising(table: Table) -> None:
+    for dtype in ("int8", "uint8", "int16"):
+        table.add(dtype, [table.quantised(dtype, 2, 60, low=-1, high=3)])
+    data = table.random.integers(-127, 128, (2, 3, 4)).astype(np.int8)
+    for axis in range(3):
+        count = data.shape[axis]
+        quant = Quant([0.01 * (each + 1) for each in range(count)], [each for each in range(count)], axis)
+        table.add(f"per-channel-{axis}", [Operand(data, "int8", quant)])
+    half = Operand(table.random.uniform(-1, 1, (3, 4)).astype(np.float16), "float16")
+    table.add("float16", [half])
+    table.add("float16-constant", [half.fixed])
+
+
+@cases("FAKE_QUANT")
+def imitating(table: Table) -> None:
+    for bits in (8, 4):
+        chosen = {"min": -1.1, "max": 2.3, "num_bits": bits}
+        table.add(f"float32-{bits}", [table.real(2, 50, low=-3, high=3)], options=chosen)

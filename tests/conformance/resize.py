@@ -1,0 +1,29 @@
+"""Resizing of images."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from tests.conformance.cases import Operand, Table, cases, like, result
+
+
+@cases("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+def resizing(table: Table) -> None:
+    for (height, width), (align, half) in product(((8, 6), (2, 3), (7, 9), (4, 3), (1, 1), (12, 2)), ((0, 0), (1, 0), (0, 1))):
+        chosen = {"align_corners": bool(align), "half_pixel_centers": bool(half)}
+        size = Operand(np.array([height, width], np.int32), "int32", constant=True)
+        for dtype in ("float32", "int8", "uint8", "int16"):
+            steps = 200 if dtype == "int16" else 1  # LiteRT's positions are multiples of 1/1024 there
+            source = table.numbers(dtype, 2, 4, 3, 2)
+            table.add(f"{dtype}-{height}x{width}-{align}{half}", [source, size], like(source), chosen, steps=steps)
+
+
+@cases("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+def resizing_large(table: Table) -> None:
+    for height, width, out in ((5, 7, (13, 11)), (16, 12, (5, 7)), (10, 10, (30, 20)), (1, 1, (3, 4))):
+        for align, half in ((0, 0), (1, 0), (0, 1)):
+            size = Operand(np.array(out, np.int32), "int32", constant=True)
+            chosen = {"align_corners": bool(align), "half_pixel_centers": bool(half)}
+            table.add(f"float32-{height}x{width}-to-{out}-{align}{half}", [table.real(1, height, width, 2), size], result(), chosen)

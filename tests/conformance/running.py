@@ -1,0 +1,59 @@
+"""Running a case: converted and run by ONNX Runtime, against LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from layoutsolve.distance import Distance, distance, kind
+from layoutsolve.graph import Array
+from layoutsolve.runtimes import OnnxRuntime, Port
+from tests.conformance.cases import Case
+from tests.truth import litert
+
+Convert = Callable[[bytes], onnx.ModelProto]
+"""From the bytes of a TensorFlow Lite model to an ONNX model, inputs and outputs in the same order."""
+
+
+def check(case: Case, convert: Convert) -> None:
+    """Raise AssertionError unless the converted model gives what LiteRT gives."""
+    model = case.make()
+    truth = litert().run(model.source, model.inputs)
+    converted = convert(model.source)
+    onnx.checker.check_model(converted, full_check=True)
+    runtime = OnnxRuntime(converted.SerializeToString(), threads=1)
+    names = [name for name, _, _ in runtime.inputs]
+    results = runtime.run({name: _fed(data) for name, data in zip(names, model.inputs, strict=True)})
+    assert len(results) == len(truth.results), f"{len(results)} outputs instead of {len(truth.results)}"
+    for port, expected, actual in zip(truth.outputs, truth.results, results, strict=True):
+        _compare(case, port, expected, actual)
+
+
+def _fed(data: Array) -> Array:
+    return data.astype(str).astype(object) if data.dtype.kind == "S" else data
+
+
+def _compare(case: Case, port: Port, expected: Array, actual: Array) -> None:
+    assert expected.shape == actual.shape, f"{port.name} has the shape {actual.shape}, should have {expected.shape}"
+    if expected.dtype.kind != "S":
+        assert expected.dtype == actual.dtype, f"{port.name} is of {actual.dtype}, should be of {expected.dtype}"
+    found = distance(port, [(expected, actual)])
+    if _within(case, port, found):
+        return
+    raise AssertionError(f"{port.name}: {found}\n{_worst(expected, actual)}")
+
+
+def _within(case: Case, port: Port, found: Distance) -> bool:
+    if kind(port) == "quantised":
+        return found.maximum <= case.steps
+    return found.relative <= case.tolerance if kind(port) == "float" else found.maximum == 0
+
+
+def _worst(expected: Array, actual: Array) -> str:
+    """A few elements that differ, for the reader of a failure."""
+    places = np.argwhere(expected != actual)[:4]
+    return "\n".join(
+        f"  at {place.tolist()}: {actual[tuple(place)]!r}, should be {expected[tuple(place)]!r}" for place in places
+    )

@@ -1,0 +1,36 @@
+"""Blocks moved between space, depth and batch."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from tests.conformance.arrangement import any_operand
+from tests.conformance.cases import Table, cases, constant, like
+
+
+@cases("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")
+def depth(table: Table) -> None:
+    shapes = ((1, 2, 3, 8), (2, 1, 2, 36)) if table.operator == "DEPTH_TO_SPACE" else ((1, 4, 6, 2), (2, 6, 12, 3))
+    for dtype, (at, shape) in product(("float32", "int8", "uint8", "int32"), enumerate(shapes)):
+        source = any_operand(table, dtype, *shape)
+        table.add(f"{dtype}-{shape}", [source], like(source), {"block_size": (2, 6 if shapes[0][3] == 8 else 3)[at]})
+
+
+@cases("SPACE_TO_BATCH_ND")
+def to_batch(table: Table) -> None:
+    for dtype, block, pads in product(("float32", "int8", "uint8", "int32"), ((2, 2), (1, 3)), (((0, 0), (0, 0)), ((2, 0), (2, 4)))):
+        source = any_operand(table, dtype, 2, 4, 6, 3)
+        shape = "x".join(map(str, block))
+        label = f"{dtype}-{shape}-{pads[0][0]}"
+        table.add(label, [source, constant(block), constant(pads)], like(source))
+    table.add("rank3", [table.real(2, 6, 3), constant([3]), constant([[1, 2]])])
+
+
+@cases("BATCH_TO_SPACE_ND")
+def from_batch(table: Table) -> None:
+    for dtype, block, crops in product(("float32", "int8", "uint8", "int32"), ((2, 2), (1, 4)), (((0, 0), (0, 0)), ((1, 0), (1, 2)))):
+        source = any_operand(table, dtype, 8, 3, 4, 2)
+        shape = "x".join(map(str, block))
+        label = f"{dtype}-{shape}-{crops[0][0]}"
+        table.add(label, [source, constant(block), constant(crops)], like(source))
+    table.add("rank3", [table.real(6, 4, 3), constant([3]), constant([[1, 2]])])

@@ -1,0 +1,29 @@
+"""The reference graph, written as it stands, computes what LiteRT computes."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from layoutsolve.emit import serialise
+from layoutsolve.frontend import read
+from layoutsolve.frontend.builder import REGISTRY
+from tests.conformance import families
+from tests.conformance.cases import Case
+from tests.conformance.running import check
+
+CASES = [case for case in families.every_case() if case.operator in REGISTRY]
+
+
+def reference(source: bytes) -> onnx.ModelProto:
+    """Convert without solving: the reference graph as it stands."""
+    return serialise(read(source, "case"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_reference(case: Case) -> None:
+    check(case, reference)
+
+
+def test_every_operator_has_cases() -> None:
+    assert REGISTRY.keys() - {case.operator for case in CASES} - families.ELSEWHERE.keys() == set()

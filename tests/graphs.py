@@ -1,0 +1,142 @@
+"""Small reference graphs for tests of the solver and the emitter, and ways to run them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from layoutsolve.emit import serialise
+from layoutsolve.graph import Array, Graph, Node, Quant, Shape, Size, Value, product
+
+onnxruntime.set_default_logger_severity(3)
+
+
+class GraphBuilder:
+    """Builds a reference graph; every method returns the name of the tensor it adds."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.values: dict[str, Value] = {}
+        self.nodes: list[Node] = []
+        self.inputs: list[str] = []
+
+    def _add(
+        self, shape: Sequence[Any], dtype: str, quant: Quant | None = None, data: Array | None = None, name: str = ""
+    ) -> str:
+        name = name or f"t{len(self.values)}"
+        self.values[name] = Value(name, dtype, tuple(shape), quant, data)
+        return name
+
+    def shape(self, name: str) -> Shape:
+        return self.values[name].shape
+
+    def input(self, *shape: Any, dtype: str = "float32", quant: Quant | None = None, name: str = "") -> str:
+        self.inputs.append(self._add(shape, dtype, quant, name=name))
+        return self.inputs[-1]
+
+    def constant(self, data: Any, dtype: str = "float32", quant: Quant | None = None) -> str:
+        array = np.asarray(data, dtype)
+        return self._add(array.shape, dtype, quant, array)
+
+    def weights(self, *shape: int) -> str:
+        return self.constant(self.random.normal(size=shape) / np.sqrt(np.prod(shape[1:], initial=1.0)))
+
+    def op(
+        self,
+        op: str,
+        *inputs: str,
+        shape: Sequence[Any],
+        dtype: str = "float32",
+        quant: Quant | None = None,
+        **attributes: Any,
+    ) -> str:
+        output = self._add(shape, dtype, quant)
+        storage = op in ("Transpose", "Reshape") and quant is not None
+        self.nodes.append(Node(op, inputs, (output,), attributes, storage=storage))
+        return output
+
+    def many(
+        self, op: str, *inputs: str, shapes: Sequence[Sequence[Any]], dtype: str = "float32", **attributes: Any
+    ) -> list[str]:
+        outputs = [self._add(shape, dtype) for shape in shapes]
+        self.nodes.append(Node(op, inputs, tuple(outputs), attributes))
+        return outputs
+
+    def relu(self, x: str) -> str:
+        return self.op("Relu", x, shape=self.shape(x))
+
+    def add(self, x: str, y: str) -> str:
+        return self.op("Add", x, y, shape=np.broadcast_shapes(self.shape(x), self.shape(y)))  # type: ignore[arg-type]
+
+    def transpose(self, x: str, *perm: int, pattern: bool = False) -> str:
+        value = self.values[x]
+        output = self.op(
+            "Transpose", x, shape=[value.shape[axis] for axis in perm], dtype=value.dtype, quant=value.quant, perm=perm
+        )
+        if pattern:
+            self.nodes[-1] = Node(
+                "Transpose", (x,), (output,), {"perm": perm}, storage=value.quant is not None, pattern=True
+            )
+        return output
+
+    def reshape(self, x: str, *shape: Any) -> str:
+        value = self.values[x]
+        vector = self.constant([-1 if isinstance(dim, Size) else dim for dim in shape], "int64")
+        assert product(shape) == product(value.shape)
+        return self.op("Reshape", x, vector, shape=shape, dtype=value.dtype, quant=value.quant)
+
+    def channels_last(self, op: str, x: str, *rest: str, shape: Sequence[Any], **attributes: Any) -> str:
+        """An operator with ONNX's data format, between Transposes from and to channels-last."""
+        rank = len(self.shape(x))
+        inner = self.transpose(x, 0, rank - 1, *range(1, rank - 1), pattern=True)
+        inner = self.op(op, inner, *rest, shape=(shape[0], shape[-1], *shape[1:-1]), **attributes)
+        return self.transpose(inner, 0, *range(2, rank), 1, pattern=True)
+
+    def conv(self, x: str, channels: int, kernel: int = 1, group: int = 1) -> str:
+        """A convolution with SAME padding and stride 1 over a channels-last tensor."""
+        shape = self.shape(x)
+        space = len(shape) - 2
+        weights = self.weights(channels, shape[-1] // group, *[kernel] * space)  # type: ignore[operator]
+        pads = [kernel // 2] * (2 * space)
+        return self.channels_last(
+            "Conv", x, weights, self.weights(channels), shape=(*shape[:-1], channels), group=group, pads=pads
+        )
+
+    def dense(self, x: str, units: int) -> str:
+        """A fully connected layer on ``[rows, features]``."""
+        rows, features = self.shape(x)
+        weights, bias = self.weights(units, features), self.weights(units)  # type: ignore[arg-type]
+        return self.op("Gemm", x, weights, bias, shape=(rows, units), transB=1)
+
+    def graph(self, *outputs: str) -> Graph:
+        return Graph("test", self.values, tuple(self.nodes), tuple(self.inputs), outputs)
+
+
+def run(graph: Graph, feeds: Sequence[Array]) -> list[Array]:
+    """What ONNX Runtime computes for a graph written as it stands, without any optimisation."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    model = serialise(graph)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [item.name for item in session.get_inputs()]
+    return list(session.run(None, dict(zip(names, feeds, strict=True))))
+
+
+def feeds(graph: Graph, seed: int = 0) -> list[Array]:
+    """Random inputs, symbolic dimensions as 2."""
+    random = np.random.default_rng(seed)
+    result = []
+    for name in graph.inputs:
+        value = graph.values[name]
+        shape = [2 if isinstance(dim, Size) else dim for dim in value.shape]
+        data = (
+            random.normal(size=shape)
+            if value.dtype == "float32"
+            else random.integers(0, 3 if "int" in value.dtype else 2, shape)
+        )
+        result.append(np.asarray(data).astype(value.dtype))
+    return result
