@@ -50,7 +50,7 @@ def required_opset(graph: Graph) -> int:
     """The lowest operator set, from :data:`LOWEST_OPSET` on, that carries the graph."""
     operators = (_OPSET_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes)
     stored = (_OPSET_OF_STORAGE.get(value.dtype, LOWEST_OPSET) for value in graph.values.values() if value.quant)
-    return max(LOWEST_OPSET, *operators, *stored)
+    return max([LOWEST_OPSET, *operators, *stored])
 
 
 def serialise(graph: Graph, opset: int | None = None) -> onnx.ModelProto:

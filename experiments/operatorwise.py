@@ -27,14 +27,15 @@ TOLERANCE = 1e-4
 """The relative error of a float output from which an operator is listed."""
 
 HYBRID_TOLERANCE = 0.05
-"""The same for float operators with quantised weights: LiteRT rounds their input to 8 bits at run time, ONNX does not."""
+"""The same for float operators with quantised weights: LiteRT rounds their input to 8 bits at run time."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One output of one operator. ``distance`` is None where ONNX Runtime did not compute it, for the reason in ``error``.
+    """One output of one operator.
 
-    ``hybrid`` means float activations with quantised constants.
+    ``distance`` is None where ONNX Runtime did not compute it, for the reason in ``error``. ``hybrid`` means float
+    activations with quantised constants.
     """
 
     operator: str
@@ -83,7 +84,7 @@ def run_smooth(source: bytes, litert: LiteRT, tensors: Sequence[int]) -> Run:
 
 
 def _fits(value: Value, data: Array) -> bool:
-    """Whether a tensor of the reference graph is the one of the source: a dilated convolution drops the batches of blocks."""
+    """Whether a tensor is the one of the source: the blocks around a dilated convolution are gone."""
     same = zip(value.shape, data.shape, strict=True) if len(value.shape) == data.ndim else [(0, 1)]
     return value.dtype == data.dtype and all(isinstance(dim, Size) or dim == size for dim, size in same)
 
@@ -175,7 +176,8 @@ def off(results: Mapping[str, Sequence[Check]]) -> Iterator[str]:
     for model, checks in results.items():
         for check in checks:
             if not check.passed:
-                yield f"{model}: {check.operator}#{check.index} '{check.tensor[-60:]}' {check.distance or ''} {check.error}"
+                place = f"{model}: {check.operator}#{check.index} '{check.tensor[-60:]}'"
+                yield f"{place} {check.distance or ''} {check.error}"
 
 
 def main() -> None:
@@ -189,8 +191,14 @@ def main() -> None:
     print("\noff:", *off(results), sep="\n  ")
     print("\nper operator:", *operator_table(results), sep="\n  ")
     reasons = Counter(error.split(":")[0] for error in errors.values())
-    print(f"\n{len(results)} models checked, {len(errors)} not:", *(f"{count} {reason}" for reason, count in reasons.items()))
-    write_json(options.json, {"errors": errors, "models": {name: [asdict(each) for each in checks] for name, checks in results.items()}})
+    print(
+        f"\n{len(results)} models checked, {len(errors)} not:",
+        *(f"{count} {reason}" for reason, count in reasons.items()),
+    )
+    write_json(
+        options.json,
+        {"errors": errors, "models": {name: [asdict(each) for each in checks] for name, checks in results.items()}},
+    )
 
 
 def _measure(model: CorpusModel, litert: LiteRT, results: dict[str, list[Check]], errors: dict[str, str]) -> None:

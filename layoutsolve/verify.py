@@ -100,7 +100,7 @@ def verify(
         for sample in range(samples):
             generator = np.random.default_rng([seed, sample])
             inputs = [smooth(port.dtype, size, generator) for port, size in zip(ports.inputs, sizes, strict=True)]
-            results = runtime.run(_feeds(runtime, inputs, input_permutations or {}))
+            results = runtime.run(feeds(runtime, inputs, input_permutations or {}))
             truth, fast = litert.run(source, inputs), _delegated(litert, source, inputs)
             found.append(_paired(truth, fast, runtime.outputs, results, output_permutations or {}))
     tolerance = FLOAT16_TOLERANCE if ports.float16 else FLOAT_TOLERANCE
@@ -145,13 +145,11 @@ def _shape(port: Port, given: Sequence[int] | None) -> tuple[int, ...]:
     return tuple(given) if given is not None else tuple(1 if size < 0 else size for size in port.signature)
 
 
-def _feeds(
-    runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]
-) -> dict[str, Array]:
+def feeds(runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]) -> dict[str, Array]:
     """The inputs by name as the ONNX model stores them; zeros for the state that the source model keeps inside."""
     names = [name for name, _, _ in runtime.inputs]
-    feeds = {name: _stored(data, permutations.get(name)) for name, data in zip(names, inputs, strict=False)}
-    return {**feeds, **{name: zeros(dtype, shape) for name, dtype, shape in runtime.inputs[len(inputs) :]}}
+    given = {name: _stored(data, permutations.get(name)) for name, data in zip(names, inputs, strict=False)}
+    return {**given, **{name: zeros(dtype, shape) for name, dtype, shape in runtime.inputs[len(inputs) :]}}
 
 
 def zeros(dtype: str, shape: Sequence[int | str | None]) -> Array:

@@ -14,7 +14,7 @@ from ortools.sat.python import cp_model
 
 from layoutsolve.solver.layout import Layout, move, order
 from layoutsolve.solver.presolve import Component
-from layoutsolve.solver.problem import OBJECTIVES, LayoutProblem
+from layoutsolve.solver.problem import LayoutProblem, Tiers
 
 Literals = list[cp_model.IntVar]
 
@@ -36,17 +36,19 @@ def solve_component(
     domains: Sequence[Sequence[int]],
     component: Component,
     hint: Sequence[int],
-    objective: str,
+    tiers: Tiers,
     seconds: float,
 ) -> Outcome:
-    """Minimise the tiers of the objective one after the other, starting from ``hint``.
+    """Minimise the tiers one after the other, starting from ``hint``.
 
     On the time limit the best assignment found is returned, at worst the hint.
     """
-    model = _Model(problem, domains, component)
+    model = _Model(problem, domains, component, any("reshapes" in tier for tier in tiers))
     best = {number: hint[number] for number in component.operators}
     optimal, gap = True, 0
-    for index, tier in enumerate(OBJECTIVES[objective]):
+    for index, tier in enumerate(tiers):
+        if not any(model.terms[name] for name in tier):
+            continue
         total = sum((model.costs[name] for name in tier), start=model.zero)
         found = model.minimise(total, best, seconds)
         if index == 0:
@@ -66,8 +68,10 @@ class _Found:
 
 
 class _Model:
-    def __init__(self, problem: LayoutProblem, domains: Sequence[Sequence[int]], component: Component) -> None:
-        self.problem, self.domains = problem, domains
+    def __init__(
+        self, problem: LayoutProblem, domains: Sequence[Sequence[int]], component: Component, reshapes: bool
+    ) -> None:
+        self.problem, self.domains, self.reshapes = problem, domains, reshapes
         self.model = cp_model.CpModel()
         self.zero: cp_model.LinearExprT = cp_model.LinearExpr.sum([])
         self.choices: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -120,7 +124,7 @@ class _Model:
         written = self._literals([self.problem.writers[variable]])[0]
         readers = self._literals(self.problem.readers[variable])
         layouts = sorted({layout for reader in readers for layout in reader})
-        given = {layout: self._demand(readers, written, {layout}) for layout in layouts}
+        given = {layout: self._demand(readers, written, {layout}) if self.reshapes else 0 for layout in layouts}
         for atoms in sorted({order(layout) for layout in layouts}):
             members = {layout for layout in layouts if order(layout) == atoms}
             same = {layout for layout in written if order(layout) == atoms}
@@ -194,6 +198,8 @@ class _Model:
         """
         self._charge("transposes", moved, 1)
         self._charge("bytes", moved, self.problem.variables[variable].bytes)
+        if not self.reshapes:
+            return
         for literal in given.values():
             self._charge("reshapes", literal, 1)
         if isinstance(moved, int) and moved == 0:

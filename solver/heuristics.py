@@ -63,9 +63,7 @@ def propagate(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
 
 def _assignment(problem: LayoutProblem, rows: list[int], objective: str, strategy: str) -> Assignment:
     total = price(problem, rows)
-    return Assignment(
-        problem, tuple(rows), total, objective, strategy, "feasible", 0
-    )
+    return Assignment(problem, tuple(rows), total, objective, strategy, "feasible", 0)
 
 
 def _settle(

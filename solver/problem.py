@@ -126,24 +126,24 @@ class Price:
         )
 
 
-OBJECTIVES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+Tiers = tuple[tuple[str, ...], ...]
+"""What is minimised: first the first tier, then the second among its minima, and so on; a tier sums fields of Price."""
+
+OBJECTIVES: Mapping[str, Tiers] = {
     "min-transpose": (("transposes",), ("slow",), ("bytes",), ("reshapes",)),
     "min-bytes": (("bytes",), ("transposes",), ("slow",), ("reshapes",)),
     "min-nodes": (("transposes", "reshapes"), ("slow",), ("bytes",)),
 }
-"""Each objective is a list of tiers, the most important first; a tier is the sum of some fields of :class:`Price`."""
 
 
-def orders_first(objective: str) -> bool:
-    """Whether Reshapes, the only part of a price that depends on more than orders, are the objective's last tier
-    alone.
-    """
-    return OBJECTIVES[objective][-1] == ("reshapes",)
+def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:
+    """The price as a tuple that compares as the tiers say."""
+    return tuple(sum(getattr(price, name) for name in tier) for tier in tiers)
 
 
-def tiers(price: Price, objective: str) -> tuple[int, ...]:
-    """The price as a tuple that compares as the objective does."""
-    return tuple(sum(getattr(price, name) for name in tier) for tier in OBJECTIVES[objective])
+def coarse_tiers(tiers: Tiers) -> Tiers | None:
+    """The tiers that depend on orders alone, where only Reshapes, which depend on groupings too, come after them."""
+    return tiers[:-1] if tiers[-1] == ("reshapes",) else None
 
 
 @dataclass(frozen=True)

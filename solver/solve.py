@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
@@ -10,11 +13,25 @@ from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.heuristics import propagate, transpose
 from layoutsolve.solver.presolve import Component, Domains, components, open_rows
 from layoutsolve.solver.price import price, price_of_variable
-from layoutsolve.solver.problem import OBJECTIVES, Assignment, LayoutProblem, Price, orders_first, tiers
+from layoutsolve.solver.problem import (
+    OBJECTIVES,
+    Assignment,
+    LayoutProblem,
+    Price,
+    Tiers,
+    chosen,
+    coarse_tiers,
+    ranked,
+)  # fmt: skip
 from layoutsolve.solver.state import Statement
 
 STRATEGIES = ("cpsat", "propagate", "transpose")
 DEFAULT_SECONDS = 30.0
+ENUMERATED = 256
+"""A component with at most so many combinations of rows is enumerated: quicker than to load a solver."""
+
+ROUNDS = 8
+"""How often local improvement goes over a component at most; it only makes the hint."""
 
 
 def assign(
@@ -50,61 +67,114 @@ def solve_graph(graph: Graph, boundary: Boundary, objective: str, seconds: float
     for the chosen orders. Otherwise both are chosen at once.
     """
     statement = Statement(graph, boundary)
-    if not orders_first(objective):
-        return solve(statement.layouts(), objective, seconds)
-    coarse = solve(statement.orders(), objective, seconds)
-    kept = [coarse.row(number) for number in range(len(coarse.rows))]
-    fine = solve(statement.layouts(kept), objective, seconds)
-    status = "optimal" if coarse.status == "optimal" else "feasible"
-    return replace(
-        fine, status=status, bound=coarse.bound, components=coarse.components, branched=coarse.branched + fine.branched
-    )
+    tiers = OBJECTIVES[objective]
+    coarse = coarse_tiers(tiers)
+    if coarse is None:
+        return _assignment(solve(statement.layouts(), tiers, seconds), objective)
+    orders = solve(statement.orders(), coarse, seconds)
+    kept = [chosen(orders.problem, orders.rows, number) for number in range(len(orders.rows))]
+    return _assignment(solve(statement.layouts(kept), tiers, seconds), objective, orders)
 
 
-def solve(problem: LayoutProblem, objective: str = "min-transpose", seconds: float = DEFAULT_SECONDS) -> Assignment:
-    """The cheapest assignment of a problem, proven where the status is 'optimal'."""
+def _assignment(fine: Solution, objective: str, coarse: Solution | None = None) -> Assignment:
+    """The public form of a solution; what is proven is what the coarse problem proves, where there was one."""
+    proven = coarse or fine
+    total = price(fine.problem, fine.rows)
+    bound = ranked(total, OBJECTIVES[objective])[0] - proven.gap
+    status = "optimal" if proven.optimal and fine.gap == 0 else "feasible"
+    branched = fine.branched + (coarse.branched if coarse else 0)
+    return Assignment(fine.problem, fine.rows, total, objective, "cpsat", status, bound, proven.components, branched)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Rows chosen for a problem.
+
+    ``optimal`` says that every tier is proven, ``gap`` how far the first one may be above its bound, ``components`` how
+    many parts had to be searched, ``branched`` how many Booleans they had.
+    """
+
+    problem: LayoutProblem
+    rows: tuple[int, ...]
+    optimal: bool
+    gap: int
+    components: int
+    branched: int
+
+
+def solve(problem: LayoutProblem, tiers: Tiers, seconds: float = DEFAULT_SECONDS) -> Solution:
+    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT."""
     domains = open_rows(problem)
     rows = [domain[0] for domain in domains]
     parts = components(problem, domains)
-    optimal, slack, branched = not problem.capped, 0, 0
+    optimal, gap, branched = not problem.capped, 0, 0
     for component in parts:
-        rows = improve(problem, domains, component, rows, objective)
+        if prod(len(domains[number]) for number in component.operators) <= ENUMERATED:
+            rows = enumerated(problem, domains, component, rows, tiers)
+            continue
+        rows = improve(problem, domains, component, rows, tiers)
+        if not any(ranked(price_of_component(problem, rows, component), tiers)):
+            continue
         from layoutsolve.solver.cpsat import solve_component
 
-        outcome = solve_component(problem, domains, component, rows, objective, seconds)
+        outcome = solve_component(problem, domains, component, rows, tiers, seconds)
         for number, row in outcome.rows.items():
             rows[number] = row
         optimal &= outcome.optimal
-        slack += outcome.gap
+        gap += outcome.gap
         branched += outcome.branched
-    total = price(problem, rows)
-    bound = tiers(total, objective)[0] - slack
-    status = "optimal" if optimal else "feasible"
-    return Assignment(problem, tuple(rows), total, objective, "cpsat", status, bound, len(parts), branched)
+    return Solution(problem, tuple(rows), optimal, gap, len(parts), branched)
+
+
+def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: Component) -> Price:
+    """What a component's operators and variables cost."""
+    total = Price()
+    for number in component.operators:
+        row = chosen(problem, rows, number)
+        total += Price(row.transposes, row.slow, row.reshapes, row.bytes)
+    for variable in component.variables:
+        total += price_of_variable(problem, rows, variable)
+    return total
+
+
+def enumerated(
+    problem: LayoutProblem, domains: Domains, component: Component, start: Sequence[int], tiers: Tiers
+) -> list[int]:
+    """The best of all combinations of a component's rows; the first of equals."""
+    best, lowest = list(start), None
+    for choice in product(*(domains[number] for number in component.operators)):
+        rows = list(start)
+        for number, row in zip(component.operators, choice, strict=True):
+            rows[number] = row
+        cost = ranked(price_of_component(problem, rows, component), tiers)
+        if lowest is None or cost < lowest:
+            best, lowest = rows, cost
+    return best
 
 
 def improve(
-    problem: LayoutProblem, domains: Domains, component: Component, start: list[int], objective: str
+    problem: LayoutProblem, domains: Domains, component: Component, start: Sequence[int], tiers: Tiers
 ) -> list[int]:
     """A local optimum: each operator of a component in turn takes its best row, until nothing changes."""
     rows = list(start)
-    for _ in range(8):
+    for _ in range(ROUNDS):
         before = list(rows)
         for number in component.operators:
-            priced = [(_local(problem, rows, number, row, objective), row) for row in domains[number]]
+            priced = [(_local(problem, rows, number, row, tiers), row) for row in domains[number]]
             rows[number] = min(priced)[1]
         if rows == before:
             break
     return rows
 
 
-def _local(problem: LayoutProblem, rows: list[int], number: int, choice: int, objective: str) -> tuple[int, ...]:
+def _local(problem: LayoutProblem, rows: list[int], number: int, choice: int, tiers: Tiers) -> tuple[int, ...]:
     """The price of everything that one operator's row touches."""
     before, rows[number] = rows[number], choice
-    row = problem.operators[number].rows[choice]
-    total = Price(row.transposes, row.slow, row.reshapes, row.bytes)
-    for variable in sorted(set(problem.operators[number].ports)):
-        if not problem.variables[variable].constant:
-            total += price_of_variable(problem, rows, variable)
+    touched = tuple(
+        variable
+        for variable in sorted(set(problem.operators[number].ports))
+        if not problem.variables[variable].constant
+    )
+    total = price_of_component(problem, rows, Component((number,), touched))
     rows[number] = before
-    return tiers(total, objective)
+    return ranked(total, tiers)

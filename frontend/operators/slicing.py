@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
@@ -112,9 +114,8 @@ def strided_slice_(call: Call) -> None:
     x, slot = call.input(0), call.slot()
     plan = resolved(call, x.shape)
     if plan is None:
-        raise GapError(
-            "its bounds are computed at run time", "make begin, end and strides constant in the source model"
-        )
+        _strided_slice_computed(call, x, slot)
+        return
     spans = {axis: span for axis, span in enumerate(plan.spans) if not _takes_all(span, x.shape[axis])}
     sizes: dict[int, Dim] = {axis: 1 for axis in range(len(x.shape)) if axis not in plan.axes}
     viewed = list(plan.axes) != list(range(len(x.shape)))
@@ -125,6 +126,47 @@ def strided_slice_(call: Call) -> None:
         call.reshape(cut, tuple(1 if axis is None else cut.shape[axis] for axis in plan.axes), slot)
     elif not spans:
         copy(call, x)
+
+
+def _strided_slice_computed(call: Call, x: Value, slot: Slot) -> None:
+    """STRIDED_SLICE with bounds that are known at run time only: masks replace single entries of the vectors."""
+    masks, strides = masks_of(call), call.integers(3, "strides")
+    entries = len(strides)
+    if masks.ellipsis or masks.new_axis or masks.offset or entries > len(x.shape) or 0 in strides:
+        raise GapError("its bounds are computed at run time and it adds axes", "make begin and end constant")
+    shrunk = [bool(masks.shrink_axis >> axis & 1) for axis in range(entries)]
+    begin = as_int64(call, call.input(1), "begin")
+    first = [0 if step > 0 else -1 for step in strides]
+    open_begin = [masks.begin >> axis & 1 and not shrunk[axis] for axis in range(entries)]
+    starts = _replaced(call, begin, open_begin, call.vector(first, "first"))
+    last = call.vector([LAST if step > 0 else -LAST for step in strides], "last")
+    open_end = [masks.end >> axis & 1 for axis in range(entries)]
+    ends = _replaced(call, as_int64(call, call.input(2), "end"), open_end, last)
+    if any(shrunk):
+        following = call.write("Add", [begin, call.vector([1], "one")], begin.shape, call.temporary("next", "int64"))
+        final = call.write(
+            "Equal", [following, call.vector([0], "zero")], begin.shape, call.temporary("final", "bool"), real="bool"
+        )
+        inputs = [final, call.vector([LAST], "all"), following]
+        stop = call.write("Where", inputs, begin.shape, call.temporary("stop", "int64"), real="int64")
+        ends = _replaced(call, ends, shrunk, stop)
+    shape = [*(1 if gone else call.unknown(axis) for axis, gone in enumerate(shrunk)), *x.shape[entries:]]
+    steps = [1 if gone else step for step, gone in zip(strides, shrunk, strict=True)]
+    inputs = [x, starts, ends, call.vector(range(entries), "axes"), call.vector(steps, "steps")]
+    cut = call.like("slice", x) if any(shrunk) else slot
+    result = call.write("Slice", inputs, tuple(shape), cut, storage=moves([x], cut.dtype, cut.quant))
+    if any(shrunk):
+        kept = [axis for axis in range(len(shape)) if axis >= entries or not shrunk[axis]]
+        call.reshape(result, tuple(shape[axis] for axis in kept), slot)
+
+
+def _replaced(call: Call, vector: Value, chosen: Sequence[object], other: Value) -> Value:
+    """A vector with some of its entries taken from another one."""
+    if not any(chosen):
+        return vector
+    mask = call.constant(np.array(chosen, bool), "mask")
+    slot = call.temporary("bounds", "int64")
+    return call.write("Where", [mask, other, vector], vector.shape, slot, real="int64")
 
 
 def _takes_all(span: Span, size: Dim) -> bool:

@@ -13,13 +13,24 @@ QUANTISED = ("int8", "uint8", "int16")
 
 @cases("LOGISTIC", "TANH")
 def quantised_saturating(table: Table) -> None:
-    zero = {"int8": -128, "uint8": 0, "int16": 0} if table.operator == "LOGISTIC" else {"int8": 0, "uint8": 128, "int16": 0}
+    zero = (
+        {"int8": -128, "uint8": 0, "int16": 0}
+        if table.operator == "LOGISTIC"
+        else {"int8": 0, "uint8": 128, "int16": 0}
+    )
     for dtype in QUANTISED:
         bits = 15 if dtype == "int16" else 8 if table.operator == "LOGISTIC" else 7
         quant = fitted(dtype, -1, 1)
         exact = Operand(dtype=dtype, quant=type(quant)([2.0**-bits], [zero[dtype]]))
-        table.add(dtype, [table.quantised(dtype, 2, 5, 4, 3, low=-6, high=6)], exact, steps=INT16_STEPS[dtype == "int16"])
-        table.add(f"{dtype}-narrow", [table.quantised(dtype, 2, 5, 4, 3, low=-1, high=1)], exact, steps=INT16_STEPS[dtype == "int16"])
+        table.add(
+            dtype, [table.quantised(dtype, 2, 5, 4, 3, low=-6, high=6)], exact, steps=INT16_STEPS[dtype == "int16"]
+        )
+        table.add(
+            f"{dtype}-narrow",
+            [table.quantised(dtype, 2, 5, 4, 3, low=-1, high=1)],
+            exact,
+            steps=INT16_STEPS[dtype == "int16"],
+        )
     table.add("int16-general", [table.quantised("int16", 2, 50, low=-5, high=5)], exact, steps=2)
 
 
@@ -74,13 +85,17 @@ def softmax(table: Table) -> None:
     for shape, beta in product(((5,), (2, 7), (1, 3, 4, 5), (2, 3, 6)), (1.0, 0.5)):
         table.add(f"float32-{len(shape)}d-{beta}", [table.real(*shape, low=-5, high=5)], options={"beta": beta})
     for dtype, beta in product(("int8", "uint8", "int16"), (1.0, 0.5)):
-        quant = {"int8": Quant([1 / 256], [-128]), "uint8": Quant([1 / 256], [0]), "int16": Quant([1 / 32768], [0])}[dtype]
+        quant = {"int8": Quant([1 / 256], [-128]), "uint8": Quant([1 / 256], [0]), "int16": Quant([1 / 32768], [0])}[
+            dtype
+        ]
         for shape in ((3, 10), (1, 3, 4, 5)):
             source = table.quantised(dtype, *shape, low=-5, high=5)
             table.add(f"{dtype}-{len(shape)}d-{beta}", [source], Operand(dtype=dtype, quant=quant), {"beta": beta},
                       steps=6 if dtype == "int16" else 1)  # fmt: skip
     wide = table.quantised("int8", 2, 10)
-    table.add("int8-to-int16", [wide], Operand(dtype="int16", quant=Quant([1 / 65536], [-32768])), {"beta": 1.0}, steps=4)
+    table.add(
+        "int8-to-int16", [wide], Operand(dtype="int16", quant=Quant([1 / 65536], [-32768])), {"beta": 1.0}, steps=4
+    )
 
 
 @cases("LOG_SOFTMAX")

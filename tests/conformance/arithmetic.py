@@ -51,7 +51,7 @@ def _clipped(activation: str) -> tuple[float, float]:
 @cases("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD", "DIV", "POW", "SQUARED_DIFFERENCE")
 def whole(table: Table) -> None:
     nonzero = np.array([-7, -3, -2, -1, 1, 2, 3, 7])
-    dtypes = ("int32", "int64")
+    dtypes: tuple[str, ...] = ("int32", "int64")
     if table.operator in ("DIV", "FLOOR_DIV", "SQUARED_DIFFERENCE", "POW"):
         dtypes = ("int32",)
     for dtype in dtypes:
@@ -62,7 +62,7 @@ def whole(table: Table) -> None:
         if table.operator == "POW":
             right = table.integers(4, 3, 8, low=0, high=4, dtype=dtype)
         table.add(dtype, [left, right], plain(dtype))
-        table.add(f"{dtype}-constant", [left, constant(right.data[0, 0], dtype)], plain(dtype))  # type: ignore[index]
+        table.add(f"{dtype}-constant", [left, constant(right.values[0, 0], dtype)], plain(dtype))
 
 
 @cases("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "DIV")

@@ -85,13 +85,15 @@ def pack(table: Table) -> None:
 def unpack(table: Table) -> None:
     for dtype, axis in product(("float32", "int8", "uint8", "int32", "bool"), (0, 1, -1)):
         source = any_operand(table, dtype, 2, 3, 4)
-        count = source.data.shape[axis]  # type: ignore[union-attr]
+        count = source.values.shape[axis]
         table.add(f"{dtype}-{axis}", [source], [like(source)] * count, {"axis": axis, "num": count})
 
 
 @cases("SPLIT")
 def split(table: Table) -> None:
-    for dtype, (axis, count) in product(("float32", "int8", "uint8", "int16", "int32"), ((0, 2), (1, 3), (-1, 2), (2, 1))):
+    for dtype, (axis, count) in product(
+        ("float32", "int8", "uint8", "int16", "int32"), ((0, 2), (1, 3), (-1, 2), (2, 1))
+    ):
         source = any_operand(table, dtype, 4, 6, 2)
         table.add(f"{dtype}-{axis}-{count}", [constant(axis), source], [like(source)] * count, {"num_splits": count})
 
@@ -102,6 +104,6 @@ def split_v(table: Table) -> None:
         source = any_operand(table, dtype, 2, 6, 3)
         inputs = [source, stored(*sizes), constant(1)]
         table.add(f"{dtype}-{sizes}", inputs, [like(source)] * len(sizes), {"num_splits": len(sizes)})
-    table.add("negative-axis", [table.real(2, 6), stored(4, 2), constant(-1)], [plain("float32")] * 2, {"num_splits": 2})
-
-
+    table.add(
+        "negative-axis", [table.real(2, 6), stored(4, 2), constant(-1)], [plain("float32")] * 2, {"num_splits": 2}
+    )

@@ -30,14 +30,25 @@ class Operand:
     variable: bool = False
 
     @property
+    def values(self) -> Array:
+        """The data of an input."""
+        assert self.data is not None
+        return self.data
+
+    @property
+    def scale(self) -> float:
+        """The scale of an input that is quantised per tensor."""
+        assert self.quant is not None
+        return self.quant.scale[0]
+
+    @property
     def fixed(self) -> Operand:
         """The same as a constant."""
         return replace(self, constant=True)
 
     def dynamic(self, *axes: int) -> Operand:
         """The same with dynamic dimensions."""
-        assert self.data is not None
-        shape = [-1 if axis in axes else size for axis, size in enumerate(self.data.shape)]
+        shape = [-1 if axis in axes else size for axis, size in enumerate(self.values.shape)]
         return replace(self, signature=tuple(shape))
 
 
@@ -85,7 +96,9 @@ def cases(*operators: str) -> Callable[[Generator], Generator]:
 
 def all_cases() -> list[Case]:
     """All cases of all generators declared so far."""
-    return [case for operators, generator in GENERATORS for name in operators for case in Table(name).collected(generator)]
+    return [
+        case for operators, generator in GENERATORS for name in operators for case in Table(name).collected(generator)
+    ]
 
 
 @dataclass(eq=False)
@@ -139,7 +152,11 @@ class Table:
 
     def numbers(self, dtype: str, *shape: int, low: float = -1.0, high: float = 1.0) -> Operand:
         """Floats, or quantised numbers where ``dtype`` is an integer type of 8 or 16 bits."""
-        return self.real(*shape, low=low, high=high) if dtype == "float32" else self.quantised(dtype, *shape, low=low, high=high)
+        return (
+            self.real(*shape, low=low, high=high)
+            if dtype == "float32"
+            else self.quantised(dtype, *shape, low=low, high=high)
+        )
 
     def integers(self, *shape: int, low: int = -10, high: int = 10, dtype: str = "int32") -> Operand:
         """Plain integers from ``low`` to ``high`` inclusive."""
@@ -193,15 +210,12 @@ def single(
     custom_options: bytes = b"",
 ) -> Model:
     """A model of one operator. LiteRT says which shapes its outputs have, then they are written down."""
-    feeds = tuple(operand.data for operand in inputs if _is_fed(operand))
+    fed = [each for each in inputs if each is not None and not each.constant and not each.variable]
+    feeds = tuple(operand.values for operand in fed)
     shapes: list[tuple[int, ...]] = [() for _ in outputs]
     source = _written(operator, inputs, outputs, options, custom_options, shapes)
-    shapes = [found.shape for found in litert().run(source, feeds).results]  # type: ignore[arg-type]
-    return Model(_written(operator, inputs, outputs, options, custom_options, shapes), feeds)  # type: ignore[arg-type]
-
-
-def _is_fed(operand: Operand | None) -> bool:
-    return operand is not None and not operand.constant and not operand.variable
+    shapes = [found.shape for found in litert().run(source, feeds).results]
+    return Model(_written(operator, inputs, outputs, options, custom_options, shapes), feeds)
 
 
 def _written(
@@ -223,10 +237,9 @@ def _written(
 
 
 def _input(builder: Builder, name: str, operand: Operand) -> int:
-    assert operand.data is not None
-    shape, dtype, quant = operand.data.shape, operand.dtype, operand.quant
+    shape, dtype, quant = operand.values.shape, operand.dtype, operand.quant
     if operand.constant:
-        return builder.constant(name, operand.data, dtype, quant)
+        return builder.constant(name, operand.values, dtype, quant)
     if operand.variable:
         return builder.tensor(name, shape, dtype, quant=quant, variable=True)
     return builder.input(name, shape, dtype, quant=quant, signature=operand.signature)

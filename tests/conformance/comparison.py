@@ -13,7 +13,7 @@ _COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_
 @cases(*_COMPARISONS)
 def comparisons(table: Table) -> None:
     for left, right in BROADCASTS[::2]:
-        few = [np.asarray(np.round(table.real(*shape, low=-2, high=2).data), np.float32) for shape in (left, right)]
+        few = [np.asarray(np.round(table.real(*shape, low=-2, high=2).values), np.float32) for shape in (left, right)]
         table.add(f"float32-{len(left)}x{len(right)}", [Operand(each) for each in few], plain("bool"))
     for dtype in ("int32", "int64"):
         pair = [table.integers(3, 4, 5, low=-2, high=2, dtype=dtype), table.integers(5, low=-2, high=2, dtype=dtype)]

@@ -39,14 +39,17 @@ def dense(table: Table) -> None:
 @cases("FULLY_CONNECTED")
 def dense_unusual(table: Table) -> None:
     table.add("computed-weights", [table.real(2, 6), table.real(5, 6), table.real(5).fixed])
-    table.add("computed-both-int8", [table.quantised("int8", 2, 6), table.quantised("int8", 5, 6)], result("int8", -4, 4))
+    table.add(
+        "computed-both-int8", [table.quantised("int8", 2, 6), table.quantised("int8", 5, 6)], result("int8", -4, 4)
+    )
     table.add("dynamic", [table.real(3, 6).dynamic(0), table.real(5, 6).fixed, table.real(5).fixed])
     table.add("image", [table.real(2, 3, 4, 2), table.real(5, 24).fixed, table.real(5).fixed])
     table.add("hybrid", [table.real(4, 40), weights(table, "int8", (5, 40), None), table.real(5).fixed], tolerance=0.02)
     small = Quant([0.1], [0])
     four = Operand(dense_weights(table, (5, 6)), "int4", small, True)
     source = table.quantised("int8", 3, 6)
-    offsets = Operand(np.arange(5, dtype=np.int32), "int32", Quant([float(np.float32(source.quant.scale[0]) * np.float32(0.1))], [0]), True)  # type: ignore[union-attr]
+    product_scale = Quant([float(np.float32(source.scale) * np.float32(0.1))], [0])
+    offsets = Operand(np.arange(5, dtype=np.int32), "int32", product_scale, True)
     table.add("int4", [source, four, offsets], result("int8", -4, 4))
 
 
@@ -61,4 +64,6 @@ def products(table: Table) -> None:
         operands = [table.numbers(dtype, *first), table.numbers(dtype, *second)]
         table.add(label, operands, result(dtype, -3, 3), chosen)
     table.add("constant", [table.real(2, 3, 4), table.real(4, 5).fixed])
-    table.add("constant-int8", [table.quantised("int8", 2, 3, 4), table.quantised("int8", 4, 5).fixed], result("int8", -3, 3))
+    table.add(
+        "constant-int8", [table.quantised("int8", 2, 3, 4), table.quantised("int8", 4, 5).fixed], result("int8", -3, 3)
+    )

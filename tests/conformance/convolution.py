@@ -33,7 +33,7 @@ def options(stride: tuple[int, int], padding: str, activation: str = "NONE", **m
     return {**common, "fused_activation_function": activation, **more}
 
 
-def dilated(dilation: tuple[int, int]) -> dict[str, int]:
+def dilated(dilation: tuple[int, int]) -> dict[str, Any]:
     """The options of a dilation."""
     return {"dilation_h_factor": dilation[0], "dilation_w_factor": dilation[1]}
 
@@ -69,7 +69,8 @@ QUANTISED = (("int8", True), ("int8", False), ("uint8", False), ("int16", True))
 def geometry(table: Table) -> None:
     for (height, width, kernel, stride, dilation), padding in product(GEOMETRIES, ("SAME", "VALID")):
         for channels, multiplier in ((3, 4),) if table.operator == "CONV_2D" else ((3, 1), (2, 3)):
-            label = f"{height}x{width}-k{kernel[0]}{kernel[1]}-s{stride[0]}{stride[1]}-d{dilation[0]}{dilation[1]}-{padding}"
+            sizes = [f"{kind}{each[0]}{each[1]}" for kind, each in zip("ksd", (kernel, stride, dilation), strict=True)]
+            label = "-".join([f"{height}x{width}", *sizes, padding])
             for dtype, per_channel in (("float32", False), *QUANTISED[:1]):
                 _conv(table, f"{dtype}-{label}-m{multiplier}", dtype, per_channel, (2, height, width, channels),
                       kernel, stride, dilation, padding, multiplier)  # fmt: skip
@@ -121,7 +122,9 @@ def unusual(table: Table) -> None:
     table.add("dynamic-batch", [table.real(3, 5, 5, 2).dynamic(0), kernels.fixed, offsets.fixed], options=common)
     table.add("dynamic-size", [table.real(1, 6, 5, 2).dynamic(1, 2), kernels.fixed, offsets.fixed], options=common)
     strided = options((2, 2), "VALID", **dilated((1, 1)))
-    table.add("dynamic-size-valid", [table.real(1, 6, 5, 2).dynamic(1, 2), kernels.fixed, offsets.fixed], options=strided)
+    table.add(
+        "dynamic-size-valid", [table.real(1, 6, 5, 2).dynamic(1, 2), kernels.fixed, offsets.fixed], options=strided
+    )
     hybrid = weights(table, "int8", (4, 3, 3, 2), 0)
     table.add("hybrid", [table.real(1, 5, 5, 2), hybrid, offsets.fixed], options=common, tolerance=0.02)
 
@@ -169,7 +172,9 @@ def transposed_fused(table: Table) -> None:
         )  # fmt: skip
 
 
-def _volume(stride: tuple[int, int, int], padding: str, dilation: int = 1, activation: str = "NONE") -> Mapping[str, Any]:
+def _volume(
+    stride: tuple[int, int, int], padding: str, dilation: int = 1, activation: str = "NONE"
+) -> Mapping[str, Any]:
     more = {"stride_d": stride[0], "dilation_d_factor": dilation}
     return options(stride[1:], padding, activation, **more, **dilated((dilation, dilation)))
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from tests.conformance.cases import Operand, Table, cases, like, plain, result
 
-
 _REAL = {
     "ABS": (-3, 3),
     "NEG": (-3, 3),
@@ -76,4 +75,9 @@ def quantised_tables(table: Table) -> None:
         "LOG": (0.5, 9, 2.2, -0.7),
     }[table.operator]
     for dtype in dtypes:
-        table.add(dtype, [table.quantised(dtype, 3, 40, low=low, high=high)], result(dtype, bottom, top), steps=INT16_STEPS[dtype == "int16"])
+        table.add(
+            dtype,
+            [table.quantised(dtype, 3, 40, low=low, high=high)],
+            result(dtype, bottom, top),
+            steps=INT16_STEPS[dtype == "int16"],
+        )

@@ -8,7 +8,9 @@ from tests.conformance import (
     arrangement,
     comparison,
     contraction,
+    control,
     convolution,
+    detection,
     elementwise,
     filling,
     gathering,
@@ -16,16 +18,18 @@ from tests.conformance import (
     padding,
     pooling,
     quantise,
+    recurrent,
     reduction,
     resize,
+    signal,
     slicing,
     space,
 )
 from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
-    activation, arithmetic, arrangement, comparison, contraction, convolution, elementwise, filling, gathering,
-    normalisation, padding, pooling, quantise, reduction, resize, slicing, space,
+    activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
+    filling, gathering, normalisation, padding, pooling, quantise, recurrent, reduction, resize, signal, slicing, space,
 )  # fmt: skip
 
 ELSEWHERE = {

@@ -41,7 +41,12 @@ def tile(table: Table) -> None:
 
 @cases("RANGE")
 def ranges(table: Table) -> None:
-    for dtype, numbers in (("int32", (0, 7, 2)), ("int32", (5, -4, -3)), ("float32", (0.5, 3.0, 0.5)), ("int64", (1, 4, 1))):
+    for dtype, numbers in (
+        ("int32", (0, 7, 2)),
+        ("int32", (5, -4, -3)),
+        ("float32", (0.5, 3.0, 0.5)),
+        ("int64", (1, 4, 1)),
+    ):
         fixed = [constant(number, dtype) for number in numbers]
         table.add(f"{dtype}-{numbers}", fixed, plain(dtype))
         fed = [Operand(np.asarray(number, dtype), dtype) for number in numbers]

@@ -72,5 +72,5 @@ def reverse(table: Table) -> None:
 def reverse_sequence(table: Table) -> None:
     for along, batch in ((1, 0), (0, 1), (2, 1)):
         source = table.real(4, 5, 6)
-        lengths = table.integers(source.data.shape[batch], low=1, high=4)  # type: ignore[union-attr]
+        lengths = table.integers(source.values.shape[batch], low=1, high=4)
         table.add(f"float32-{along}-{batch}", [source, lengths], options={"seq_dim": along, "batch_dim": batch})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-
 from tests.conformance.cases import Table, cases, like
 from tests.conformance.convolution import options
 

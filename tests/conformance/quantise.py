@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.builder import Quant
-from tests.conformance.cases import Operand, Table, cases, plain, result
+from tests.conformance.cases import Operand, Table, cases, fitted, plain, result
 
 
 @cases("CAST")
@@ -17,11 +17,13 @@ def casts(table: Table) -> None:
         whole = table.integers(2, 9, low=0, high=100, dtype=dtype)
         table.add(f"{dtype}-to-float32", [whole], plain("float32"), _types(dtype, "float32"))
         table.add(f"{dtype}-to-int64", [whole], plain("int64"), _types(dtype, "int64"))
-        table.add(f"{dtype}-to-bool", [table.integers(2, 9, low=0, high=2, dtype=dtype)], plain("bool"), _types(dtype, "bool"))
+        table.add(
+            f"{dtype}-to-bool", [table.integers(2, 9, low=0, high=2, dtype=dtype)], plain("bool"), _types(dtype, "bool")
+        )
     table.add("int32-to-int8", [table.integers(2, 30, low=-300, high=300)], plain("int8"), _types("int32", "int8"))
     for dtype in ("float32", "int32", "int64"):
         table.add(f"bool-to-{dtype}", [table.booleans(3, 5)], plain(dtype), _types("bool", dtype))
-    half = Operand(table.real(3, 5).data.astype(np.float16), "float16")  # type: ignore[union-attr]
+    half = Operand(table.real(3, 5).values.astype(np.float16), "float16")
     table.add("float16-to-float32", [half], plain("float32"), _types("float16", "float32"))
     quantised = table.quantised("int8", 2, 30)
     table.add("quantised-to-float32", [quantised], plain("float32"), _types("int8", "float32"))
@@ -42,7 +44,7 @@ def quantising(table: Table) -> None:
             table.add(f"{dtype}-to-{target}", [source], result(target, -2, 2))
             table.add(f"{dtype}-to-{target}-narrow", [source], result(target, -1, 0.5))
     same = table.quantised("int8", 2, 200)
-    shifted = Operand(dtype="uint8", quant=Quant(same.quant.scale, [same.quant.zero_point[0] + 128]))  # type: ignore[union-attr]
+    shifted = Operand(dtype="uint8", quant=Quant([same.scale], [fitted("uint8", -1, 1).zero_point[0]]))
     table.add("int8-to-uint8-shifted", [same], shifted, steps=0)
     per_channel = Quant([0.01, 0.02, 0.03], [0, 0, 0], 2)
     table.add("per-channel", [table.real(2, 20, 3)], Operand(dtype="int8", quant=per_channel))
@@ -55,7 +57,7 @@ def dequantising(table: Table) -> None:
     data = table.random.integers(-127, 128, (2, 3, 4)).astype(np.int8)
     for axis in range(3):
         count = data.shape[axis]
-        quant = Quant([0.01 * (each + 1) for each in range(count)], [each for each in range(count)], axis)
+        quant = Quant([0.01 * (each + 1) for each in range(count)], list(range(count)), axis)
         table.add(f"per-channel-{axis}", [Operand(data, "int8", quant)])
     half = Operand(table.random.uniform(-1, 1, (3, 4)).astype(np.float16), "float16")
     table.add("float16", [half])

@@ -55,7 +55,9 @@ def places(table: Table) -> None:
         table.add(f"float32-{axis}-{target}", [table.real(2, 5, 6), constant(axis)], plain(target), chosen)
     for dtype in ("int8", "uint8"):
         table.add(dtype, [table.quantised(dtype, 2, 3, 60), constant(-1)], plain("int32"), {"output_type": "int32"})
-    table.add("int32-ties", [table.integers(3, 4, 9, low=0, high=2), constant(2)], plain("int32"), {"output_type": "int32"})
+    table.add(
+        "int32-ties", [table.integers(3, 4, 9, low=0, high=2), constant(2)], plain("int32"), {"output_type": "int32"}
+    )
     table.add("bool-ties", [table.booleans(3, 9), constant(1)], plain("int32"), {"output_type": "int32"})
 
 
@@ -74,7 +76,11 @@ def greatest(table: Table) -> None:
         outputs = (plain("float32"), plain("int32"))
         table.add(f"float32-{count}", [table.real(2, 3, 6), constant(count)], outputs)
     table.add("int32", [table.integers(2, 9, low=-99, high=99), constant(4)], (plain("int32"), plain("int32")))
-    table.add("float32-ties", [Operand(np.float32([[1, 3, 3, 2, 3]])), constant(4)], (plain("float32"), plain("int32")))
+    table.add(
+        "float32-ties",
+        [Operand(np.array([[1, 3, 3, 2, 3]], np.float32)), constant(4)],
+        (plain("float32"), plain("int32")),
+    )
     for dtype in ("int8", "uint8"):
         data = table.random.permutation(100)[:20].reshape(2, 10).astype(dtype)
         source = Operand(data, dtype, fitted(dtype, -1, 1))

@@ -11,7 +11,9 @@ from tests.conformance.cases import Operand, Table, cases, like, result
 
 @cases("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 def resizing(table: Table) -> None:
-    for (height, width), (align, half) in product(((8, 6), (2, 3), (7, 9), (4, 3), (1, 1), (12, 2)), ((0, 0), (1, 0), (0, 1))):
+    for (height, width), (align, half) in product(
+        ((8, 6), (2, 3), (7, 9), (4, 3), (1, 1), (12, 2)), ((0, 0), (1, 0), (0, 1))
+    ):
         chosen = {"align_corners": bool(align), "half_pixel_centers": bool(half)}
         size = Operand(np.array([height, width], np.int32), "int32", constant=True)
         for dtype in ("float32", "int8", "uint8", "int16"):
@@ -26,4 +28,9 @@ def resizing_large(table: Table) -> None:
         for align, half in ((0, 0), (1, 0), (0, 1)):
             size = Operand(np.array(out, np.int32), "int32", constant=True)
             chosen = {"align_corners": bool(align), "half_pixel_centers": bool(half)}
-            table.add(f"float32-{height}x{width}-to-{out}-{align}{half}", [table.real(1, height, width, 2), size], result(), chosen)
+            table.add(
+                f"float32-{height}x{width}-to-{out}-{align}{half}",
+                [table.real(1, height, width, 2), size],
+                result(),
+                chosen,
+            )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from tests.conformance.arrangement import any_operand
 from tests.conformance.cases import Operand, Table, cases, like, stored
 
-_SLICES = (
+_SLICES: tuple[tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     # label, begin, end, strides, masks
     ("plain", (0, 1, 2), (2, 3, 4), (1, 1, 1), {}),
     ("stepped", (0, 0, 1), (2, 4, 6), (1, 2, 3), {}),
@@ -26,7 +27,13 @@ _SLICES = (
     ("new-axis", (0, 0, 1), (0, 2, 3), (1, 1, 1), {"new_axis_mask": 1}),
     ("ellipsis", (0, 1), (0, 4), (1, 2), {"ellipsis_mask": 1}),
     ("ellipsis-middle", (1, 0, 2), (2, 0, 5), (1, 1, 1), {"ellipsis_mask": 2}),
-    ("ellipsis-new-shrink", (0, 0, 2), (0, 0, 3), (1, 1, 1), {"ellipsis_mask": 1, "new_axis_mask": 2, "shrink_axis_mask": 4}),
+    (
+        "ellipsis-new-shrink",
+        (0, 0, 2),
+        (0, 0, 3),
+        (1, 1, 1),
+        {"ellipsis_mask": 1, "new_axis_mask": 2, "shrink_axis_mask": 4},
+    ),
     ("fewer", (1,), (2,), (1,), {}),
     ("empty", (0, 3, 0), (2, 1, 6), (1, 1, 1), {}),
     ("offset", (0, 1, 2), (2, 2, 3), (1, 1, 1), {"offset": True}),
@@ -49,7 +56,8 @@ def strided(table: Table) -> None:
 @cases("SLICE")
 def slices(table: Table) -> None:
     for dtype, (begin, size) in product(
-        ("float32", "int8", "uint8", "int16", "int32", "int64", "bool"), (((0, 1, 2), (2, 2, 3)), ((1, 0, 3), (-1, -1, -1)))
+        ("float32", "int8", "uint8", "int16", "int32", "int64", "bool"),
+        (((0, 1, 2), (2, 2, 3)), ((1, 0, 3), (-1, -1, -1))),
     ):
         source = any_operand(table, dtype, 2, 4, 6)
         table.add(f"{dtype}-{begin}", [source, stored(*begin), stored(*size)], like(source))
@@ -62,5 +70,5 @@ def slices(table: Table) -> None:
 @cases("UNIQUE")
 def unique(table: Table) -> None:
     outputs = (Operand(dtype="float32"), Operand(dtype="int32"))
-    data = Operand(np.float32([3, 1, 3, 2, 1]))
+    data = Operand(np.array([3, 1, 3, 2, 1], np.float32))
     table.add("float32", [data], outputs, {"idx_out_type": "int32"})

@@ -18,7 +18,9 @@ def depth(table: Table) -> None:
 
 @cases("SPACE_TO_BATCH_ND")
 def to_batch(table: Table) -> None:
-    for dtype, block, pads in product(("float32", "int8", "uint8", "int32"), ((2, 2), (1, 3)), (((0, 0), (0, 0)), ((2, 0), (2, 4)))):
+    for dtype, block, pads in product(
+        ("float32", "int8", "uint8", "int32"), ((2, 2), (1, 3)), (((0, 0), (0, 0)), ((2, 0), (2, 4)))
+    ):
         source = any_operand(table, dtype, 2, 4, 6, 3)
         shape = "x".join(map(str, block))
         label = f"{dtype}-{shape}-{pads[0][0]}"
@@ -28,7 +30,9 @@ def to_batch(table: Table) -> None:
 
 @cases("BATCH_TO_SPACE_ND")
 def from_batch(table: Table) -> None:
-    for dtype, block, crops in product(("float32", "int8", "uint8", "int32"), ((2, 2), (1, 4)), (((0, 0), (0, 0)), ((1, 0), (1, 2)))):
+    for dtype, block, crops in product(
+        ("float32", "int8", "uint8", "int32"), ((2, 2), (1, 4)), (((0, 0), (0, 0)), ((1, 0), (1, 2)))
+    ):
         source = any_operand(table, dtype, 8, 3, 4, 2)
         shape = "x".join(map(str, block))
         label = f"{dtype}-{shape}-{crops[0][0]}"

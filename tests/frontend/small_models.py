@@ -22,7 +22,7 @@ class Builder:
     buffers: list[Any] = field(default_factory=lambda: [schema.BufferT()])
 
     def tensor(self, shape: tuple[int, ...], dtype: str = "float32", data: Any = None, **more: Any) -> int:
-        """A tensor, constant if it has ``data``; ``signature``, ``quant`` = (scales, zero points, axis) and ``name`` are optional."""
+        """A tensor; more: ``name``, ``signature``, ``quant`` = (scales, zero points, axis)."""
         made = schema.TensorT()
         made.shape, made.type, made.buffer = list(shape), _TYPES[dtype], 0
         made.name = more.get("name", f"t{len(self.tensors)}")
