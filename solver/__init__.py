@@ -1,4 +1,6 @@
-"""The choice of layouts: atoms, relations, the layout problem, and the strategies that solve it. Knows no file format."""
+"""The choice of layouts: atoms, relations, the layout problem, and the strategies that solve it. Knows no file
+format.
+"""
 
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.problem import OBJECTIVES, Assignment, LayoutProblem, Price

@@ -299,7 +299,7 @@ class _Placer:
                 if slot not in sequence[0]:
                     sequence[0] = (*sequence[0], slot)
         self.frames: list[_Frame] = [_Frame(self._logical_prefix(), ())]
-        self.known = 0
+        self.done: set[tuple[_Frame, tuple[tuple[Slot, ...], ...]]] = set()
 
     def start(self) -> list[Row]:
         return list(self._rows())
@@ -356,10 +356,13 @@ class _Placer:
         return tuple((slot,) for label in self.form.prefix for slot in self.orders.get(label, [()])[0])
 
     def _rows(self) -> Iterator[Row]:
-        free = [label for label in self.form.free if len(self.orders.get(label, [()])) > 1]
+        free = sorted(label for label in self.form.free if len(self.orders.get(label, [()])[0]) > 1)
         for frame in self.frames:
-            for choice in product(*(self.orders[label] for label in sorted(free))):
-                orders = dict(zip(sorted(free), choice, strict=True))
+            for choice in product(*(self.orders[label] for label in free)):
+                if (frame, choice) in self.done:
+                    continue
+                self.done.add((frame, choice))
+                orders = dict(zip(free, choice, strict=True))
                 layouts = tuple(self._layout(number, frame, orders) for number in range(len(self.ports)))
                 yield Row(layouts, arrangement=frame.prefix, slow=self.form.slow, reshapes=self.form.reshapes)
 

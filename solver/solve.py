@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
+from layoutsolve.solver.contract import contract
 from layoutsolve.solver.heuristics import propagate, transpose
 from layoutsolve.solver.presolve import Component, Domains, components, open_rows
 from layoutsolve.solver.price import price, price_of_variable
@@ -29,9 +30,6 @@ STRATEGIES = ("cpsat", "propagate", "transpose")
 DEFAULT_SECONDS = 30.0
 ENUMERATED = 256
 """A component with at most so many combinations of rows is enumerated: quicker than to load a solver."""
-
-ROUNDS = 8
-"""How often local improvement goes over a component at most; it only makes the hint."""
 
 
 def assign(
@@ -104,16 +102,18 @@ class Solution:
 
 def solve(problem: LayoutProblem, tiers: Tiers, seconds: float = DEFAULT_SECONDS) -> Solution:
     """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT."""
-    domains = open_rows(problem)
+    contraction = contract(problem, open_rows(problem), tiers)
+    found = _search(contraction.problem, contraction.domains, tiers, seconds)
+    return replace(found, problem=problem, rows=contraction.expand(found.rows))
+
+
+def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, seconds: float) -> Solution:
     rows = [domain[0] for domain in domains]
     parts = components(problem, domains)
     optimal, gap, branched = not problem.capped, 0, 0
     for component in parts:
         if prod(len(domains[number]) for number in component.operators) <= ENUMERATED:
             rows = enumerated(problem, domains, component, rows, tiers)
-            continue
-        rows = improve(problem, domains, component, rows, tiers)
-        if not any(ranked(price_of_component(problem, rows, component), tiers)):
             continue
         from layoutsolve.solver.cpsat import solve_component
 
@@ -150,31 +150,3 @@ def enumerated(
         if lowest is None or cost < lowest:
             best, lowest = rows, cost
     return best
-
-
-def improve(
-    problem: LayoutProblem, domains: Domains, component: Component, start: Sequence[int], tiers: Tiers
-) -> list[int]:
-    """A local optimum: each operator of a component in turn takes its best row, until nothing changes."""
-    rows = list(start)
-    for _ in range(ROUNDS):
-        before = list(rows)
-        for number in component.operators:
-            priced = [(_local(problem, rows, number, row, tiers), row) for row in domains[number]]
-            rows[number] = min(priced)[1]
-        if rows == before:
-            break
-    return rows
-
-
-def _local(problem: LayoutProblem, rows: list[int], number: int, choice: int, tiers: Tiers) -> tuple[int, ...]:
-    """The price of everything that one operator's row touches."""
-    before, rows[number] = rows[number], choice
-    touched = tuple(
-        variable
-        for variable in sorted(set(problem.operators[number].ports))
-        if not problem.variables[variable].constant
-    )
-    total = price_of_component(problem, rows, Component((number,), touched))
-    rows[number] = before
-    return ranked(total, tiers)

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from layoutsolve.graph import Graph, element_bytes, static_elements
+from layoutsolve.graph import Graph, Value, element_bytes, static_elements
 from layoutsolve.solver.atoms import Atoms, port_names
 from layoutsolve.solver.boundary import Boundary, channels_first, whole_dimensions
-from layoutsolve.solver.layout import Layout, finest, move, order
+from layoutsolve.solver.layout import Layout, finest, order
 from layoutsolve.solver.problem import LayoutProblem, Operator, Row, Variable
 from layoutsolve.solver.relation import Generator, Port
 from layoutsolve.solver.rule import Rule
@@ -91,9 +91,7 @@ class Statement:
 
     def _new_variable(self, name: str) -> int:
         """The variable of a tensor that is produced by something other than a view."""
-        value = self.graph.values[name]
-        size = int(static_elements(value.shape) * element_bytes(value.dtype))
-        self._home[name] = self._variable(name, self._atoms.reading(name), size)
+        self._home[name] = self._variable(name, self._atoms.reading(name), _bytes(self.graph.values[name]))
         return self._home[name]
 
     def _variable(self, name: str, reading: tuple[Layout, list[int]], size: int, constant: bool = False) -> int:
@@ -148,13 +146,14 @@ class Statement:
         """A view that has to stay an operator: it costs what it is."""
         node = self.graph.nodes[number]
         layouts = tuple(port.logical for port in ports)
-        value = self.graph.values[node.outputs[0]]
         if node.op == "Reshape":
-            return (Row(layouts, reshapes=int(self.graph.values[node.inputs[0]].shape != value.shape)),)
-        source = ports[0].logical
-        moved = move(source, tuple(source[axis] for axis in node.attributes["perm"]))
-        size = int(static_elements(value.shape) * element_bytes(value.dtype))
-        return (Row(layouts, transposes=moved.transposes, reshapes=moved.reshapes, bytes=size * moved.transposes),)
+            return (Row(layouts, reshapes=1),)
+        return (Row(layouts, transposes=1, bytes=_bytes(self.graph.values[node.outputs[0]])),)
+
+
+def _bytes(value: Value) -> int:
+    """The bytes that a tensor takes, symbolic dimensions counted as 1."""
+    return int(static_elements(value.shape) * element_bytes(value.dtype))
 
 
 class _Closure:

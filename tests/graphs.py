@@ -11,7 +11,7 @@ import onnxruntime
 from layoutsolve.emit import serialise
 from layoutsolve.graph import Array, Graph, Node, Quant, Shape, Size, Value, product
 
-onnxruntime.set_default_logger_severity(3)
+onnxruntime.set_default_logger_severity(4)
 
 
 class GraphBuilder:
@@ -64,6 +64,11 @@ class GraphBuilder:
         outputs = [self._add(shape, dtype) for shape in shapes]
         self.nodes.append(Node(op, inputs, tuple(outputs), attributes))
         return outputs
+
+    def retype(self, name: str, dtype: str) -> None:
+        """Change what a tensor holds, where the outputs of one operator differ."""
+        value = self.values[name]
+        self.values[name] = Value(name, dtype, value.shape, value.quant)
 
     def relu(self, x: str) -> str:
         return self.op("Relu", x, shape=self.shape(x))
@@ -133,10 +138,6 @@ def feeds(graph: Graph, seed: int = 0) -> list[Array]:
     for name in graph.inputs:
         value = graph.values[name]
         shape = [2 if isinstance(dim, Size) else dim for dim in value.shape]
-        data = (
-            random.normal(size=shape)
-            if value.dtype == "float32"
-            else random.integers(0, 3 if "int" in value.dtype else 2, shape)
-        )
+        data = random.normal(size=shape) if value.dtype == "float32" else random.integers(0, 2, shape)
         result.append(np.asarray(data).astype(value.dtype))
     return result
