@@ -29,6 +29,7 @@ def real(table: Table) -> None:
         table.add(f"{label}-constant", [table.real(*left, low=-5, high=5), second.fixed])
     table.add("float32-constant-first", [table.real(3, low=1, high=5).fixed, table.real(2, 4, 3, low=1, high=5)])
     table.add("float32-dynamic", [table.real(2, 4, 3).dynamic(0), table.real(3, low=1, high=2).fixed])
+    table.add("float32-empty", [table.real(0, 3), table.real(3).fixed])
     table.add("float32-same-twice", [same := table.real(2, 4, low=1, high=2), same.fixed])
 
 
@@ -62,6 +63,9 @@ def whole(table: Table) -> None:
         if table.operator == "POW":
             right = table.integers(4, 3, 8, low=0, high=4, dtype=dtype)
         table.add(dtype, [left, right], plain(dtype))
+        if table.operator in ("ADD", "SUB", "MUL"):
+            large = table.integers(40, low=-(2**31), high=2**31 - 1, dtype=dtype)
+            table.add(f"{dtype}-overflow", [large, Operand(large.values[::-1], dtype)], plain(dtype))
         table.add(f"{dtype}-constant", [left, constant(right.values[0, 0], dtype)], plain(dtype))
 
 

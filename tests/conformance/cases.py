@@ -19,7 +19,8 @@ class Operand:
     """One input or output of an operator.
 
     An input holds stored ``data``, an output none. ``constant`` inputs are written into the model, the others are its
-    inputs. ``dtype`` is the stored type. ``signature`` is the shape with -1 for dynamic dimensions.
+    inputs. ``dtype`` is the stored type. ``signature`` is the shape with -1 for dynamic dimensions, ``shape`` that of
+    an output.
     """
 
     data: Array | None = None
@@ -28,6 +29,13 @@ class Operand:
     constant: bool = False
     signature: tuple[int, ...] | None = None
     variable: bool = False
+    shape: tuple[int, ...] = ()
+
+    @property
+    def least(self) -> Array:
+        """The data of an input with size 1 in its dynamic dimensions."""
+        signature = self.signature or self.values.shape
+        return self.values[tuple(slice(1) if size == -1 else slice(None) for size in signature)]
 
     @property
     def values(self) -> Array:
@@ -209,13 +217,28 @@ def single(
     options: Mapping[str, Any],
     custom_options: bytes = b"",
 ) -> Model:
-    """A model of one operator. LiteRT says which shapes its outputs have, then they are written down."""
+    """A model of one operator. LiteRT says which shapes its outputs have, then they are written down.
+
+    Where an input is dynamic, the file states size 1 as converters do, and an output is dynamic where its size follows.
+    """
+
+    def written(chosen: Sequence[Operand]) -> bytes:
+        return _written(operator, inputs, chosen, options, custom_options)
+
     fed = [each for each in inputs if each is not None and not each.constant and not each.variable]
-    feeds = tuple(operand.values for operand in fed)
-    shapes: list[tuple[int, ...]] = [() for _ in outputs]
-    source = _written(operator, inputs, outputs, options, custom_options, shapes)
-    shapes = [found.shape for found in litert().run(source, feeds).results]
-    return Model(_written(operator, inputs, outputs, options, custom_options, shapes), feeds)
+    feeds, least = tuple(operand.values for operand in fed), [operand.least for operand in fed]
+    draft = written(outputs)
+    stated = [found.shape for found in litert().run(draft, least).results]
+    actual = stated
+    if any(operand.signature for operand in fed):
+        actual = [found.shape for found in litert().run(draft, feeds).results]
+    shaped = [_shaped(*output) for output in zip(outputs, stated, actual, strict=True)]
+    return Model(written(shaped), feeds)
+
+
+def _shaped(output: Operand, stated: tuple[int, ...], actual: tuple[int, ...]) -> Operand:
+    sizes = [size if size == other else -1 for size, other in zip(stated, actual, strict=True)]
+    return replace(output, shape=stated, signature=tuple(sizes) if -1 in sizes else None)
 
 
 def _written(
@@ -224,22 +247,21 @@ def _written(
     outputs: Sequence[Operand],
     options: Mapping[str, Any],
     custom_options: bytes,
-    shapes: Sequence[tuple[int, ...]],
 ) -> bytes:
     builder = Builder()
     indices = [-1 if operand is None else _input(builder, f"in{at}", operand) for at, operand in enumerate(inputs)]
     results = [
-        builder.tensor(f"out{at}", shape, operand.dtype, quant=operand.quant, signature=operand.signature)
-        for at, (operand, shape) in enumerate(zip(outputs, shapes, strict=True))
+        builder.tensor(f"out{at}", each.shape, each.dtype, quant=each.quant, signature=each.signature)
+        for at, each in enumerate(outputs)
     ]
     builder.operator(operator, indices, results, options, custom_options=custom_options)
     return builder.finish(*results)
 
 
 def _input(builder: Builder, name: str, operand: Operand) -> int:
-    shape, dtype, quant = operand.values.shape, operand.dtype, operand.quant
     if operand.constant:
-        return builder.constant(name, operand.values, dtype, quant)
+        return builder.constant(name, operand.values, operand.dtype, operand.quant)
+    shape, dtype, quant = operand.least.shape, operand.dtype, operand.quant
     if operand.variable:
         return builder.tensor(name, shape, dtype, quant=quant, variable=True)
     return builder.input(name, shape, dtype, quant=quant, signature=operand.signature)

@@ -40,6 +40,8 @@ def real(table: Table) -> None:
     low, high = _REAL[table.operator]
     for shape in _SHAPES:
         table.add(f"float32-rank{len(shape)}", [table.real(*shape, low=low, high=high)], tolerance=1e-4)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-38, -1e38], np.float32)
+    table.add("float32-special", [Operand(special)])
     table.add("float32-dynamic", [table.real(2, 5, 3, low=low, high=high).dynamic(0)], tolerance=1e-4)
 
 

@@ -10,9 +10,10 @@ from layoutsolve.frontend import read
 from layoutsolve.frontend.builder import REGISTRY
 from tests.conformance import families
 from tests.conformance.cases import Case
+from tests.conformance.networks import NETWORK
 from tests.conformance.running import check
 
-CASES = [case for case in families.every_case() if case.operator in REGISTRY]
+CASES = [case for case in families.every_case() if case.operator in (*REGISTRY, NETWORK)]
 
 
 def reference(source: bytes) -> onnx.ModelProto:
