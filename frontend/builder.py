@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,10 @@ class Slot:
         """The type of the numbers it means."""
         return "float32" if self.quant else self.dtype
 
+
+_GROWTH = 16
+_SPARE = 1 << 20
+"""How many elements of constants may be computed: a multiple of the file's bytes, so that memory follows its size."""
 
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
@@ -63,6 +68,7 @@ class Lowering:
         self.bound: dict[int, Value] = {}
         self.contents: dict[str, Array] = {}
         self.dynamic = False
+        self.spare = _GROWTH * model.size + _SPARE
         self._symbols: dict[tuple[object, ...], Size] = {}
         self._used_symbols = {"batch"}
         self._taken: set[str] = set()
@@ -87,6 +93,12 @@ class Lowering:
             self._symbols[key] = symbol(fresh)
         return self._symbols[key]
 
+    def spend(self, elements: int) -> None:
+        """Account for a constant about to be computed."""
+        if elements > self.spare:
+            raise GapError("its constants grow far beyond the size of the file", "store large constants in the model")
+        self.spare -= elements
+
     def add(self, value: Value) -> Value:
         """Enter a value."""
         self.values[value.name] = value
@@ -107,17 +119,17 @@ class Lowering:
             raise GapError(f"tensor '{tensor.name}' holds state", "convert a model without variables")
         if tensor.dtype == "string":
             raise GapError(f"tensor '{tensor.name}' is a constant of strings", "remove text processing from the model")
+        if tensor.dtype in ("bfloat16", "complex128"):
+            raise GapError(f"tensor '{tensor.name}' is a constant of {tensor.dtype}", "use float32 or float16")
         if tensor.sparsity is not None:
+            self.spend(prod(tensor.shape))
             data = dense(tensor)
         elif tensor.data is not None:
             data = tensor.data
         else:
             data = np.zeros(tensor.shape, tensor.dtype)
-        dtype = tensor.dtype
-        if dtype in ("int2",):
-            dtype = "int8"
-        quant = quant_of(tensor)
-        return self.add(Value(self.tensor_names[tensor.index], dtype, tuple(data.shape), quant, data))
+        dtype = "int8" if tensor.dtype == "int2" else tensor.dtype
+        return self.add(Value(self.tensor_names[tensor.index], dtype, tuple(data.shape), quant_of(tensor), data))
 
 
 class Call:

@@ -18,7 +18,7 @@ from layoutsolve.frontend.quantisation import real_values
 from layoutsolve.frontend.shapes import axis_of, reshaped
 from layoutsolve.graph import Array, Size, product, quotient
 
-_GROWTH = 8
+_GROWTH = 2
 _ALWAYS_SMALL = 4096
 _BROKEN = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
 
@@ -35,7 +35,7 @@ def fold(call: Call) -> bool:
     if evaluator is None or _alias(call):
         return evaluator is not None
     arrays = _known_inputs(call)
-    if arrays is None:
+    if arrays is None or _GROWTH * sum(array.size for array in arrays) > call.lowering.spare:
         return False
     try:
         results = evaluator(call, arrays)
@@ -49,6 +49,7 @@ def fold(call: Call) -> bool:
         return False
     for number, slot in zip(finished, slots, strict=True):
         if number is not None:
+            call.lowering.spend(number.size if number.flags.owndata else 0)
             call.known(slot, number)
     return True
 

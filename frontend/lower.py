@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.frontend import operators
 from layoutsolve.frontend.builder import REGISTRY, Call, Lowering
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.fold import fold
@@ -26,18 +26,21 @@ _REMEDIES = {
 }
 _REMEDY = "express it by other operators in the source model"
 
-assert operators  # the import registers the lowerings
-
 
 def lower(model: Model, name: str) -> Graph:
     """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
-    lowering = Lowering(dilated(model))
+    try:
+        return _lower(Lowering(dilated(model)), name)
+    except GapError as error:
+        raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
+    except _CONTRADICTIONS as error:
+        raise ModelError(f"the model contradicts itself: {error}") from error
+
+
+def _lower(lowering: Lowering, name: str) -> Graph:
     gaps: list[Gap] = []
     broken: set[int] = set()
-    try:
-        _enter_inputs(lowering)
-    except GapError as error:
-        raise UnsupportedError([Gap(0, -1, "INPUT", "", error.reason, error.remedy)]) from error
+    _enter_inputs(lowering)
     for operator in lowering.subgraph.operators:
         gap = _lower_operator(lowering, operator, broken)
         if gap is not None:
@@ -72,6 +75,8 @@ def _lower_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
 def _enter_inputs(lowering: Lowering) -> None:
     for index in lowering.subgraph.inputs:
         tensor = lowering.subgraph.tensors[index]
+        if tensor.dtype in ("resource", "variant", "int2", "complex128"):
+            raise GapError(f"input '{tensor.name}' is of type {tensor.dtype}", "give the model inputs of numbers")
         shape = _input_shape(lowering, tensor)
         value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
         lowering.bind(index, lowering.add(value))

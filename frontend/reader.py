@@ -180,6 +180,8 @@ class _Reader:
             raise ModelError(f"{place} has the shape {list(shape)} but the signature {list(signature)}")
         dtype, raw, sparsity = _TYPES[code], self.buffer_at(found.Buffer()), self.sparsity(found.Sparsity())
         data = _decode(raw, dtype, None if sparsity else shape, place) if len(raw) else None
+        if dtype in _PACKED:
+            self.spend(len(raw) * _PACKED[dtype])
         quant = self.quantization(found.Quantization())
         return Tensor(index, name, dtype, shape, signature, quant, data, bool(found.IsVariable()), sparsity)
 

@@ -149,14 +149,18 @@ def strided_slice(
     added = sum(1 for i in range(entries) if masks.new_axis >> i & 1 and not masks.ellipsis >> i & 1)
     ellipses = 1 if masks.ellipsis and masks.ellipsis < 1 << entries else 0
     skipped = rank - (entries - added - ellipses)
-    if skipped < 0:
+    if skipped < 0 and not ellipses:
         raise ModelError(f"a strided slice names {entries - added} axes of a tensor of rank {rank}")
     spans: list[Span] = []
     axes: list[int | None] = []
     for i in range(entries):
+        if ellipses and len(spans) + axes.count(None) >= rank + added:
+            break
         if ellipses and masks.ellipsis >> i & 1:
-            axes += range(len(spans), len(spans) + skipped)
-            spans += [Span(0, LAST)] * skipped
+            # In LiteRT it stands for one axis at least, and what no axis is left for is ignored.
+            count = max(skipped, 1)
+            axes += range(len(spans), len(spans) + count)
+            spans += [Span(0, LAST)] * count
         elif masks.new_axis >> i & 1:
             axes.append(None)
         else:
@@ -177,11 +181,11 @@ def _span(size: Dim, begin: int | None, end: int | None, step: int, bit: int, ma
     first = 0 if step > 0 else -1
     start = first if masks.begin >> bit & 1 else begin
     if masks.shrink_axis >> bit & 1:
-        if begin is None:
+        if start is None:
             return None
-        if isinstance(size, int) and not -size <= begin < size:
-            raise ModelError(f"a strided slice takes the element {begin} of {size}")
-        return Span(begin, begin + 1 if begin != -1 else LAST)
+        if isinstance(size, int) and not -size <= start < size:
+            raise ModelError(f"a strided slice takes the element {start} of {size}")
+        return Span(start, start + 1 if start != -1 else LAST)
     if start is None:
         return None
     if masks.end >> bit & 1:

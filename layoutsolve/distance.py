@@ -77,7 +77,8 @@ def distance(port: Port, pairs: Sequence[tuple[Array, Array]]) -> Distance:
 def _distance(expected: Array, actual: Array, quantised: bool) -> Distance:
     same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
     finite = np.isfinite(expected) & np.isfinite(actual)
-    error = np.where(same, 0.0, np.where(finite, np.abs(np.where(finite, expected - actual, 0)), np.inf))
+    gap = np.abs(np.where(finite, expected, 0) - np.where(finite, actual, 0))
+    error = np.where(same, 0.0, np.where(finite, gap, np.inf))
     maximum, usable = float(error.max(initial=0)), expected[np.isfinite(expected)]
     span = float(np.ptp(usable)) if usable.size else 0.0
     span = span or float(np.abs(usable).max(initial=0)) or 1.0

@@ -336,7 +336,7 @@ class _Placer:
             kept = tuple(slot for slot in group if slot[0] in self.form.prefix)
             if self.form.suffix and passed:
                 after += kept
-            elif kept or (not group and not groups):
+            elif kept or not (group or passed):
                 groups.append(kept)
             passed |= len(kept) < len(group)
         return _Frame(self._legal(groups), tuple(after))

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import BYTES, as_int64, ranked
 from layoutsolve.frontend.quantisation import moves
-from layoutsolve.graph import Dim, Value, quotient
+from layoutsolve.graph import Array, Dim, Value, quotient
+
+_RESIZED = ("float32", "int8", "uint8", "int32")
+"""Types that ONNX Runtime's Resize takes."""
 
 
 def _target(call: Call) -> tuple[Value, tuple[Dim, ...]]:
@@ -70,13 +73,60 @@ def resize_bilinear(call: Call) -> None:
 
 @lowers("RESIZE_NEAREST_NEIGHBOR")
 def resize_nearest(call: Call) -> None:
-    """RESIZE_NEAREST_NEIGHBOR; TFLite's half pixels, rounded down, are ONNX's rounded to the nearest, half up."""
+    """RESIZE_NEAREST_NEIGHBOR; TFLite's half pixels, rounded down, are ONNX's rounded to the nearest, half up.
+
+    Where the two round a position on the border of two pixels apart, the pixels are gathered by their numbers.
+    """
     x, shape = _target(call)
-    slot = call.slot()
-    aligned, half = call.option("align_corners", False), call.option("half_pixel_centers", False)
+    aligned, half = bool(call.option("align_corners", False)), bool(call.option("half_pixel_centers", False))
+    pairs = list(zip(x.shape[1:3], shape[1:3], strict=True))
+    sizes = [(before, after) for before, after in pairs if isinstance(before, int) and isinstance(after, int)]
+    same = all(
+        np.array_equal(_positions(*pair, aligned, half), _onnx_positions(*pair, aligned, half)) for pair in sizes
+    )
+    if len(sizes) == 2 and (not same or real_dtype(x) not in _RESIZED):
+        _gather_pixels(call, x, [_positions(*pair, aligned, half) for pair in sizes])
+        return
     if aligned and half:
-        raise GapError("it aligns corners and half pixels at once", "choose one of the two")
+        raise GapError("it aligns corners and half pixels at once, with a dynamic size", "choose one of the two")
     mode = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
     rounding = "round_prefer_ceil" if aligned or half else "floor"
-    storage = moves([x], slot.dtype, slot.quant, BYTES)
+    storage = moves([x], call.slot().dtype, call.slot().quant, BYTES)
     _resize(call, x, shape, storage, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)
+
+
+def _positions(before: int, after: int, aligned: bool, half: bool) -> Array:
+    """The pixels that TFLite takes, computed in float32 as it does."""
+    steps = (before - 1, after - 1) if aligned and after > 1 else (before, after)
+    scale = np.float32(steps[0]) / np.float32(steps[1])
+    place = (np.arange(after, dtype=np.float32) + np.float32(0.5 if half else 0)) * scale
+    nearest = np.floor(place + np.float32(0.5)) if aligned else np.floor(place)
+    positions: Array = np.clip(nearest, 0, before - 1).astype(np.int64)
+    return positions
+
+
+def _onnx_positions(before: int, after: int, aligned: bool, half: bool) -> Array:
+    """The pixels that ONNX Runtime takes, computed in float32 as it does."""
+    number, a_half = np.arange(after, dtype=np.float32), np.float32(0.5)
+    scale = np.float32(after) / np.float32(before)
+    if aligned and half:
+        return np.zeros(0, np.int64)
+    if aligned:
+        place = number * np.float32(before - 1) / np.float32(max(after - 1, 1)) + a_half
+    elif half:
+        place = (number + a_half) / scale - a_half + a_half
+    else:
+        place = number / scale
+    positions: Array = np.clip(np.floor(place), 0, before - 1).astype(np.int64)
+    return positions
+
+
+def _gather_pixels(call: Call, x: Value, positions: list[Array]) -> None:
+    rows, columns = positions
+    slot, between = call.slot(), call.like("rows", x)
+    shape = (x.shape[0], len(rows), *x.shape[2:])
+    storage = moves([x], between.dtype, between.quant)
+    taken = call.write("Gather", [x, call.vector(rows.tolist(), "row")], shape, between, storage=storage, axis=1)
+    shape = (*shape[:2], len(columns), x.shape[3])
+    storage = moves([taken], slot.dtype, slot.quant)
+    call.write("Gather", [taken, call.vector(columns.tolist(), "column")], shape, slot, storage=storage, axis=2)

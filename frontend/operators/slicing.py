@@ -137,13 +137,13 @@ def _strided_slice_computed(call: Call, x: Value, slot: Slot) -> None:
     shrunk = [bool(masks.shrink_axis >> axis & 1) for axis in range(entries)]
     begin = as_int64(call, call.input(1), "begin")
     first = [0 if step > 0 else -1 for step in strides]
-    open_begin = [masks.begin >> axis & 1 and not shrunk[axis] for axis in range(entries)]
+    open_begin = [masks.begin >> axis & 1 for axis in range(entries)]
     starts = _replaced(call, begin, open_begin, call.vector(first, "first"))
     last = call.vector([LAST if step > 0 else -LAST for step in strides], "last")
     open_end = [masks.end >> axis & 1 for axis in range(entries)]
     ends = _replaced(call, as_int64(call, call.input(2), "end"), open_end, last)
     if any(shrunk):
-        following = call.write("Add", [begin, call.vector([1], "one")], begin.shape, call.temporary("next", "int64"))
+        following = call.write("Add", [starts, call.vector([1], "one")], begin.shape, call.temporary("next", "int64"))
         final = call.write(
             "Equal", [following, call.vector([0], "zero")], begin.shape, call.temporary("final", "bool"), real="bool"
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from layoutsolve.graph import Shape
 from layoutsolve.solver.problem import Row
 from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
 
-P, K, M = ("p",), ("k",), ("m",)
+P, K, M, N = ("p",), ("k",), ("m",), ("n",)
 
 
 @rule("Gemm")
@@ -71,7 +69,7 @@ def _bias(shape: Shape) -> Dims:
 
 @rule("MatMul")
 def matmul(site: Site) -> Rule | None:
-    """``[..., m, k] x [..., k, n]``, or the operands swapped and everything transposed.
+    """``[..., m, k] x [..., k, n]``, or the operands swapped and everything transposed; a Gemm where there is no batch.
 
     Batch dimensions come in any arrangement; where the right side has none, so do the rows of the left side.
     """
@@ -79,26 +77,26 @@ def matmul(site: Site) -> Rule | None:
     if min(len(left), len(right)) < 2:
         return None
     batch = len(result) - 2
-    dims = (_batched(left, batch, ("m", "k")), _batched(right, batch, ("k", "n")), _batched(result, batch, ("m", "n")))
-    constant = [site.constant(number) is not None for number in (0, 1)]
-    flat = all(dim == 1 for dim in right[:-2])
     labels = tuple(f"b{axis}" for axis in range(batch))
-    tied = frozenset("mkn") if any(constant) else frozenset({"m", "n", "k"})
-    columns = frozenset({1} if flat and len(right) == 2 else ())
-    forms = []
-    if flat and columns:
-        forms.append(Placed((((K),), (K, ("n",)), (("n",),)), tied - {"m"}, prefix=(*labels, "m"), columns=columns))
-    else:
-        forms.append(Placed(((M, K), (K, ("n",)), (M, ("n",))), tied, prefix=labels, columns=columns))
-    forms.append(Placed(((K, M), (("n",), K), (("n",), M)), tied, prefix=labels, columns=columns))
+    matrix = len(right) == 2
+    dims = (_batched(left, batch, "mk"), _batched(right, batch, "kn"), _batched(result, batch, "mn"))
+    free, columns = frozenset("mkn"), frozenset({1} if matrix else ())
+    rows, lines = ((), (*labels, "m")) if matrix else ((M,), labels)
+    forms = [
+        ("MatMul", Placed(((*rows, K), (K, N), (*rows, N)), free - {*lines}, prefix=lines, columns=columns)),
+        ("swapped MatMul", Placed(((K, M), (N, K), (N, M)), free, prefix=labels, columns=columns)),
+    ]
+    if all(dim == 1 for dim in result[:-2]):
+        for kind, one, other in (("NT", (M, K), (N, K)), ("TN", (K, M), (K, N)), ("TT", (K, M), (N, K))):
+            forms.append((kind, Placed((one, other, (M, N)), free)))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return (Step("MatMul", (0, 1) if row.form == 0 else (1, 0), (0,)),)
+        return product(forms[row.form][0], bare=True)
 
-    return Rule((0, 1), dims, tuple(forms), rewrite)
+    return Rule((0, 1), dims, tuple(form for _, form in forms), rewrite)
 
 
-def _batched(shape: Shape, batch: int, matrix: Sequence[str]) -> Dims:
+def _batched(shape: Shape, batch: int, matrix: str) -> Dims:
     """The labels of one operand: batch dimensions aligned from the right, then its matrix."""
     offset = batch - (len(shape) - 2)
     leading = tuple((f"b{offset + axis}",) if dim != 1 else () for axis, dim in enumerate(shape[:-2]))

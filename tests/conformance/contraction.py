@@ -43,6 +43,10 @@ def dense_unusual(table: Table) -> None:
         "computed-both-int8", [table.quantised("int8", 2, 6), table.quantised("int8", 5, 6)], result("int8", -4, 4)
     )
     table.add("dynamic", [table.real(3, 6).dynamic(0), table.real(5, 6).fixed, table.real(5).fixed])
+    for dtype in ("float32", "int8", "uint8"):
+        source = table.numbers(dtype, 3, 2, 6).dynamic(0, 1)
+        inputs = [source, kernels := weights(table, dtype, (5, 6), None), bias(table, source, kernels, 5)]
+        table.add(f"dynamic-kept-{dtype}", inputs, result(dtype, -4, 4), {"keep_num_dims": True})
     table.add("image", [table.real(2, 3, 4, 2), table.real(5, 24).fixed, table.real(5).fixed])
     table.add("hybrid", [table.real(4, 40), weights(table, "int8", (5, 40), None), table.real(5).fixed], tolerance=0.02)
     small = Quant([0.1], [0])

@@ -30,8 +30,8 @@ from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
-    filling, gathering, networks, normalisation, padding, pooling, quantise, recurrent, reduction, resize, signal, slicing,
-    space,
+    filling, gathering, networks, normalisation, padding, pooling, quantise, recurrent, reduction, resize,
+    signal, slicing, space,
 )  # fmt: skip
 
 ELSEWHERE = {

@@ -29,8 +29,9 @@ def pools(table: Table) -> None:
     for dtype, activation in product(dtypes, ("RELU", "RELU6", "RELU_N1_TO_1")):
         source = table.numbers(dtype, 1, 6, 6, 2, low=-9, high=9)
         table.add(f"{dtype}-{activation}", [source], like(source), _window((3, 3), (2, 2), "SAME", activation))
-    dynamic = table.real(1, 7, 6, 2).dynamic(0, 1, 2)
-    table.add("dynamic", [dynamic], options=_window((2, 2), (2, 2), "SAME"))
+    for window, stride in (((2, 2), (2, 2)), ((1, 1), (2, 2)), ((3, 2), (1, 2))):
+        dynamic = table.real(2, 7, 6, 2).dynamic(0, 1, 2)
+        table.add(f"dynamic-k{window[0]}{window[1]}", [dynamic], options=_window(window, stride, "SAME"))
 
 
 def _window(window: tuple[int, int], stride: tuple[int, int], padding: str, activation: str = "NONE") -> Any:

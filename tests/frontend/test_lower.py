@@ -143,3 +143,16 @@ def test_all_gaps_at_once() -> None:
         read(builder.bytes([x], [z]))
     assert [gap.operator for gap in caught.value.gaps] == ["UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF"]
     assert all(gap.remedy for gap in caught.value.gaps)
+
+
+def test_constants_cannot_grow_without_bound() -> None:
+    """Doubling a constant again and again stops being folded, and stays operators."""
+    builder = Builder()
+    doubled = builder.constant(np.ones(4), "float32")
+    for _ in range(50):
+        following = builder.tensor(())
+        builder.operator("CONCATENATION", [doubled, doubled], [following], "ConcatenationOptions", axis=0)
+        doubled = following
+    graph = read(builder.bytes([], [doubled]))
+    assert len(graph.nodes) > 20
+    assert sum(value.data.size for value in graph.values.values() if value.data is not None) < 1 << 23

@@ -1,0 +1,91 @@
+"""Writes a quantised MobileNet v1 (width 0.25, 128x128, int8 per channel) with seeded weights: ``... demo OUT.tflite``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from tests.builder import Builder, Quant
+
+BLOCKS = ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *[(128, 1)] * 5, (256, 2), (256, 1))
+CLASSES = 100
+RELU6 = Quant([6 / 255], [-128])
+"""The range of every activation: what ReLU6 leaves, so that it needs no calibration."""
+
+
+class Net:
+    """The network in the making: ``tensor`` is the last activation, ``shape`` its shape."""
+
+    def __init__(self) -> None:
+        self.builder, self.random = Builder(), np.random.default_rng(0)
+        self.shape = (1, 128, 128, 3)
+        self.scale = 1 / 127.5
+        self.tensor = self.builder.input("image", self.shape, "int8", quant=Quant([self.scale], [0]))
+        self.image = self.tensor
+
+    def constants(self, name: str, shape: tuple[int, ...], axis: int, fan_in: int) -> list[int]:
+        """Weights of one scale per channel along ``axis``, and a bias."""
+        weights = self.random.normal(0, np.sqrt(2 / fan_in), shape)
+        others = tuple(index for index in range(len(shape)) if index != axis)
+        scales = np.abs(weights).max(axis=others) / 127
+        stored = np.rint(weights / np.expand_dims(scales, others)).astype(np.int8)
+        channels = shape[axis]
+        quant = Quant(scales.tolist(), [0] * channels, axis)
+        bias = Quant((scales * self.scale).tolist(), [0] * channels)
+        numbers = self.random.normal(0, 0.1, channels) / np.maximum(scales * self.scale, 1e-12)
+        return [
+            self.builder.constant(f"{name}/weights", stored, quant=quant),
+            self.builder.constant(f"{name}/bias", np.rint(numbers).astype(np.int32), quant=bias),
+        ]
+
+    def conv(self, name: str, channels: int, kernel: int, stride: int, depthwise: bool = False) -> None:
+        """A convolution with ReLU6."""
+        _, height, width, before = self.shape
+        shape = (1, kernel, kernel, before) if depthwise else (channels, kernel, kernel, before)
+        fan_in = kernel * kernel * (1 if depthwise else before)
+        constants = self.constants(name, shape, 3 if depthwise else 0, fan_in)
+        self.shape = (1, -(-height // stride), -(-width // stride), channels)
+        output = self.builder.tensor(f"{name}/relu6", self.shape, "int8", quant=RELU6)
+        options = {"padding": "SAME", "stride_h": stride, "stride_w": stride, "fused_activation_function": "RELU6"}
+        operator = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
+        more = {"depth_multiplier": 1} if depthwise else {}
+        self.builder.operator(operator, [self.tensor, *constants], [output], {**options, **more})
+        self.tensor, self.scale = output, RELU6.scale[0]
+
+    def head(self) -> bytes:
+        """Mean over space, a dense layer and softmax."""
+        build, channels = self.builder, self.shape[3]
+        mean = build.tensor("mean", (1, channels), "int8", quant=RELU6)
+        build.operator(
+            "MEAN", [self.tensor, build.constant("axes", np.array([1, 2], np.int32))], [mean], {"keep_dims": False}
+        )
+        constants = self.constants("logits", (CLASSES, channels), 0, channels)
+        logits = build.tensor("logits", (1, CLASSES), "int8", quant=Quant([16 / 255], [0]))
+        build.operator("FULLY_CONNECTED", [mean, *constants], [logits], {})
+        scores = build.tensor("scores", (1, CLASSES), "int8", quant=Quant([1 / 256], [-128]))
+        build.operator("SOFTMAX", [logits], [scores], {"beta": 1.0})
+        build.signature({"image": self.image}, {"scores": scores})
+        return build.finish(scores)
+
+
+def mobilenet() -> bytes:
+    """The bytes of the model, the same at every call."""
+    net = Net()
+    net.conv("stem", 8, 3, 2)
+    for number, (channels, stride) in enumerate(BLOCKS):
+        net.conv(f"block{number}/depthwise", net.shape[3], 3, stride, depthwise=True)
+        net.conv(f"block{number}/pointwise", channels, 1, 1)
+    return net.head()
+
+
+def main() -> None:
+    """Write the model to the file that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path, help="the .tflite file to write")
+    parser.parse_args().output.write_bytes(mobilenet())
+
+
+if __name__ == "__main__":
+    main()

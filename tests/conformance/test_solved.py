@@ -1,0 +1,25 @@
+"""The solved model computes what LiteRT computes, also where inputs and outputs are free to be stored in any order."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+import layoutsolve
+from tests.conformance.cases import Case
+from tests.conformance.running import check
+from tests.conformance.test_conformance import CASES
+
+
+def solved(source: bytes) -> onnx.ModelProto:
+    """Convert as a user does, and see that the file has what the report says."""
+    conversion = layoutsolve.convert(source)
+    assert conversion.assignment.status == "optimal"
+    assert conversion.report["transposes"] == conversion.price.transposes
+    assert conversion.report["reshapes"] == conversion.price.reshapes
+    return conversion.model
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_solved(case: Case) -> None:
+    check(case, solved)
