@@ -57,7 +57,7 @@ def window(size: Dim, kernel: int, stride: int, dilation: int, same: bool, deriv
 def same_pads(size: Dim, kernel: int, stride: int, dilation: int) -> tuple[int, int] | None:
     """The padding of SAME before and after; None where it depends on a symbolic size."""
     extent = (kernel - 1) * dilation + 1
-    if stride == 1:
+    if stride == 1 or extent == 1:
         total = extent - 1
     elif isinstance(size, Size):
         return None

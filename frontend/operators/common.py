@@ -128,6 +128,8 @@ def windows(
         attributes["pads"] = tuple(pad[0] for pad in known) + tuple(pad[1] for pad in known)
     elif "dilations" in attributes:
         raise GapError("its padding SAME with strides and dilation depends on a dynamic size", STATIC)
+    elif any(axis[1] < axis[2] for axis, pad in zip(geometry, pads, strict=True) if pad is None):
+        raise GapError("its padding SAME with a stride above the kernel size depends on a dynamic size", STATIC)
     else:
         attributes["auto_pad"] = "SAME_UPPER"
     return shape, attributes

@@ -7,7 +7,7 @@ from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import bias_of, ranked, write_activated
 from layoutsolve.frontend.shapes import broadcast, reshaped
-from layoutsolve.graph import Value
+from layoutsolve.graph import Shape, Size, Value
 
 
 @lowers("FULLY_CONNECTED")
@@ -28,14 +28,28 @@ def fully_connected(call: Call) -> None:
         shape = (*x.shape[:-1], outputs)
     else:
         shape = (rows[0], outputs)
-    flat = call.reshaped(x, rows, "rows")
     bias = bias_of(call, call.optional(2), x, weights, outputs)
+    if len([dim for dim in shape if isinstance(dim, Size)]) > 1:
+        _matmul(call, x, weights, bias, shape)
+        return
+    flat = call.reshaped(x, rows, "rows")
     inputs = [flat, weights] if bias is None else [flat, weights, bias]
     slot = call.slot()
     product = slot if len(shape) == 2 else call.temporary("product", slot.dtype, slot.quant)
     result = write_activated(call, "Gemm", inputs, (rows[0], outputs), product, transB=1)
     if product is not slot:
         call.reshape(result, shape, slot)
+
+
+def _matmul(call: Call, x: Value, weights: Value, bias: Value | None, shape: Shape) -> None:
+    """A product that keeps several symbolic dimensions, which no constant shape could bring back after a Gemm."""
+    columns = call.transposed(weights, (1, 0), "columns")
+    slot = call.slot()
+    if bias is None:
+        write_activated(call, "MatMul", [x, columns], shape, slot)
+        return
+    product = call.write("MatMul", [x, columns], shape, call.temporary("product", slot.real))
+    write_activated(call, "Add", [product, bias], shape, slot)
 
 
 @lowers("BATCH_MATMUL")
