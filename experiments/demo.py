@@ -1,4 +1,4 @@
-"""Writes a quantised MobileNet v1 (width 0.25, 128x128, int8 per channel) with seeded weights: ``... demo OUT.tflite``."""
+"""Writes a quantised MobileNet v1 (width 0.25, 128x128, int8 per channel) with seeded weights."""
 
 from __future__ import annotations
 

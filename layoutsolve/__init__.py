@@ -16,8 +16,11 @@ from layoutsolve.errors import (
     UnsupportedError,
     VerifyError,
 )
+from layoutsolve.solver import Assignment, Boundary, Price
 
 __all__ = [
+    "Assignment",
+    "Boundary",
     "Comparison",
     "Conversion",
     "ConversionError",
@@ -26,6 +29,7 @@ __all__ = [
     "ModelError",
     "OptionError",
     "OutputError",
+    "Price",
     "UnsupportedError",
     "VerifyError",
     "compare",

@@ -136,7 +136,7 @@ def _summary(output: Path, conversion: Conversion, checked: Verification | None,
     proof = "proven minimal" if conversion.assignment.status == "optimal" else f"lower bound {conversion.bound}"
     lines = [
         f"{output}: {report['operators']} operators, opset {report['opset']}, {spent:.2f} s",
-        f"  {report['transposes']} Transposes ({proof}), {report['reshapes']} Reshapes, "
+        f"  {_counted(report['transposes'], 'Transpose')} ({proof}), {_counted(report['reshapes'], 'Reshape')}, "
         f"{report['bytes_moved']} bytes moved",
     ]
     if checked is not None:
@@ -144,5 +144,5 @@ def _summary(output: Path, conversion: Conversion, checked: Verification | None,
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _counted(count: object, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

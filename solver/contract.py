@@ -79,7 +79,7 @@ def _renamed(producer: Operator, port: int, target: int, follower: Operator, cho
 
 
 def _choices(problem: LayoutProblem, domain: Sequence[int], operator: Operator) -> dict[Layout, int] | None:
-    """The row that follows each layout of an operator's only input; None where there is no such input or a row costs."""
+    """The row that follows each layout of an operator's only input; None where there is none or a row costs."""
     moving = [port for port in operator.ports[: operator.inputs] if not problem.variables[port].constant]
     if len(moving) != 1 or len(operator.ports) != operator.inputs + 1 or len(domain) < 2:
         return None

@@ -177,7 +177,7 @@ def numbered(shape: Shape) -> Dims:
 
 
 def marked(shape: Shape, axes: Collection[int], variant: str) -> Dims:
-    """Numbered dimensions, but ``k0:variant`` and so on for some axes, which are labelled even where their size is 1."""
+    """Numbered dimensions, but ``k0:variant`` and so on for some axes, labelled even where their size is 1."""
     return tuple((f"k{axis}:{variant}",) if axis in axes else labels for axis, labels in enumerate(numbered(shape)))
 
 

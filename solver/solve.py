@@ -48,6 +48,8 @@ def assign(
     """
     if objective not in OBJECTIVES:
         raise OptionError(f"unknown objective '{objective}': use one of {', '.join(OBJECTIVES)}")
+    if not seconds > 0:
+        raise OptionError(f"a time limit of {seconds} seconds is not positive")
     fixed = boundary or Boundary()
     if strategy == "transpose":
         return transpose(graph, fixed, objective)

@@ -93,7 +93,7 @@ def _clamped(index: int, size: int) -> int:
 
 
 def _scaled(amount: int, logical: Dim, stored: Dim) -> int:
-    """An index or a width along a dimension in units of the stored dimension, which may lack or add trailing factors."""
+    """An index or a width along a dimension in units of the stored one, which may lack or add trailing factors."""
     if logical == stored:
         return amount
     return amount * static(stored) // static(logical)

@@ -33,8 +33,8 @@ def test_add_only() -> None:
     b = GraphBuilder()
     x, y = b.input(2, 3, 4, 5), b.input(2, 3, 4, 5)
     z = b.add(b.add(x, y), b.weights(5))
-    nchw = {name: ("NHWC", "NCHW") for name in (x, y, z)}
-    applied, found = convert(b.graph(z), Boundary(layouts=nchw), {name: (0, 3, 1, 2) for name in (x, y, z)})
+    nchw = dict.fromkeys((x, y, z), ("NHWC", "NCHW"))
+    applied, found = convert(b.graph(z), Boundary(layouts=nchw), dict.fromkeys((x, y, z), (0, 3, 1, 2)))
     assert (found.price.transposes, found.price.reshapes) == (0, 0)
     assert applied.values[z].shape == (2, 5, 3, 4)
 
@@ -63,7 +63,9 @@ def test_reshape_then_concat() -> None:
 
 @pytest.mark.parametrize("constant", [True, False])
 def test_broadcast(constant: bool) -> None:
-    """A[2,3,4,5] is stored as [2,5,3,4]; B[4,5] follows at no price if it is constant, for a Transpose if it is given."""
+    """A[2,3,4,5] is stored as [2,5,3,4]; B[4,5] follows at no price if it is constant, for a Transpose if it is
+    given.
+    """
     b = GraphBuilder()
     x = b.input(2, 3, 4, 5)
     y = b.weights(4, 5) if constant else b.input(4, 5)

@@ -73,7 +73,8 @@ def shuffle(b: GraphBuilder, x: str, groups: int) -> str:
 
 @pytest.mark.parametrize(("last_groups", "transposes"), [(1, 2), (2, 3)])
 def test_shufflenet_v1(last_groups: int, transposes: int) -> None:
-    """The shuffle after a grouped convolution is an order of (G K) that the depthwise and the last convolution's weights
+    """The shuffle after a grouped convolution is an order of (G K) that the depthwise and the last convolution's
+    weights
     absorb; if the last one is grouped as well, both want their own group outermost, and one Transpose is left."""
     b = GraphBuilder()
     x = shuffle(b, b.conv(b.input(1, 8, 8, 6), 6, group=2), 2)
@@ -115,7 +116,8 @@ def ssd(anchors: tuple[int, int]) -> int:
 
 
 def test_ssd_head() -> None:
-    """Maps [N,H,W,A*4] become [N,H*W*A,4] and are joined. With equal A they are joined as [N,A,4,HW] and transposed once;
+    """Maps [N,H,W,A*4] become [N,H*W*A,4] and are joined. With equal A they are joined as [N,A,4,HW] and transposed
+    once;
     with different A the joined factor is the whole (H W A), and each map is transposed by itself."""
     assert ssd((3, 3)) == 2
     assert ssd((3, 2)) == 3
@@ -170,8 +172,9 @@ def attention(b: GraphBuilder, x: str, heads: int) -> str:
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_transformer(layers: int) -> None:
-    """Weights give q, k and v as [heads, width, T] without moving anything; a product needs one of its operands the other
-    way round, so each layer is left with one Transpose where the pattern has four. The ends, [T, D], meet weights, which
+    """Weights give q, k and v as [heads, width, T] without moving anything; a product needs one of its operands the
+    other way round, so each layer is left with one Transpose where the pattern has four. The ends, [T, D], meet
+    weights, which
     read and write either order: they are free."""
     b = GraphBuilder()
     x = b.dense(b.input(6, 8), 8)

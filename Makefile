@@ -1,0 +1,20 @@
+.PHONY: help install check test lint types
+
+PYTHON ?= .venv/bin/python
+
+help:  ## List the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+install:  ## Create .venv and install for development
+	python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]'
+
+check: lint types test  ## Everything that has to be green
+
+lint:  ## Style and format
+	$(PYTHON) -m ruff check . && $(PYTHON) -m ruff format --check .
+
+types:  ## Strict type checking
+	$(PYTHON) -m mypy
+
+test:  ## All tests
+	$(PYTHON) -m pytest -n auto

@@ -1,0 +1,203 @@
+"""The command line and the Python interface, from the outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+import layoutsolve
+from experiments.demo import mobilenet
+from layoutsolve.cli import main
+from tests.builder import Builder
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demo") / "demo.tflite"
+    path.write_bytes(mobilenet())
+    return path
+
+
+def small_model(operator: str = "ABS") -> bytes:
+    """One float operator over an image."""
+    build = Builder()
+    x = build.input("image", (1, 4, 5, 3))
+    y = build.tensor("result", (1, 4, 5, 3))
+    build.operator(operator, [x], [y])
+    return build.finish(y)
+
+
+def test_convert_and_verify(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "out.onnx"
+    assert main([str(demo), "-o", str(output), "--json", "--verify"]) == 0
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    assert captured.err == ""
+    assert report["status"] == "optimal"
+    assert report["transposes"] == report["bound"] == 1
+    assert report["verified"]["passed"]
+    assert set(report["seconds"]) == {"read", "solve", "emit", "total"}
+    operators = [node.op_type for node in onnx.load(output).graph.node]
+    assert operators.count("Transpose") == report["transposes"]
+    assert operators.count("Reshape") == report["reshapes"]
+    assert len(operators) == report["operators"]
+
+
+def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(demo)]) == 0
+    assert "1 Transpose (proven minimal)" in capsys.readouterr().out
+    model = onnx.load(demo.with_suffix(".onnx"))
+    onnx.checker.check_model(model, full_check=True)
+    assert [item.name for item in (*model.graph.input, *model.graph.output)] == ["image", "scores"]
+
+
+def test_quant_patterns(demo: Path) -> None:
+    """At most one QuantizeLinear and one DequantizeLinear per stored tensor."""
+    conversion = layoutsolve.convert(demo)
+    nodes = conversion.model.graph.node
+    assert len(nodes) == len({node.name for node in nodes})
+    dequantized = [node.input[0] for node in nodes if node.op_type == "DequantizeLinear"]
+    assert len(dequantized) == len(set(dequantized))
+    moved = {node.output[0] for node in nodes if node.op_type == "Transpose"}
+    assert moved <= set(dequantized)
+
+
+@pytest.mark.parametrize("strategy", ["cpsat", "propagate", "transpose"])
+def test_every_strategy_agrees(demo: Path, strategy: str) -> None:
+    conversion = layoutsolve.convert(demo, strategy=strategy)
+    assert layoutsolve.verify(demo, conversion).passed
+
+
+def test_compare(demo: Path) -> None:
+    rows = {row.strategy: row.price.transposes for row in layoutsolve.compare(demo)}
+    assert rows["cpsat"] == 1
+    assert rows["cpsat"] <= rows["propagate"] < rows["transpose"]
+
+
+@pytest.mark.parametrize("ends", ["keep", "nchw", "nhwc", "free"])
+def test_ends(demo: Path, ends: str) -> None:
+    conversion = layoutsolve.convert(demo, inputs=ends, outputs=ends)
+    assert conversion.price.transposes == (0 if ends in ("nchw", "free") else 1)
+    assert layoutsolve.verify(demo, conversion).passed
+
+
+def test_layout_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "a.tflite"
+    source.write_bytes(small_model())
+    assert main([str(source), "--layout", "image=NHWC:NCHW", "--layout", "result=NHWC:NCHW", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["transposes"] == 0
+    model = onnx.load(source.with_suffix(".onnx"))
+    assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [1, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        (b"hello, this is a text file\n" * 9, "not a TensorFlow Lite"),
+        (bytes(range(256)) * 4, "not a TensorFlow Lite"),
+        (small_model()[:200], "layoutsolve: "),
+    ],
+)
+def test_bad_files(content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "bad.tflite"
+    source.write_bytes(content)
+    refused([str(source)], message, tmp_path, capsys)
+
+
+def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refused([str(tmp_path / "missing.tflite")], "No such file", tmp_path, capsys)
+    (tmp_path / "folder.tflite").mkdir()
+    refused([str(tmp_path / "folder.tflite")], "directory", tmp_path, capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--objective", "speed"], "unknown objective"),
+        (["--strategy", "luck"], "unknown strategy"),
+        (["--inputs", "sideways"], "unknown choice"),
+        (["--layout", "image"], "NAME=SRC:DST"),
+        (["--layout", "nobody=NHWC:NCHW"], "no tensor is called"),
+        (["--layout", "image=NHWC:NCHW", "--layout", "image=NHWC:NWHC"], "two different layouts"),
+        (["--opset", "11"], "opset 11"),
+        (["--time-limit", "-1"], "time limit"),
+        (["-o", "."], "directory"),
+    ],
+)
+def test_bad_options(options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "a.tflite"
+    source.write_bytes(small_model())
+    refused([str(source), *options], message, tmp_path, capsys)
+
+
+def refused(arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, one error, nothing on standard output, nothing written."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("layoutsolve: ")
+    assert message in captured.err
+    assert not list(folder.glob("**/*.onnx"))
+
+
+def test_all_gaps_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build = Builder()
+    x = build.input("x", (2, 3))
+    y, z = build.tensor("y", (2, 3)), build.tensor("z", (2, 3))
+    build.operator("CUSTOM:Mystery", [x], [y])
+    build.operator("CUSTOM:Enigma", [y], [z])
+    source = tmp_path / "gaps.tflite"
+    source.write_bytes(build.finish(z))
+    assert main([str(source)]) == 2
+    error = capsys.readouterr().err
+    assert "operator 0 CUSTOM:Mystery (output 'y')" in error
+    assert "operator 1 CUSTOM:Enigma (output 'z')" in error
+
+
+def test_unwritable_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "a.tflite"
+    source.write_bytes(small_model())
+    refused([str(source), "-o", str(tmp_path / "no" / "such" / "out.onnx")], "cannot write", tmp_path, capsys)
+
+
+def test_verification_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that computes something else is reported with exit code 3."""
+    source = tmp_path / "a.tflite"
+    source.write_bytes(small_model())
+    original = layoutsolve.Conversion.save
+
+    def spoil(conversion: layoutsolve.Conversion, path: Path) -> None:
+        conversion.model.graph.node[0].op_type = "Neg"
+        original(conversion, path)
+
+    monkeypatch.setattr(layoutsolve.Conversion, "save", spoil)
+    assert main([str(source), "--verify"]) == 3
+    assert "FAIL result" in capsys.readouterr().out
+
+
+def test_deterministic(demo: Path) -> None:
+    first, second = (layoutsolve.convert(demo).model.SerializeToString(deterministic=True) for _ in range(2))
+    assert first == second
+
+
+def test_bytes_are_accepted() -> None:
+    conversion = layoutsolve.convert(small_model())
+    assert conversion.price == layoutsolve.Price()
+
+
+def test_the_import_is_light() -> None:
+    """Neither the solver's library nor a runtime is loaded before it is needed."""
+    import subprocess
+    import sys
+
+    heavy = ("ortools", "onnxruntime", "ai_edge_litert", "networkx")
+    code = f"import sys, layoutsolve; print([name for name in {heavy} if name in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
