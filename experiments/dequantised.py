@@ -64,7 +64,9 @@ def _rewritten(source: bytes, model: Model, found: list[tuple[int, int, int]]) -
         real = _real(tensor)
         twin.buffers.append(_buffer(schema, real))
         subgraph.tensors.append(_float_tensor(schema, tensor, real, len(twin.buffers) - 1))
-        subgraph.operators[index].inputs[slot] = len(subgraph.tensors) - 1
+        inputs = list(subgraph.operators[index].inputs)
+        inputs[slot] = len(subgraph.tensors) - 1
+        subgraph.operators[index].inputs = inputs
     builder = flatbuffers.Builder(len(source))
     builder.Finish(twin.Pack(builder), file_identifier=b"TFL3")
     return bytes(builder.Output())

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.presolve import Domains
-from layoutsolve.solver.problem import LayoutProblem, Operator, Row, Tiers
+from layoutsolve.solver.problem import FREE, LayoutProblem, Operator, Row, Tiers
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _choices(problem: LayoutProblem, domain: Sequence[int], operator: Operator) 
     port, choices = _port(problem, operator), dict[Layout, int]()
     for number in domain:
         row = operator.rows[number]
-        if row.transposes or row.slow or row.reshapes or choices.setdefault(row.layouts[port], number) != number:
+        if row.price != FREE or choices.setdefault(row.layouts[port], number) != number:
             return None
     return choices
 

@@ -84,12 +84,12 @@ class _Model:
         self.costs: dict[str, cp_model.LinearExprT] = {}
         terms: dict[str, list[tuple[cp_model.IntVar, int]]] = {
             "transposes": [],
-            "slow": [],
+            "hidden": [],
             "reshapes": [],
             "bytes": [],
         }
         for (number, row), literal in self.choices.items():
-            priced = problem.operators[number].rows[row]
+            priced = problem.operators[number].rows[row].price
             for name, collected in terms.items():
                 if weight := getattr(priced, name):
                     collected.append((literal, weight))

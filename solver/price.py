@@ -49,8 +49,7 @@ def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
     """What the chosen rows cost: their own operators, and the moves between a producer and its readers."""
     total = Price()
     for number in range(len(problem.operators)):
-        row = chosen(problem, rows, number)
-        total += Price(row.transposes, row.slow, row.reshapes, row.bytes)
+        total += chosen(problem, rows, number).price
     for variable in problem.moving():
         total += price_of_variable(problem, rows, variable)
     return total

@@ -56,8 +56,6 @@ class Placed:
     prefix: tuple[str, ...] = ()
     suffix: bool = False
     columns: frozenset[int] = frozenset()
-    slow: int = 0
-    reshapes: int = 0
 
 
 Form = Arranged | Placed
@@ -364,7 +362,7 @@ class _Placer:
                 self.done.add((frame, choice))
                 orders = dict(zip(free, choice, strict=True))
                 layouts = tuple(self._layout(number, frame, orders) for number in range(len(self.ports)))
-                yield Row(layouts, arrangement=frame.prefix, slow=self.form.slow, reshapes=self.form.reshapes)
+                yield Row(layouts, arrangement=frame.prefix)
 
     def _layout(self, number: int, frame: _Frame, orders: Mapping[str, tuple[Slot, ...]]) -> Layout:
         port = self.ports[number]

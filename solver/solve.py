@@ -132,8 +132,7 @@ def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: C
     """What a component's operators and variables cost."""
     total = Price()
     for number in component.operators:
-        row = chosen(problem, rows, number)
-        total += Price(row.transposes, row.slow, row.reshapes, row.bytes)
+        total += chosen(problem, rows, number).price
     for variable in component.variables:
         total += price_of_variable(problem, rows, variable)
     return total

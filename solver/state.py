@@ -14,7 +14,7 @@ from layoutsolve.graph import Graph, Value, element_bytes, static_elements
 from layoutsolve.solver.atoms import Atoms, port_names
 from layoutsolve.solver.boundary import Boundary, channels_first, whole_dimensions
 from layoutsolve.solver.layout import Layout, finest, order
-from layoutsolve.solver.problem import LayoutProblem, Operator, Row, Variable
+from layoutsolve.solver.problem import LayoutProblem, Operator, Price, Row, Variable
 from layoutsolve.solver.relation import Generator, Port
 from layoutsolve.solver.rule import Rule
 
@@ -147,8 +147,8 @@ class Statement:
         node = self.graph.nodes[number]
         layouts = tuple(port.logical for port in ports)
         if node.op == "Reshape":
-            return (Row(layouts, reshapes=1),)
-        return (Row(layouts, transposes=1, bytes=_bytes(self.graph.values[node.outputs[0]])),)
+            return (Row(layouts, price=Price(reshapes=1)),)
+        return (Row(layouts, price=Price(transposes=1, bytes=_bytes(self.graph.values[node.outputs[0]]))),)
 
 
 def _bytes(value: Value) -> int:
