@@ -46,15 +46,17 @@ class Arranged:
 class Placed:
     """Fixed dimensions: ``places`` has for each port its stored dimensions, each a sequence of labels.
 
-    The factors of a label in ``free`` may come in any order, the same at all ports. ``prefix`` labels come before the
-    places of each port that has them, in any arrangement; with ``suffix`` some of them may follow instead, together
-    as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix of weights).
+    The factors of a label in ``free`` may come in any order, the same at all ports; with ``mixed`` those of all
+    labels of one place may be mixed, else they stay in the place's sequence of labels. ``prefix`` labels come before
+    the places of each port that has them, in any arrangement; with ``suffix`` some of them may follow instead,
+    together as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix of weights).
     """
 
     places: tuple[tuple[tuple[str, ...], ...], ...]
     free: frozenset[str] = frozenset()
     prefix: tuple[str, ...] = ()
     suffix: bool = False
+    mixed: bool = False
     columns: frozenset[int] = frozenset()
 
 
@@ -183,8 +185,7 @@ class _Arranger:
             return
         for reading in self.ports[port].readings(layout):
             visible = {slot for group in reading for slot in group}
-            missing = self.slots - visible
-            if any(self.ports[self.form.frame].atoms.get(slot) for slot in missing):
+            if any(slot not in self.ports[port].atoms for slot in self.slots - visible):
                 yield from self._push_partial(reading)
             else:
                 yield from self._push_full(self._legal(self._whole(reading)))
@@ -285,45 +286,67 @@ class _Frame:
     suffix: tuple[Slot, ...]
 
 
+_Key = tuple[str, ...]
+"""Labels whose factors are ordered together: one label, or all labels of a mixed place."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One way to fill the places of a :class:`Placed` relation."""
+
+    frame: _Frame
+    orders: tuple[tuple[_Key, tuple[Slot, ...]], ...]
+
+
 class _Placer:
-    """The rows of a :class:`Placed` relation."""
+    """The rows of a :class:`Placed` relation.
+
+    What a layout suggests at one port is combined with all that is known about the labels which that port does not
+    have.
+    """
 
     def __init__(self, ports: tuple[Port, ...], form: Placed) -> None:
         self.ports, self.form = ports, form
-        self.orders: dict[str, list[tuple[Slot, ...]]] = {}
-        for port in ports:
-            for slot in port.atoms:
-                sequence = self.orders.setdefault(slot[0], [()])
-                if slot not in sequence[0]:
-                    sequence[0] = (*sequence[0], slot)
-        self.frames: list[_Frame] = [_Frame(self._logical_prefix(), ())]
-        self.done: set[tuple[_Frame, tuple[tuple[Slot, ...], ...]]] = set()
+        self.slots: dict[str, list[Slot]] = {}
+        for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
+            self.slots.setdefault(slot[0], []).append(slot)
+        places = {place for port in form.places for place in port}
+        self.keys = {place: (place,) if form.mixed else tuple((label,) for label in place) for place in places}
+        keys = sorted({key for found in self.keys.values() for key in found})
+        self.free = [key for key in keys if form.free.issuperset(key) and len(self._logical(key)) > 1]
+        logical = _Choice(self._logical_frame(), tuple((key, self._logical(key)) for key in keys))
+        self.choices: dict[_Choice, None] = {logical: None}
 
     def start(self) -> list[Row]:
-        return list(self._rows())
+        return [self._row(choice) for choice in self.choices]
 
     def push(self, port: int, layout: Layout) -> list[Row]:
-        before = self._size()
+        rows = []
         for reading in self.ports[port].readings(layout):
-            self._learn(reading)
-        return list(self._rows()) if self._size() > before else []
+            frame, orders = self._learn(reading)
+            for choice in list(self.choices):
+                merged = {**dict(choice.orders), **orders}
+                changed = _Choice(frame or choice.frame, tuple(merged.items()))
+                if changed not in self.choices:
+                    self.choices[changed] = None
+                    rows.append(self._row(changed))
+        return rows
 
-    def _size(self) -> int:
-        return len(self.frames) + sum(map(len, self.orders.values()))
+    def _logical(self, key: _Key) -> tuple[Slot, ...]:
+        return tuple(slot for label in key for slot in self.slots.get(label, ()))
 
-    def _learn(self, reading: Arrangement) -> None:
+    def _learn(self, reading: Arrangement) -> tuple[_Frame | None, dict[_Key, tuple[Slot, ...]]]:
+        """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
+        it.
+        """
         sequence = [slot for group in reading for slot in group]
-        for label in self.form.free:
-            found = tuple(slot for slot in sequence if slot[0] == label)
-            known = self.orders.get(label, [()])
-            if len(found) == len(known[0]) and found not in known:
-                known.append(found)
-        if self.form.prefix and {slot[0] for slot in sequence} >= {
-            label for label in self.form.prefix if label in self.orders
-        }:
-            frame = self._frame(reading)
-            if frame not in self.frames:
-                self.frames.append(frame)
+        orders = {}
+        for key in self.free:
+            found = tuple(slot for slot in sequence if slot[0] in key)
+            if len(found) == len(self._logical(key)):
+                orders[key] = found
+        whole = bool(self.form.prefix) and set(self._logical(self.form.prefix)) <= set(sequence)
+        return (self._frame(reading) if whole else None), orders
 
     def _frame(self, reading: Arrangement) -> _Frame:
         """What comes before the operator's own dimensions and, where the form allows it, what comes after."""
@@ -350,27 +373,20 @@ class _Placer:
             pieces.append(group[start:])
         return tuple(pieces)
 
-    def _logical_prefix(self) -> Arrangement:
-        return tuple((slot,) for label in self.form.prefix for slot in self.orders.get(label, [()])[0])
+    def _logical_frame(self) -> _Frame:
+        return _Frame(tuple((slot,) for slot in self._logical(self.form.prefix)), ())
 
-    def _rows(self) -> Iterator[Row]:
-        free = sorted(label for label in self.form.free if len(self.orders.get(label, [()])[0]) > 1)
-        for frame in self.frames:
-            for choice in product(*(self.orders[label] for label in free)):
-                if (frame, choice) in self.done:
-                    continue
-                self.done.add((frame, choice))
-                orders = dict(zip(free, choice, strict=True))
-                layouts = tuple(self._layout(number, frame, orders) for number in range(len(self.ports)))
-                yield Row(layouts, arrangement=frame.prefix)
+    def _row(self, choice: _Choice) -> Row:
+        orders = dict(choice.orders)
+        layouts = tuple(self._layout(number, choice.frame, orders) for number in range(len(self.ports)))
+        return Row(layouts, arrangement=choice.frame.prefix)
 
-    def _layout(self, number: int, frame: _Frame, orders: Mapping[str, tuple[Slot, ...]]) -> Layout:
+    def _layout(self, number: int, frame: _Frame, orders: Mapping[_Key, tuple[Slot, ...]]) -> Layout:
         port = self.ports[number]
         outer = number not in self.form.columns
         leading = tuple(port.expand(group) for group in frame.prefix) if outer else ()
         trailing = (port.expand(frame.suffix),) if outer and self.form.suffix else ()
         places = (
-            tuple(slot for label in place for slot in orders.get(label, self.orders.get(label, [()])[0]))
-            for place in self.form.places[number]
+            port.expand(slot for key in self.keys[place] for slot in orders[key]) for place in self.form.places[number]
         )
-        return (*leading, *(port.expand(slots) for slots in places), *trailing)
+        return (*leading, *places, *trailing)

@@ -24,30 +24,41 @@ def gemm(site: Site) -> Rule | None:
     bias: tuple[Dims, ...] = (_bias(site.required(2).shape),) if len(inputs) == 3 else ()
     constant, bare = site.constant(1) is not None, len(inputs) == 2
     free = frozenset("pkm") if constant else frozenset("p")
-    forms = [
-        ("NT", Placed(((P, K), (M, K), *bias, (P, M)), free)),
-        ("TT", Placed(((K, P), (M, K), *bias, (P, M)), free)),
-    ]
+    if (bare or site.floating) and bias in ((), ((M,),)):
+        forms = products(P, "k", "m", free, biased=not bare)
+    else:
+        forms = [(kind, Placed((data, (M, K), *bias, (P, M)), free)) for kind, data in (("NT", (P, K)), ("TT", (K, P)))]
     if not constant:
         forms += [
-            ("NN", Placed(((P, K), (K, M), *bias, (P, M)), free)),
-            ("TN", Placed(((K, P), (K, M), *bias, (P, M)), free)),
+            (kind, Placed((data, (K, M), *bias, (P, M)), free)) for kind, data in (("NN", (P, K)), ("TN", (K, P)))
         ]
-    if (bare or site.floating) and bias in ((), ((M,),)):
-        columns = frozenset(range(1, len(inputs)))
-        column = ((M, ()),) if bias else ()
-        around = free - {"p"}
-        forms.append(("MatMul", Placed(((K,), (K, M), *bias, (M,)), around, prefix=P, columns=columns)))
-        forms.append(("swapped NN", Placed(((K, P), (M, K), *column, (M, P)), free)))
-        forms.append(("swapped NT", Placed(((P, K), (M, K), *column, (M, P)), free)))
-        forms.append(
-            ("swapped MatMul", Placed(((K,), (M, K), *column, (M,)), around, prefix=P, suffix=True, columns=columns))
-        )
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return product(forms[row.form][0], bare)
 
     return Rule(inputs, (left, right, *bias, (P, M)), tuple(form for _, form in forms), rewrite)
+
+
+def products(
+    rows: tuple[str, ...], contracted: str, produced: str, free: frozenset[str], biased: bool
+) -> list[tuple[str, Placed]]:
+    """The ways to multiply ``[rows, contracted]`` by weights ``[produced, contracted]``, each with its kind.
+
+    As a Gemm of two stored dimensions with either side either way round, or as a MatMul with the rows in any
+    arrangement, before the contracted dimension or around it.
+    """
+    p, k, m = rows, (contracted,), (produced,)
+    line: tuple[Dims, ...] = ((m,),) if biased else ()
+    column: tuple[Dims, ...] = ((m, ()),) if biased else ()
+    around, columns = free - {*rows}, frozenset(range(1, 2 + biased))
+    return [
+        ("NT", Placed(((p, k), (m, k), *line, (p, m)), free, mixed=True)),
+        ("TT", Placed(((k, p), (m, k), *line, (p, m)), free, mixed=True)),
+        ("MatMul", Placed(((k,), (k, m), *line, (m,)), around, prefix=rows, columns=columns)),
+        ("swapped NN", Placed(((k, p), (m, k), *column, (m, p)), free, mixed=True)),
+        ("swapped NT", Placed(((p, k), (m, k), *column, (m, p)), free, mixed=True)),
+        ("swapped MatMul", Placed(((k,), (m, k), *column, (m,)), around, prefix=rows, suffix=True, columns=columns)),
+    ]
 
 
 def product(kind: str, bare: bool) -> tuple[Step, ...]:

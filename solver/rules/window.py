@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from layoutsolve.graph import Dim
-from layoutsolve.solver.rule import Dims, Placed, Rule, Site, rule
+from layoutsolve.graph import Dim, Shape
+from layoutsolve.solver.problem import Row
+from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
+from layoutsolve.solver.rules.contraction import product, products
 
 
 def _space(name: str, count: int) -> Dims:
@@ -17,6 +19,8 @@ def _whole(*names: str, count: int) -> frozenset[str]:
 @rule("Conv", "ConvTranspose")
 def convolution(site: Site) -> Rule:
     """Batch and channels may be factored in any order, groups outermost; constant kernels follow."""
+    if _pointwise(site):
+        return pointwise(site)
     data, kernel = site.required(0), site.required(1)
     groups = site.attribute("group", 1)
     rank = len(data.shape) - 2
@@ -35,6 +39,35 @@ def convolution(site: Site) -> Rule:
     form = Placed(tuple(places), free=free)
     solid = _whole("s", "k", "p", count=rank)
     return Rule(inputs, _dense(places, sizes), (form,), lambda row, shapes: site.same(), sizes, solid)
+
+
+def _pointwise(site: Site) -> bool:
+    """Whether a convolution multiplies every pixel by the same constant matrix, in float."""
+    kernel = site.required(1).shape[2:]
+    constant = all(site.constant(number) is not None for number in range(1, len(site.node.inputs)))
+    still = all(stride == 1 for stride in site.attribute("strides", ())) and not any(site.attribute("pads", ()))
+    unpadded = site.attribute("auto_pad", "NOTSET") == "NOTSET"
+    one = all(size == 1 for size in kernel) and site.attribute("group", 1) == 1
+    return site.node.op == "Conv" and one and still and unpadded and constant and site.floating
+
+
+def pointwise(site: Site) -> Rule:
+    """A 1x1 convolution is a product ``[pixels, c] x [c, o]``: pixels and channels may come either way round."""
+    rank = len(site.required(0).shape) - 2
+    space = _space("s", rank)
+    pixels = ("n", *(label for (label,) in space))
+    units = ((),) * rank
+    biased = site.input(2) is not None
+    bias: tuple[Dims, ...] = ((("o",),),) if biased else ()
+    dims = ((("n",), ("c",), *space), (("o",), ("c",), *units), *bias, (("n",), ("o",), *space))
+    forms = products(pixels, "c", "o", free=frozenset({*pixels, "c", "o"}), biased=biased)
+    conv = Placed(dims, free=frozenset("nco"))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same() if row.form == 0 else product(forms[row.form - 1][0], not biased)
+
+    inputs = (0, 1, 2) if biased else (0, 1)
+    return Rule(inputs, dims, (conv, *(form for _, form in forms)), rewrite)
 
 
 def _divided(size: Dim, groups: int) -> int:

@@ -306,11 +306,12 @@ def convolution(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]
     shape = [int(random.choice([1, 2])), *dims(random, space, (3, 4)), group * int(random.choice([1, 2, 4]))]
     channels = group * int(random.choice([1, 2, 4]))
     x = tensor(builder, random, shape)
-    kernel = [2] * space
+    kernel = [int(random.choice([1, 2]))] * space
     sizes = (shape[-1], channels // group) if op == "ConvTranspose" else (channels, shape[-1] // group)
     rest = [builder.weights(*sizes, *kernel)] if random.random() < 0.8 else [tensor(builder, random, [*sizes, *kernel])]
     rest += [builder.weights(channels)] if random.random() < 0.7 else []
-    grown = [dim + 1 if op == "ConvTranspose" else dim - 1 for dim in shape[1:-1]]
+    growth = (kernel[0] - 1) * (1 if op == "ConvTranspose" else -1)
+    grown = [dim + growth for dim in shape[1:-1]]
     y = builder.channels_last(op, x, *rest, shape=[shape[0], *grown, channels], group=group)
     return [result(builder, random, y)]
 
