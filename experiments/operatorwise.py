@@ -21,7 +21,7 @@ from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.reader import parse
 from layoutsolve.graph import Array, Graph, Size, Value
 from layoutsolve.runtimes import LiteRT, OnnxRuntime, Port, Run
-from layoutsolve.verify import smooth
+from layoutsolve.verification import smooth
 
 TOLERANCE = 1e-4
 """The relative error of a float output from which an operator is listed."""

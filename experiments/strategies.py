@@ -15,12 +15,15 @@ from typing import Any
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 
-STRATEGIES = ("cpsat", "propagate", "transpose")
+STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What the strategies make of one model. ``peer`` is the fewest Transposes that another converter leaves."""
+    """What the strategies make of one model; one that cannot solve it has no row.
+
+    ``peer`` is the fewest Transposes that another converter leaves.
+    """
 
     model: str
     rows: Mapping[str, layoutsolve.Comparison]
@@ -30,6 +33,10 @@ class Result:
     @property
     def best(self) -> layoutsolve.Comparison:
         return self.rows["cpsat"]
+
+    def transposes(self, strategy: str) -> int | None:
+        """How many Transposes a strategy leaves, None where it cannot solve the model."""
+        return self.rows[strategy].price.transposes if strategy in self.rows else None
 
 
 def peer_minimum(record: Mapping[str, Any]) -> int | None:
@@ -56,14 +63,14 @@ def measure(model: CorpusModel, peers: Mapping[str, Any], minima: Mapping[str, A
 def table(results: Sequence[Result]) -> str:
     """The Markdown table."""
     lines = [
-        "| model | cpsat | bound | status | propagate | transpose | others' best | prototype | MB moved | solve s |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        f"| model | {' | '.join(STRATEGIES)} | bound | status | others' best | prototype | MB moved | solve s |",
+        f"|---|{'---|' * len(STRATEGIES)}---|---|---|---|---|---|",
     ]
     for result in results:
-        counts = [result.rows[name].price.transposes for name in STRATEGIES]
+        counts = " | ".join(_shown(result.transposes(name)) for name in STRATEGIES)
         best = result.best
         lines.append(
-            f"| {result.model} | {counts[0]} | {best.bound} | {best.status} | {counts[1]} | {counts[2]} | "
+            f"| {result.model} | {counts} | {best.bound} | {best.status} | "
             f"{_shown(result.peer)} | {_shown(result.prototype)} | {best.price.bytes / 1e6:.2f} | {best.seconds:.2f} |"
         )
     return "\n".join(lines)
@@ -77,12 +84,16 @@ def totals(results: Sequence[Result]) -> list[str]:
     """Sums over all models, and over those that others are known for."""
     lines = [f"{len(results)} models, {sum(result.best.status == 'optimal' for result in results)} proven optimal"]
     for name in STRATEGIES:
-        prices = [result.rows[name].price for result in results]
+        prices = [result.rows[name].price for result in results if name in result.rows]
         moved = sum(price.bytes for price in prices) / 1e6
         reshapes = sum(price.reshapes for price in prices)
         lines.append(
-            f"{name}: {sum(price.transposes for price in prices)} Transposes, {reshapes} Reshapes, {moved:.1f} MB"
+            f"{name}: {sum(price.transposes for price in prices)} Transposes, {reshapes} Reshapes, {moved:.1f} MB "
+            f"on {len(prices)} models"
         )
+    cuttable = [result for result in results if "mincut" in result.rows]
+    agreeing = sum(result.transposes("mincut") == result.transposes("cpsat") for result in cuttable)
+    lines.append(f"mincut applies to {len(cuttable)} models and agrees with cpsat on {agreeing}")
     for title, attribute in (("others' best", "peer"), ("prototype", "prototype")):
         known = [result for result in results if getattr(result, attribute) is not None]
         ours = sum(result.best.price.transposes for result in known)
@@ -91,14 +102,15 @@ def totals(results: Sequence[Result]) -> list[str]:
         lines.append(
             f"{title}: {theirs} on {len(known)} models, cpsat {ours} there; above it on {len(above)} {above or ''}"
         )
-    above = [result.model for result in results if _transposes(result, "propagate") > _transposes(result, "transpose")]
-    lines.append(f"propagate worse than transpose on {len(above)} {above or ''}")
+    for name in ("push", "propagate"):
+        above = [result.model for result in results if _above(result, name, "transpose")]
+        lines.append(f"{name} worse than transpose on {len(above)} {above or ''}")
     lines.append(f"slowest solve: {max((result.best.seconds, result.model) for result in results)}")
     return lines
 
 
-def _transposes(result: Result, strategy: str) -> int:
-    return result.rows[strategy].price.transposes
+def _above(result: Result, strategy: str, other: str) -> bool:
+    return result.rows[strategy].price.transposes > result.rows[other].price.transposes
 
 
 def main() -> None:

@@ -6,32 +6,43 @@
 """
 
 from layoutsolve.api import Comparison, Conversion, compare, convert, verify
+from layoutsolve.certificate import Certificate, Recheck, certify, check_certificate
 from layoutsolve.errors import (
+    CertificateError,
     ConversionError,
     Gap,
     LayoutError,
     ModelError,
     OptionError,
     OutputError,
+    StrategyError,
     UnsupportedError,
     VerifyError,
 )
+from layoutsolve.explanation import Explanation
 from layoutsolve.solver import Assignment, Boundary, Price
 
 __all__ = [
     "Assignment",
     "Boundary",
+    "Certificate",
+    "CertificateError",
     "Comparison",
     "Conversion",
     "ConversionError",
+    "Explanation",
     "Gap",
     "LayoutError",
     "ModelError",
     "OptionError",
     "OutputError",
     "Price",
+    "Recheck",
+    "StrategyError",
     "UnsupportedError",
     "VerifyError",
+    "certify",
+    "check_certificate",
     "compare",
     "convert",
     "verify",

@@ -8,21 +8,25 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.errors import ModelError, OutputError
+from layoutsolve.ends import End, ends_of, metadata
+from layoutsolve.errors import ModelError, OutputError, StrategyError
+from layoutsolve.explanation import Explanation
 from layoutsolve.frontend import read
 from layoutsolve.graph import Graph
 from layoutsolve.solver import DEFAULT_SECONDS, STRATEGIES, Assignment, Boundary, Price, assign
+from layoutsolve.solver.boundary import Ends
+from layoutsolve.solver.explain import explain
 
 if TYPE_CHECKING:
     import onnx
 
-    from layoutsolve.verify import Verification
+    from layoutsolve.verification import Verification
 
 Source = str | os.PathLike[str] | bytes | memoryview
 
@@ -32,13 +36,14 @@ class Conversion:
     """A converted model with everything that is known about it.
 
     ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
-    choice of layouts has a lower price.
+    choice of layouts has a lower price. ``boundary`` is what was asked for.
     """
 
     graph: Graph
     assignment: Assignment
     model: onnx.ModelProto
     seconds: Mapping[str, float]
+    boundary: Boundary = field(default_factory=Boundary)
 
     @property
     def price(self) -> Price:
@@ -65,6 +70,9 @@ class Conversion:
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),
             "opset": self.model.opset_import[0].version,
+            "layouts": {
+                end.name: {"permutation": list(end.permutation), "chosen": end.chosen} for end in self.moved_ends
+            },
             "seconds": dict(self.seconds),
         }
 
@@ -85,24 +93,32 @@ class Conversion:
         except OSError as error:
             raise OutputError(f"cannot write '{target}': {error.strerror or error}") from error
 
+    @cached_property
+    def moved_ends(self) -> tuple[End, ...]:
+        """The inputs and outputs that are not stored as in the source model, each tensor once."""
+        return tuple(end for end in _ends(self.graph, self.boundary, self.assignment) if end.moved)
+
     def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
-        """How graph inputs (or outputs) are stored: ``stored = transpose(source, permutation)``, by public name.
+        """How graph inputs (or outputs) are stored: ``stored = transpose(source, permutation)``, by name in the file.
 
         Only those that are not stored as in the source model.
         """
-        found = {}
-        for number, operator in enumerate(self.assignment.problem.operators):
-            names = self.graph.inputs if inputs else self.graph.outputs
-            if operator.end in names and bool(operator.inputs) != inputs:
-                logical = list(self.assignment.problem.variables[operator.ports[0]].readings[operator.end])
-                permutation = []
-                for group in self.assignment.row(number).layouts[0]:
-                    axis = logical.index(group)
-                    permutation.append(axis)
-                    logical[axis] = (-1,)
-                if permutation != sorted(permutation):
-                    found[self.graph.names.get(operator.end, operator.end)] = tuple(permutation)
-        return found
+        ends = ends_of(self.graph, self.boundary, self.assignment, inputs)
+        ports = self.model.graph.input if inputs else self.model.graph.output
+        return {port.name: end.permutation for port, end in zip(ports, ends, strict=True) if end.moved}
+
+    def explain(self, seconds: float = DEFAULT_SECONDS) -> Explanation:
+        """Why each Transpose and Reshape is there, and what would remove it.
+
+        That is found by solving again with other choices for the ends, a few times, each for ``seconds`` at most.
+        """
+        return Explanation(explain(self.graph, self.boundary, self.assignment, seconds))
+
+
+def _ends(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]:
+    """All inputs and outputs; a tensor that is both, or an output twice, is there once."""
+    both = (ends_of(graph, boundary, assignment, inputs) for inputs in (True, False))
+    return list({end.tensor: end for ends in both for end in ends}.values())
 
 
 def _umask() -> int:
@@ -117,8 +133,8 @@ def convert(
     objective: str = "min-transpose",
     strategy: str = "cpsat",
     layouts: Mapping[str, tuple[str, str]] | None = None,
-    inputs: str = "keep",
-    outputs: str = "keep",
+    inputs: Ends = "keep",
+    outputs: Ends = "keep",
     opset: int | None = None,
     time_limit: float = DEFAULT_SECONDS,
 ) -> Conversion:
@@ -126,8 +142,10 @@ def convert(
 
     ``layouts`` maps names of tensors to a pair of strings, the order of dimensions in the source model and the wanted
     one: ``{"image": ("NHWC", "NCHW")}``. ``inputs`` and ``outputs`` say how all others at the ends of the graph are
-    stored: 'keep', 'nchw', 'nhwc' or 'free'. ``time_limit`` is in seconds and bounds the search for layouts. Raises
-    :class:`ConversionError`.
+    stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a mapping from names to such a choice or a pair of orders, how some
+    are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
+    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``time_limit`` is in seconds and
+    bounds the search for layouts. Raises :class:`ConversionError`.
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
@@ -135,9 +153,11 @@ def convert(
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
     clock.lap("solve")
-    model = serialise(apply(graph, assignment), opset)
+    applied = apply(graph, assignment)
+    facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
+    model = serialise(replace(applied, metadata=facts), opset)
     clock.lap("emit")
-    return Conversion(graph, assignment, model, clock.laps)
+    return Conversion(graph, assignment, model, clock.laps, boundary)
 
 
 class _Clock:
@@ -186,17 +206,23 @@ def compare(
     *,
     objective: str = "min-transpose",
     layouts: Mapping[str, tuple[str, str]] | None = None,
-    inputs: str = "keep",
-    outputs: str = "keep",
+    inputs: Ends = "keep",
+    outputs: Ends = "keep",
     time_limit: float = DEFAULT_SECONDS,
 ) -> list[Comparison]:
-    """What every strategy makes of a model: one row each, over the same graph and priced the same way."""
+    """What every strategy makes of a model: one row each, over the same graph and priced the same way.
+
+    A strategy that cannot solve the model has no row.
+    """
     graph = _read(source)
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     rows = []
     for strategy in STRATEGIES:
         start = time.perf_counter()
-        found = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
+        try:
+            found = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
+        except StrategyError:
+            continue
         spent = time.perf_counter() - start
         rows.append(Comparison(strategy, found.status, found.price, found.bound, round(spent, 6)))
     return rows
@@ -207,7 +233,7 @@ def verify(source: Source, conversion: Conversion, *, seed: int = 0, samples: in
 
     Raises :class:`VerifyError` where a runtime is missing or refuses its model.
     """
-    from layoutsolve.verify import verify as compared
+    from layoutsolve.verification import verify as compared
 
     data = source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
     return compared(

@@ -15,7 +15,10 @@ from layoutsolve.errors import ConversionError, LayoutError, OutputError
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
-    from layoutsolve.verify import Verification
+    from layoutsolve.certificate import Recheck
+    from layoutsolve.explanation import Explanation
+    from layoutsolve.solver.boundary import Choice, Ends
+    from layoutsolve.verification import Verification
 
 FAILED, DIFFERENT = 2, 3
 
@@ -37,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("model", metavar="MODEL.tflite", help="the model to convert")
     parser.add_argument(
-        "-o", "--output", metavar="OUT.onnx", help="where to write (default: the model's name with .onnx)"
+        "-o", dest="file", metavar="OUT.onnx", help="where to write (default: the model's name with .onnx)"
     )
     parser.add_argument(
         "--objective",
@@ -46,7 +49,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="OBJECTIVE",
     )
     parser.add_argument(
-        "--strategy", default="cpsat", help="cpsat (default), propagate or transpose", metavar="STRATEGY"
+        "--strategy",
+        default="cpsat",
+        help="cpsat (default), mincut, push, propagate or transpose",
+        metavar="STRATEGY",
     )
     parser.add_argument(
         "--layout",
@@ -59,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(
             f"--{end}", default="keep", metavar="LAYOUT", help=f"all {end}: keep (default), nchw, nhwc or free"
         )
+        parser.add_argument(
+            f"--{end[:-1]}",
+            action="append",
+            default=[],
+            metavar="NAME=LAYOUT",
+            help=f"one {end[:-1]}: keep, nchw, nhwc, free or SRC:DST as in NHWC:NCHW (may be repeated)",
+        )
     parser.add_argument(
         "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
     )
@@ -70,6 +83,12 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds that the search for layouts may take (default: 30)",
     )
     parser.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
+    parser.add_argument(
+        "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
+    )
+    parser.add_argument(
+        "--certify", metavar="FILE.json", help="write a certificate of the price, which can be checked without a search"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a summary")
     parser.add_argument("--version", action="version", version=_version())
     return parser
@@ -93,9 +112,28 @@ def _layouts(given: Sequence[str]) -> dict[str, tuple[str, str]]:
     return layouts
 
 
+def _ends(general: str, given: Sequence[str], kind: str) -> Ends:
+    """The choice for all inputs (or outputs) with those for single ones."""
+    choices: dict[str, Choice] = {}
+    for item in given:
+        name, equals, said = item.rpartition("=")
+        source, colon, target = said.partition(":")
+        if not (name and equals and said and bool(colon) == bool(target) and source):
+            remedy = "; name the file to write with -o" if kind == "output" and not equals else ""
+            raise LayoutError(
+                f"{kind} '{item}' is not of the form NAME=LAYOUT, as in image=nchw or image=NHWC:NCHW{remedy}"
+            )
+        choice = (source, target) if colon else said
+        if choices.setdefault(name, choice) != choice:
+            raise LayoutError(f"{kind} '{name}' is given two different layouts: give it one")
+    return {"*": general, **choices} if choices else general
+
+
 def _convert(options: argparse.Namespace, start: float) -> int:
     layouts = _layouts(options.layout)
-    output = Path(options.output) if options.output else Path(options.model).with_suffix(".onnx")
+    inputs = _ends(options.inputs, options.input, "input")
+    outputs = _ends(options.outputs, options.output, "output")
+    output = Path(options.file) if options.file else Path(options.model).with_suffix(".onnx")
     if output.is_dir():
         raise OutputError(f"cannot write '{output}': it is a directory; name a file with -o")
     from layoutsolve.api import convert, verify
@@ -105,33 +143,64 @@ def _convert(options: argparse.Namespace, start: float) -> int:
         objective=options.objective,
         strategy=options.strategy,
         layouts=layouts,
-        inputs=options.inputs,
-        outputs=options.outputs,
+        inputs=inputs,
+        outputs=outputs,
         opset=options.opset,
         time_limit=options.time_limit,
     )
-    conversion.save(output)
+    rechecked = _save(options, output, conversion)
     checked = verify(options.model, conversion) if options.verify else None
+    explanation = conversion.explain(options.time_limit) if options.explain else None
     spent = time.perf_counter() - start
     print(
-        _json(options, output, conversion, checked, spent)
+        _json(options, output, conversion, rechecked, checked, explanation, spent)
         if options.json
-        else _summary(output, conversion, checked, spent)
+        else _summary(output, conversion, rechecked, checked, explanation, spent)
     )
     return DIFFERENT if checked is not None and not checked.passed else 0
 
 
+def _save(options: argparse.Namespace, output: Path, conversion: Conversion) -> Recheck | None:
+    """Write the model and, where that is asked for, its certificate, which is then checked."""
+    if not options.certify:
+        conversion.save(output)
+        return None
+    from layoutsolve.certificate import certify, check_certificate
+
+    certificate = certify(options.model, conversion)
+    certificate.save(options.certify)
+    conversion.save(output)
+    return check_certificate(options.model, output, certificate)
+
+
 def _json(
-    options: argparse.Namespace, output: Path, conversion: Conversion, checked: Verification | None, spent: float
+    options: argparse.Namespace,
+    output: Path,
+    conversion: Conversion,
+    rechecked: Recheck | None,
+    checked: Verification | None,
+    explanation: Explanation | None,
+    spent: float,
 ) -> str:
     report = {"model": str(options.model), "output": str(output), **conversion.report}
     report["seconds"] = {**conversion.seconds, "total": round(spent, 6)}
+    if rechecked is not None:
+        report["certificate"] = {"file": options.certify, **asdict(rechecked)}
     if checked is not None:
         report["verified"] = asdict(checked)
+    if explanation is not None:
+        report["explanation"] = explanation.as_dicts()
     return json.dumps(report)
 
 
-def _summary(output: Path, conversion: Conversion, checked: Verification | None, spent: float) -> str:
+def _summary(
+    output: Path,
+    conversion: Conversion,
+    rechecked: Recheck | None,
+    checked: Verification | None,
+    explanation: Explanation | None,
+    spent: float,
+) -> str:
     report = conversion.report
     proof = "proven minimal" if conversion.assignment.status == "optimal" else f"lower bound {conversion.bound}"
     lines = [
@@ -139,8 +208,13 @@ def _summary(output: Path, conversion: Conversion, checked: Verification | None,
         f"  {_counted(report['transposes'], 'Transpose')} ({proof}), {_counted(report['reshapes'], 'Reshape')}, "
         f"{report['bytes_moved']} bytes moved",
     ]
+    lines += [f"  {end}" for end in conversion.moved_ends]
+    if rechecked is not None:
+        lines.append(f"  certificate: {rechecked}")
     if checked is not None:
         lines += [f"  {line}" for line in str(checked).splitlines()]
+    if explanation is not None:
+        lines += [f"  {line}" for line in str(explanation).splitlines()]
     return "\n".join(lines)
 
 

@@ -22,6 +22,14 @@ class OptionError(ConversionError):
     """An option has a value that cannot be used."""
 
 
+class StrategyError(OptionError):
+    """A strategy cannot solve this model, or a package that it needs is missing; another strategy can."""
+
+
+class CertificateError(ConversionError):
+    """A certificate does not hold for the given files, or cannot be made or read."""
+
+
 class OutputError(ConversionError):
     """The converted model cannot be written where it was asked for."""
 

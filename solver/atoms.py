@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from layoutsolve.graph import Graph, Size
+from layoutsolve.graph import Dim, Graph, Size
 from layoutsolve.solver import rules
 from layoutsolve.solver.factor import Factoring
 from layoutsolve.solver.layout import Layout, grouped
@@ -81,8 +81,8 @@ class Atoms:
         leaves = self._factoring.leaves(axes)
         return grouped(range(len(leaves)), counts), leaves
 
-    def port(self, number: int, port: int, logical: Layout, constant: bool) -> Port:
-        """A port of a node, given the logical layout of its tensor."""
+    def port(self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool) -> Port:
+        """A port of a node, given the logical layout of its tensor and the sizes of its atoms."""
         linked = self._linked[number]
         atoms: dict[Slot, tuple[int, ...]] = {}
         for labels, group in zip(linked.rule.dims[port], logical, strict=True):
@@ -94,7 +94,8 @@ class Atoms:
                     atoms[name, 0] = own
                 else:
                     atoms.update({(name, index): (atom,) for index, atom in enumerate(own)})
-        return Port(logical, atoms, constant)
+        symbolic = frozenset(atom for atom, size in enumerate(sizes) if isinstance(size, Size))
+        return Port(logical, atoms, constant, symbolic)
 
     def _find_views(self, opaque_views: Collection[int]) -> set[int]:
         """Transposes are views from the start: the dimensions of their outputs are those of their inputs."""

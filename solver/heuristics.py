@@ -24,7 +24,7 @@ def transpose(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
     """
     views = {number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape")}
     problem = Statement(graph, boundary, views).layouts()
-    rows = [_source_row(graph, problem, operator) for operator in problem.operators]
+    rows = [source_row(graph, problem, operator) for operator in problem.operators]
     return _assignment(problem, rows, objective, "transpose")
 
 
@@ -38,9 +38,9 @@ def propagate(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
         number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape") and not node.pattern
     }
     problem = Statement(graph, boundary, views).layouts()
-    rows = [_source_row(graph, problem, operator) for operator in problem.operators]
+    rows = [source_row(graph, problem, operator) for operator in problem.operators]
     queue: deque[tuple[int, Layout]] = deque()
-    settled = {number for number, operator in enumerate(problem.operators) if not _passes(operator)}
+    settled = {number for number, operator in enumerate(problem.operators) if not passes(operator)}
     layouts: dict[int, Layout] = {}
     for number in _implicit(graph, problem):
         settled.add(number)
@@ -77,7 +77,7 @@ def _settle(
             queue.append((variable, layout))
 
 
-def _passes(operator: Operator) -> bool:
+def passes(operator: Operator) -> bool:
     """Whether a layout can spread through an operator."""
     return operator.meaning is not None and all(isinstance(form, Arranged) for form in operator.meaning.forms)
 
@@ -88,7 +88,7 @@ def _implicit(graph: Graph, problem: LayoutProblem) -> list[int]:
     produced = {name for node in graph.nodes if node.pattern for name in node.outputs}
     found = []
     for number, operator in enumerate(problem.operators):
-        if operator.node < 0 or _passes(operator):
+        if operator.node < 0 or passes(operator):
             continue
         node = graph.nodes[operator.node]
         if any(name in produced for name in node.inputs) or any(name in around - produced for name in node.outputs):
@@ -96,7 +96,7 @@ def _implicit(graph: Graph, problem: LayoutProblem) -> list[int]:
     return found
 
 
-def _source_row(graph: Graph, problem: LayoutProblem, operator: Operator) -> int:
+def source_row(graph: Graph, problem: LayoutProblem, operator: Operator) -> int:
     """The row in which every tensor of an operator has its source layout."""
     if operator.node < 0:
         return 0

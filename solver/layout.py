@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from layoutsolve.graph import Dim, Shape, product
@@ -64,6 +65,7 @@ class Move:
         return int(self.split is not None) + int(self.target is not None)
 
 
+@lru_cache(maxsize=65536)
 def move(source: Layout, target: Layout) -> Move:
     """The cheapest way from ``source`` to ``target``: one Transpose at most, flanked by Reshapes only where an atom
     is hidden.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from layoutsolve.solver.layout import Layout, move, order
 from layoutsolve.solver.problem import LayoutProblem, Price, chosen
@@ -19,19 +20,24 @@ class Delivery:
 
     moves: tuple[tuple[Layout, Layout], ...]
 
-    @property
+    @cached_property
     def transposes(self) -> int:
         return sum(move(source, target).transposes for source, target in self.moves)
 
-    @property
+    @cached_property
     def reshapes(self) -> int:
         return sum(move(source, target).reshapes for source, target in self.moves)
 
 
 def deliver(written: Layout, wanted: Iterable[Layout]) -> Delivery:
     """One Transpose for each order that is wanted and not written; further groupings of an order are Reshapes of it."""
+    return _delivered(written, frozenset(wanted))
+
+
+@lru_cache(maxsize=65536)
+def _delivered(written: Layout, wanted: frozenset[Layout]) -> Delivery:
     orders: dict[tuple[int, ...], list[Layout]] = {}
-    for layout in sorted(set(wanted) - {written}):
+    for layout in sorted(wanted - {written}):
         orders.setdefault(order(layout), []).append(layout)
     moves: list[tuple[Layout, Layout]] = []
     for atoms, layouts in orders.items():

@@ -152,12 +152,28 @@ def coarse_tiers(tiers: Tiers) -> Tiers | None:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What is known about one component: its operators, how many rows they have to choose from (``booleans``), the
+    first tier of its price and a proven lower bound on that.
+
+    ``method`` is what the bound comes from: 'enumeration', 'cp-sat' or 'min cut'.
+    """
+
+    operators: tuple[int, ...]
+    booleans: int
+    value: int
+    bound: int
+    method: str
+
+
+@dataclass(frozen=True)
 class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
 
     ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
     proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
-    ``branched`` the Boolean variables that reached the solver.
+    ``branched`` the Boolean variables that reached the solver. ``parts`` has what is known about each component; it
+    is empty for strategies that prove nothing.
     """
 
     problem: LayoutProblem
@@ -169,6 +185,7 @@ class Assignment:
     bound: int
     components: int = 0
     branched: int = 0
+    parts: tuple[Part, ...] = ()
 
     def row(self, operator: int) -> Row:
         """The chosen row of an operator."""

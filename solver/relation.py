@@ -11,12 +11,12 @@ operator's index space. Factors of labels are *slots*. There are two kinds of re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 
 from layoutsolve.solver.layout import Group, Layout, finest, order
-from layoutsolve.solver.problem import Arrangement, Row, Slot
+from layoutsolve.solver.problem import FREE, Arrangement, Price, Row, Slot
 
 ROWS = 256
 """The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
@@ -30,7 +30,7 @@ class Arranged:
     from the outputs, dimension and all. ``frame`` is the port that has every label: its logical layout is the
     operator's. Labels that occur at some ports only broadcast at the others; with ``broadcast`` those ports may leave
     out leading dimensions of size 1. A label in ``heads`` shares its stored dimension with labels in ``tails`` alone.
-    ``pinned`` ports always have their logical layout.
+    ``pinned`` ports always have their logical layout. ``inner`` labels are best stored innermost.
     """
 
     frame: int
@@ -40,6 +40,7 @@ class Arranged:
     dropped: frozenset[str] = frozenset()
     broadcast: bool = False
     pinned: frozenset[int] = frozenset()
+    inner: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,29 @@ Form = Arranged | Placed
 class Port:
     """A port of an operator: its tensor's logical layout and, for each slot, the atoms that stand for it here.
 
-    A slot with no atoms here is a dimension of size 1, or is not there at all: both broadcast.
+    A slot with no atoms here is a dimension of size 1, or is not there at all: both broadcast. ``symbolic`` atoms have
+    sizes that are known by name only.
     """
 
     logical: Layout
     atoms: Mapping[Slot, Group]
     constant: bool = False
+    symbolic: frozenset[int] = frozenset()
     slots: Mapping[int, Slot] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slots", {atom: slot for slot, group in self.atoms.items() for atom in group})
+
+    @property
+    def key(self) -> object:
+        """What two ports have in common that behave alike."""
+        return self.logical, tuple(self.atoms.items()), self.constant, self.symbolic
+
+    def expressible(self, layout: Layout) -> bool:
+        """Whether a Reshape can lead to a layout: it computes one unknown size at most, so none are multiplied anew."""
+        if len(self.symbolic) < 2:
+            return True
+        return all(len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout)
 
     def expand(self, group: Iterable[Slot]) -> Group:
         """The atoms of this port that a group of slots stands for."""
@@ -123,26 +137,45 @@ def _outermost(layout: Layout, atoms: Group, last: bool) -> int:
 class Generator:
     """Finds the rows of one operator: each layout that is suggested at a port is pushed through all of its forms."""
 
-    def __init__(self, ports: Sequence[Port], forms: Sequence[Form], outputs: int, orders: bool = False) -> None:
+    def __init__(
+        self,
+        ports: Sequence[Port],
+        forms: Sequence[Form],
+        outputs: int,
+        orders: bool = False,
+        exact: bool = False,
+        weigh: Callable[[Row], Price | None] | None = None,
+    ) -> None:
         """``outputs`` is the number of ports that are written. With ``orders`` the rows tell orders apart, not
-        groupings.
+        groupings. With ``exact`` an alternative form is offered where its very layout is suggested, else where its
+        order is. ``weigh`` prices a row by itself, None if it cannot be run; without it all rows are free.
         """
         self.ports = tuple(ports)
-        self.orders = orders
+        self.orders, self.exact = orders, exact
+        self.weigh = weigh
         self.capped = False
         self._seen: set[tuple[Layout, ...]] = set()
-        self._forms = [
-            (_Arranger(self.ports, form, outputs) if isinstance(form, Arranged) else _Placer(self.ports, form), number)
-            for number, form in enumerate(forms)
-        ]
+        self._forms = [(self._maker(form, outputs), number) for number, form in enumerate(forms)]
+
+    def _maker(self, form: Form, outputs: int) -> _Arranger | _Placer:
+        if isinstance(form, Arranged):
+            return _Arranger(self.ports, form, outputs)
+        return _Placer(self.ports, form, self.exact)
 
     def start(self) -> list[Row]:
-        """The rows that the operator demands by itself."""
-        return self._fresh((number, maker.start()) for maker, number in self._forms if isinstance(maker, _Placer))
+        """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
+        maker, number = self._forms[0]
+        demands = isinstance(maker, _Placer) or self.weigh is not None
+        return self._fresh([(number, maker.start())] if demands else [])
 
     def push(self, port: int, layout: Layout) -> list[Row]:
         """The rows that a layout suggested at a port makes possible, without those known already."""
-        return self._fresh((number, maker.push(port, layout)) for maker, number in self._forms)
+        readings = tuple(self.ports[port].readings(layout))
+        return self._fresh((number, maker.push(port, layout, readings)) for maker, number in self._forms)
+
+    def rest(self) -> list[Row]:
+        """The rows of fixed forms that are known, but that no layout has asked for."""
+        return self._fresh((number, maker.start()) for maker, number in self._forms if isinstance(maker, _Placer))
 
     def source(self) -> list[Row]:
         """The rows in which every port has its logical order of dimensions, as the source model has them."""
@@ -159,8 +192,13 @@ class Generator:
                 if len(self._seen) >= ROWS:
                     self.capped = True
                     return fresh
-                self._seen.add(layouts)
-                fresh.append(replace(row, layouts=layouts, form=number, anchored=anchored))
+                if not all(port.expressible(layout) for port, layout in zip(self.ports, row.layouts, strict=True)):
+                    continue
+                row = replace(row, form=number)
+                price = FREE if self.weigh is None else self.weigh(row)
+                if price is not None:
+                    self._seen.add(layouts)
+                    fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
         return fresh
 
 
@@ -180,10 +218,17 @@ class _Arranger:
     def source(self) -> Iterator[Row]:
         yield from self._rows(self.logical)
 
-    def push(self, port: int, layout: Layout) -> Iterator[Row]:
+    def start(self) -> Iterator[Row]:
+        """The source order with the labels innermost that are best there."""
+        groups = [tuple(slot for slot in group if slot[0] not in self.form.inner) for group in self.logical]
+        inner = [tuple(slot for slot in group if slot[0] in self.form.inner) for group in self.logical]
+        kept = [group for group, whole in zip(groups, self.logical, strict=True) if group or not whole]
+        yield from self._push_full(self._legal((*kept, *filter(None, inner))))
+
+    def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> Iterator[Row]:
         if port in self.form.pinned:
             return
-        for reading in self.ports[port].readings(layout):
+        for reading in readings:
             visible = {slot for group in reading for slot in group}
             if any(slot not in self.ports[port].atoms for slot in self.slots - visible):
                 yield from self._push_partial(reading)
@@ -258,7 +303,9 @@ class _Arranger:
         if not self.form.broadcast or number in self.outputs:
             return [layout]
         short = stripped(layout)
-        if short == layout:
+        frame = self.ports[self.form.frame]
+        lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
+        if short == layout or not (port.constant or lower):
             return [layout]
         return [short, layout] if port.constant else [layout, short]
 
@@ -305,32 +352,42 @@ class _Placer:
     have.
     """
 
-    def __init__(self, ports: tuple[Port, ...], form: Placed) -> None:
-        self.ports, self.form = ports, form
+    def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool) -> None:
+        self.ports, self.form, self.exact = ports, form, exact
         self.slots: dict[str, list[Slot]] = {}
         for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
             self.slots.setdefault(slot[0], []).append(slot)
         places = {place for port in form.places for place in port}
         self.keys = {place: (place,) if form.mixed else tuple((label,) for label in place) for place in places}
         keys = sorted({key for found in self.keys.values() for key in found})
-        self.free = [key for key in keys if form.free.issuperset(key) and len(self._logical(key)) > 1]
+        self.counts = {key: len(self._logical(key)) for key in keys if form.free.issuperset(key)}
+        self.around = frozenset(self._logical(form.prefix))
         logical = _Choice(self._logical_frame(), tuple((key, self._logical(key)) for key in keys))
         self.choices: dict[_Choice, None] = {logical: None}
+        self.waiting: list[Row] = [self._row(logical)]
 
     def start(self) -> list[Row]:
-        return [self._row(choice) for choice in self.choices]
+        return self._taken(lambda row: True)
 
-    def push(self, port: int, layout: Layout) -> list[Row]:
-        rows = []
-        for reading in self.ports[port].readings(layout):
+    def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
+        """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait."""
+        for reading in readings:
             frame, orders = self._learn(reading)
             for choice in list(self.choices):
                 merged = {**dict(choice.orders), **orders}
                 changed = _Choice(frame or choice.frame, tuple(merged.items()))
                 if changed not in self.choices:
                     self.choices[changed] = None
-                    rows.append(self._row(changed))
-        return rows
+                    self.waiting.append(self._row(changed))
+        if self.exact:
+            return self._taken(lambda row: row.layouts[port] == layout)
+        atoms = order(layout)
+        return self._taken(lambda row: order(row.layouts[port]) == atoms)
+
+    def _taken(self, wanted: Callable[[Row], bool]) -> list[Row]:
+        taken = [row for row in self.waiting if wanted(row)]
+        self.waiting = [row for row in self.waiting if row not in taken]
+        return taken
 
     def _logical(self, key: _Key) -> tuple[Slot, ...]:
         return tuple(slot for label in key for slot in self.slots.get(label, ()))
@@ -341,11 +398,12 @@ class _Placer:
         """
         sequence = [slot for group in reading for slot in group]
         orders = {}
-        for key in self.free:
-            found = tuple(slot for slot in sequence if slot[0] in key)
-            if len(found) == len(self._logical(key)):
-                orders[key] = found
-        whole = bool(self.form.prefix) and set(self._logical(self.form.prefix)) <= set(sequence)
+        for key, count in self.counts.items():
+            if count > 1:
+                found = tuple(slot for slot in sequence if slot[0] in key)
+                if len(found) == count:
+                    orders[key] = found
+        whole = bool(self.form.prefix) and self.around.issubset(sequence)
         return (self._frame(reading) if whole else None), orders
 
     def _frame(self, reading: Arrangement) -> _Frame:

@@ -37,6 +37,9 @@ class Step:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
+Kind = Callable[[Row], str]
+"""From a row to a short word for the way in which the operator then runs: a target tells fast ways from slow ones."""
+
 Rewrite = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...]]
 """From a row and the stored shapes of all ports to the operators that compute the node in that row.
 
@@ -50,7 +53,7 @@ class Rule:
 
     ``inputs`` are the numbers of the node's inputs that are ports; outputs always are. ``dims`` labels each port's
     dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``solid`` labels keep their factors
-    together in order.
+    together in order. ``kind`` names the way in which a row runs; '' is a row like any other.
     """
 
     inputs: tuple[int, ...]
@@ -59,6 +62,7 @@ class Rule:
     rewrite: Rewrite
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     solid: frozenset[str] = frozenset()
+    kind: Kind = lambda row: ""
 
     @property
     def composite(self) -> bool:
@@ -171,6 +175,32 @@ def positions(arrangement: Arrangement, labels: frozenset[str]) -> list[int]:
     return [index for index, group in enumerate(arrangement) if any(slot[0] in labels for slot in group)]
 
 
+def along(label: str) -> Kind:
+    """The kind of an operator that works along an axis: where the axis lies among the stored dimensions above 1."""
+
+    def kind(row: Row) -> str:
+        where, layout = position(row.arrangement, label), row.layouts[0]
+        if not any(layout[where + 1 :]):
+            return "innermost"
+        return "middle" if any(layout[:where]) else "outermost"
+
+    return kind
+
+
+def runs(labels: frozenset[str]) -> Kind:
+    """The kind of a reduction: the runs of kept (K) and reduced (R) stored dimensions above 1, as in ``KRK``."""
+
+    def kind(row: Row) -> str:
+        found = ""
+        for group, stored in zip(row.arrangement, row.layouts[0], strict=True):
+            letter = "R" if any(slot[0] in labels for slot in group) else "K"
+            if stored and not found.endswith(letter):
+                found += letter
+        return found
+
+    return kind
+
+
 def numbered(shape: Shape) -> Dims:
     """A label ``d0, d1, ...`` for each dimension that is larger than 1."""
     return tuple((f"d{axis}",) if dim != 1 else () for axis, dim in enumerate(shape))
@@ -197,11 +227,13 @@ __all__ = [
     "RULES",
     "Arranged",
     "Dims",
+    "Kind",
     "Placed",
     "Rewrite",
     "Rule",
     "Site",
     "Step",
+    "along",
     "int64",
     "marked",
     "numbered",
@@ -210,5 +242,6 @@ __all__ = [
     "positions",
     "rule",
     "rule_of",
+    "runs",
     "static",
 ]  # fmt: skip

@@ -10,7 +10,8 @@ from math import prod
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
-from layoutsolve.solver.contract import contract
+from layoutsolve.solver.contract import Contraction, contract
+from layoutsolve.solver.dominance import dominate
 from layoutsolve.solver.heuristics import propagate, transpose
 from layoutsolve.solver.presolve import Component, Domains, components, open_rows
 from layoutsolve.solver.price import price, price_of_variable
@@ -18,15 +19,17 @@ from layoutsolve.solver.problem import (
     OBJECTIVES,
     Assignment,
     LayoutProblem,
+    Part,
     Price,
     Tiers,
     chosen,
     coarse_tiers,
     ranked,
-)  # fmt: skip
+)
+from layoutsolve.solver.push import push
 from layoutsolve.solver.state import Statement
 
-STRATEGIES = ("cpsat", "propagate", "transpose")
+STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
 DEFAULT_SECONDS = 30.0
 ENUMERATED = 256
 """A component with at most so many combinations of rows is enumerated: quicker than to load a solver."""
@@ -43,8 +46,8 @@ def assign(
     """Choose a layout for every tensor of a graph.
 
     ``seconds`` limits the search; what is found by then is returned with status 'feasible'. Raises
-    :class:`OptionError` for an unknown strategy or objective, :class:`LayoutError` for explicit layouts that do not
-    fit.
+    :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError` where 'mincut' cannot solve the
+    graph, :class:`LayoutError` for explicit layouts that do not fit.
     """
     if objective not in OBJECTIVES:
         raise OptionError(f"unknown objective '{objective}': use one of {', '.join(OBJECTIVES)}")
@@ -55,6 +58,12 @@ def assign(
         return transpose(graph, fixed, objective)
     if strategy == "propagate":
         return propagate(graph, fixed, objective)
+    if strategy == "push":
+        return push(graph, fixed, objective)
+    if strategy == "mincut":
+        from layoutsolve.solver.mincut import mincut
+
+        return mincut(graph, fixed, objective, seconds)
     if strategy == "cpsat":
         return solve_graph(graph, fixed, objective, seconds)
     raise OptionError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
@@ -83,7 +92,9 @@ def _assignment(fine: Solution, objective: str, coarse: Solution | None = None) 
     bound = ranked(total, OBJECTIVES[objective])[0] - proven.gap
     status = "optimal" if proven.optimal and fine.gap == 0 else "feasible"
     branched = fine.branched + (coarse.branched if coarse else 0)
-    return Assignment(fine.problem, fine.rows, total, objective, "cpsat", status, bound, proven.components, branched)
+    return Assignment(
+        fine.problem, fine.rows, total, objective, "cpsat", status, bound, proven.components, branched, proven.parts
+    )
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,7 @@ class Solution:
     """Rows chosen for a problem.
 
     ``optimal`` says that every tier is proven, ``gap`` how far the first one may be above its bound, ``components`` how
-    many parts had to be searched, ``branched`` how many Booleans they had.
+    many parts had to be searched, ``branched`` how many Booleans they had, ``parts`` what each of them came to.
     """
 
     problem: LayoutProblem
@@ -100,22 +111,32 @@ class Solution:
     gap: int
     components: int
     branched: int
+    parts: tuple[Part, ...] = ()
 
 
 def solve(problem: LayoutProblem, tiers: Tiers, seconds: float = DEFAULT_SECONDS) -> Solution:
     """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT."""
-    contraction = contract(problem, open_rows(problem), tiers)
+    contraction = presolved(problem, tiers)
     found = _search(contraction.problem, contraction.domains, tiers, seconds)
     return replace(found, problem=problem, rows=contraction.expand(found.rows))
 
 
+def presolved(problem: LayoutProblem, tiers: Tiers) -> Contraction:
+    """The problem as it is searched, whatever searches it: without rows that are no choice."""
+    contraction = contract(problem, open_rows(problem), tiers)
+    orders = not any("reshapes" in tier for tier in tiers)
+    return replace(contraction, domains=dominate(contraction.problem, contraction.domains, tiers, orders))
+
+
 def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, seconds: float) -> Solution:
     rows = [domain[0] for domain in domains]
-    parts = components(problem, domains)
+    found = components(problem, domains)
+    parts: list[Part] = []
     optimal, gap, branched = not problem.capped, 0, 0
-    for component in parts:
+    for component in found:
         if prod(len(domains[number]) for number in component.operators) <= ENUMERATED:
-            rows = enumerated(problem, domains, component, rows, tiers)
+            enumerate_into(rows, problem, domains, component, tiers)
+            parts.append(part_of(problem, domains, rows, component, tiers, "enumeration"))
             continue
         from layoutsolve.solver.cpsat import solve_component
 
@@ -125,7 +146,23 @@ def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, seconds: flo
         optimal &= outcome.optimal
         gap += outcome.gap
         branched += outcome.branched
-    return Solution(problem, tuple(rows), optimal, gap, len(parts), branched)
+        parts.append(part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.gap))
+    return Solution(problem, tuple(rows), optimal, gap, len(parts), branched, tuple(parts))
+
+
+def part_of(
+    problem: LayoutProblem,
+    domains: Domains,
+    rows: Sequence[int],
+    component: Component,
+    tiers: Tiers,
+    method: str,
+    gap: int = 0,
+) -> Part:
+    """What a component comes to with the chosen rows; ``gap`` is how far its first tier may be above its bound."""
+    value = ranked(price_of_component(problem, rows, component), tiers)[0]
+    booleans = sum(len(domains[number]) for number in component.operators)
+    return Part(component.operators, booleans, value, value - gap, method)
 
 
 def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: Component) -> Price:
@@ -141,13 +178,26 @@ def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: C
 def enumerated(
     problem: LayoutProblem, domains: Domains, component: Component, start: Sequence[int], tiers: Tiers
 ) -> list[int]:
-    """The best of all combinations of a component's rows; the first of equals."""
-    best, lowest = list(start), None
+    """The rows ``start`` with a component's replaced by the best of all their combinations."""
+    rows = list(start)
+    enumerate_into(rows, problem, domains, component, tiers)
+    return rows
+
+
+def enumerate_into(
+    rows: list[int], problem: LayoutProblem, domains: Domains, component: Component, tiers: Tiers
+) -> None:
+    """Replace a component's rows by the best of all their combinations, the first of equals, in place."""
+    best: tuple[int, ...] = ()
+    lowest: tuple[int, ...] | None = None
     for choice in product(*(domains[number] for number in component.operators)):
-        rows = list(start)
-        for number, row in zip(component.operators, choice, strict=True):
-            rows[number] = row
+        _set(rows, component, choice)
         cost = ranked(price_of_component(problem, rows, component), tiers)
         if lowest is None or cost < lowest:
-            best, lowest = rows, cost
-    return best
+            best, lowest = choice, cost
+    _set(rows, component, best)
+
+
+def _set(rows: list[int], component: Component, choice: Sequence[int]) -> None:
+    for number, row in zip(component.operators, choice, strict=True):
+        rows[number] = row

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Graph, Value, element_bytes, static_elements
 from layoutsolve.solver.atoms import Atoms, port_names
-from layoutsolve.solver.boundary import Boundary, channels_first, whole_dimensions
+from layoutsolve.solver.boundary import Boundary, Permutation, whole_dimensions
 from layoutsolve.solver.layout import Layout, finest, order
 from layoutsolve.solver.problem import LayoutProblem, Operator, Price, Row, Variable
 from layoutsolve.solver.relation import Generator, Port
 from layoutsolve.solver.rule import Rule
+from layoutsolve.solver.shared import Shared, Walker
+from layoutsolve.solver.target import Target, default_target
 
 CANDIDATES = 64
 """The most layouts that one variable may have. A problem in which the cap was hit is optimal within its candidates
@@ -33,6 +35,7 @@ class _Draft:
     ports: list[int]
     inputs: int
     fixed: tuple[Row, ...] = ()
+    op: str = ""
     relations: tuple[Port, ...] = ()
     meaning: Rule | None = None
     free: Layout | None = None
@@ -51,12 +54,19 @@ class Statement:
 
     Transposes depend on the orders of atoms alone, so :meth:`orders` states the problem with one candidate per order;
     what is left when the orders are chosen is how to group them, which :meth:`layouts` states. ``opaque_views`` are
-    numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. Raises
-    :class:`LayoutError` where an explicit layout does not fit.
+    numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. ``target`` prices rows, by
+    default ONNX Runtime. Raises :class:`LayoutError` where an explicit layout does not fit.
     """
 
-    def __init__(self, graph: Graph, boundary: Boundary | None = None, opaque_views: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        boundary: Boundary | None = None,
+        opaque_views: Collection[int] = (),
+        target: Target | None = None,
+    ) -> None:
         self.graph, self.boundary = graph, boundary or Boundary()
+        self.target = target or default_target()
         self.boundary.check(graph)
         self._atoms = Atoms(graph, opaque_views)
         self._variables: list[Variable] = []
@@ -67,25 +77,23 @@ class Statement:
 
     def orders(self) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it."""
-        return _Closure(self._variables, self._drafts, finest_only=True).problem()
+        return _Closure(self._variables, self._drafts, self.target, finest_only=True).problem()
 
     def layouts(self, kept: Orders | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
-        return _Closure(self._variables, self._drafts, kept=kept).problem()
+        return _Closure(self._variables, self._drafts, self.target, kept=kept).problem()
 
     def _state(self) -> None:
-        explicit = self.boundary.explicit(self.graph)
+        fixed = self.boundary.fixed(self.graph)
         for name in self.graph.inputs:
             self._new_variable(name)
-            self._end(name, self.boundary.inputs, explicit.pop(name, None), reads=False)
+            self._end(name, fixed.inputs[name], reads=False)
         for number in range(len(self.graph.nodes)):
             self._node(number)
         for name in self.graph.outputs:
-            if name in self._home:
-                self._end(name, self.boundary.outputs, explicit.get(name), reads=True)
-        for name in self.graph.outputs:
-            explicit.pop(name, None)
-        for name, permutation in explicit.items():
+            if name in self._home and name not in fixed.inputs:
+                self._end(name, fixed.outputs[name], reads=True)
+        for name, permutation in fixed.inner.items():
             logical = self._readings[self._home[name]][name]
             self._fixed(f"layout of {name}", name, tuple(logical[axis] for axis in permutation), reads=True)
 
@@ -101,18 +109,16 @@ class Statement:
         self._variables.append(Variable(name, sizes, size, self._readings[-1], constant))
         return len(self._variables) - 1
 
-    def _end(self, name: str, choice: str, permutation: tuple[int, ...] | None, reads: bool) -> None:
-        """An input or output of the graph."""
+    def _end(self, name: str, permutation: Permutation | None, reads: bool) -> None:
+        """An input or output of the graph; one without a permutation is free."""
         logical = self._readings[self._home[name]][name]
         title = f"{'output' if reads else 'input'} {name}"
-        if permutation is not None:
-            self._fixed(title, name, tuple(logical[axis] for axis in permutation), reads)
-        elif choice == "free":
+        if permutation is None:
             self._drafts.append(
                 _Draft(title, -1, [self._home[name]], int(reads), (Row((logical,)),), free=logical, end=name)
             )
         else:
-            self._fixed(title, name, channels_first(logical) if choice == "nchw" else logical, reads)
+            self._fixed(title, name, tuple(logical[axis] for axis in permutation), reads)
 
     def _fixed(self, title: str, name: str, layout: Layout, reads: bool) -> None:
         self._drafts.append(_Draft(title, -1, [self._home[name]], int(reads), (Row((layout,)),), end=name))
@@ -137,10 +143,11 @@ class Statement:
             else:
                 variable = self._home[name]
             ports.append(variable)
-            relations.append(self._atoms.port(number, port, self._readings[variable][name], constant))
+            sizes = self._variables[variable].sizes
+            relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
         title = str(node.origin) if node.origin else f"{node.op} {node.outputs[0]}"
         rows = self._view_rows(number, relations) if node.op in ("Transpose", "Reshape") else ()
-        self._drafts.append(_Draft(title, number, ports, len(found.inputs), rows, tuple(relations), found))
+        self._drafts.append(_Draft(title, number, ports, len(found.inputs), rows, node.op, tuple(relations), found))
 
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""
@@ -163,18 +170,16 @@ class _Closure:
         self,
         variables: Sequence[Variable],
         drafts: Sequence[_Draft],
+        target: Target,
         finest_only: bool = False,
         kept: Orders | None = None,
     ) -> None:
         self.variables, self.drafts, self.finest_only, self.kept = variables, drafts, finest_only, kept
+        self.target = target
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in drafts]
-        self.generators = [
-            None if draft.fixed or draft.meaning is None else Generator(
-                draft.relations, draft.meaning.forms, len(draft.ports) - draft.inputs, finest_only
-            )
-            for draft in drafts
-        ]  # fmt: skip
+        self.shared: dict[object, Shared] = {}
+        self.generators = [self._walker(draft) for draft in drafts]
         self.seen: list[dict[Layout, None]] = [{} for _ in variables]
         self.queue: deque[tuple[int, Layout]] = deque()
         self.touching: list[list[tuple[int, int]]] = [[] for _ in variables]
@@ -182,6 +187,19 @@ class _Closure:
             for port, variable in enumerate(draft.ports):
                 if not variables[variable].constant:
                     self.touching[variable].append((number, port))
+
+    def _walker(self, draft: _Draft) -> Walker | None:
+        """What finds the rows of an operator, shared by all that are alike; None for one whose rows are fixed."""
+        if draft.fixed or draft.meaning is None:
+            return None
+        found, outputs = draft.meaning, len(draft.ports) - draft.inputs
+        weigh, exact = self.target.weigh(draft.op, found.kind), self.kept is not None
+        key = (draft.op if weigh else "", found.forms, tuple(port.key for port in draft.relations))
+        if key not in self.shared:
+            self.shared[key] = Shared(
+                lambda: Generator(draft.relations, found.forms, outputs, self.finest_only, exact, weigh)
+            )
+        return self.shared[key].walker()
 
     def problem(self) -> LayoutProblem:
         for number, draft in enumerate(self.drafts):
@@ -199,11 +217,12 @@ class _Closure:
         operators = tuple(draft.operator(rows) for draft, rows in zip(self.drafts, self.rows, strict=True))
         return LayoutProblem(tuple(self.variables), operators, self.capped)
 
-    def _seed(self, number: int, generator: Generator) -> None:
+    def _seed(self, number: int, generator: Walker) -> None:
         """No layout that is demanded leads to the orders to be kept: suggest those orders themselves."""
         for port, layout in enumerate(self.kept[number].layouts if self.kept else ()):
             if not self.variables[self.drafts[number].ports[port]].constant:
                 self._found(number, generator.push(port, finest(layout)))
+        self._found(number, generator.rest())
 
     def _exhaust(self) -> None:
         while self.queue:
@@ -211,7 +230,7 @@ class _Closure:
             for number, port in self.touching[variable]:
                 self._found(number, self._pushed(number, port, layout))
 
-    def _pushed(self, number: int, port: int, layout: Layout) -> list[Row]:
+    def _pushed(self, number: int, port: int, layout: Layout) -> Sequence[Row]:
         generator = self.generators[number]
         if generator is not None:
             return generator.push(port, layout)

@@ -65,7 +65,7 @@ def test_quant_patterns(demo: Path) -> None:
     assert moved <= set(dequantized)
 
 
-@pytest.mark.parametrize("strategy", ["cpsat", "propagate", "transpose"])
+@pytest.mark.parametrize("strategy", ["cpsat", "mincut", "push", "propagate", "transpose"])
 def test_every_strategy_agrees(demo: Path, strategy: str) -> None:
     conversion = layoutsolve.convert(demo, strategy=strategy)
     assert layoutsolve.verify(demo, conversion).passed
@@ -74,7 +74,7 @@ def test_every_strategy_agrees(demo: Path, strategy: str) -> None:
 def test_compare(demo: Path) -> None:
     rows = {row.strategy: row.price.transposes for row in layoutsolve.compare(demo)}
     assert rows["cpsat"] == 1
-    assert rows["cpsat"] <= rows["propagate"] < rows["transpose"]
+    assert rows["cpsat"] == rows["mincut"] == rows["push"] <= rows["propagate"] < rows["transpose"]
 
 
 @pytest.mark.parametrize("ends", ["keep", "nchw", "nhwc", "free"])

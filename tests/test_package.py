@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,11 +13,14 @@ ROOMS = {"frontend": "layoutsolve/frontend", "solver": "layoutsolve/solver", "em
 
 
 def test_wheel_is_complete(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT)]
+    source = tmp_path / "source"
+    shutil.copytree(ROOT, source, symlinks=True, ignore=shutil.ignore_patterns(".venv", ".git", "build", "*.egg-info"))
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(source)]
     subprocess.run(command, check=True)
     (wheel,) = tmp_path.glob("*.whl")
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")}
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith((".py", ".json"))}
     expected = {f"layoutsolve/{path.name}" for path in (ROOT / "layoutsolve").glob("*.py")}
     for room, package in ROOMS.items():
         expected |= {f"{package}/{path.relative_to(ROOT / room).as_posix()}" for path in (ROOT / room).rglob("*.py")}
+    expected.add("layoutsolve/solver/targets/ort_cpu.json")
     assert packed == expected

@@ -14,7 +14,7 @@ from layoutsolve.emit import serialise
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import read
 from layoutsolve.runtimes import LiteRT
-from layoutsolve.verify import smooth, verify
+from layoutsolve.verification import smooth, verify
 from tests.builder import Builder, Quant
 from tests.truth import litert
 

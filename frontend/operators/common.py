@@ -20,6 +20,9 @@ BYTES = ("int8", "uint8")
 
 _BOUNDS: dict[int, tuple[float, float]] = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 _ACTIVATIONS = {4: "TANH", 5: "SIGN_BIT"}
+_INT32 = 2
+"""The schema's number of the type int32."""
+
 STATIC = "convert the model with static input shapes"
 
 
@@ -57,12 +60,28 @@ def write_clamped(call: Call, value: Value, bounds: tuple[float, float], slot: S
 def write_activated(
     call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
 ) -> Value:
-    """Write a node and the operator's fused activation. In between the numbers are real: they are quantised once."""
+    """Write a node and the operator's fused activation, with one quantisation.
+
+    Bytes are clamped as they are stored, after quantisation: that is the same, and a runtime sees the node next to its
+    quantisation, which it needs to compute in integers. Other numbers are clamped before.
+    """
     bounds = open_bounds(activation(call), slot)
     if not np.isfinite(bounds).any():
         return call.write(op, inputs, shape, slot, **attributes)
+    if slot.quant is not None and slot.dtype in BYTES:
+        stored = call.write(op, inputs, shape, call.temporary("linear", slot.dtype, slot.quant), **attributes)
+        return _write_stored_clamp(call, stored, bounds, slot)
     linear = call.write(op, inputs, shape, call.temporary("linear", slot.real), **attributes)
     return write_clamped(call, linear, bounds, slot)
+
+
+def _write_stored_clamp(call: Call, value: Value, bounds: tuple[float, float], slot: Slot) -> Value:
+    assert slot.quant is not None
+    scale, zero, (least, greatest) = float(slot.quant.scale[0]), int(slot.quant.zero_point[0]), limits(slot.dtype)
+    low, high = (zero + round(bound / scale) if np.isfinite(bound) else None for bound in bounds)
+    ends = [least if low is None else max(low, least), greatest if high is None else min(high, greatest)]
+    given = [call.constant(end, label, slot.dtype, slot.quant) for end, label in zip(ends, ("min", "max"), strict=True)]
+    return call.write("Clip", [value, *given], value.shape, slot, storage=True)
 
 
 def channels_first(rank: int) -> tuple[int, ...]:
@@ -163,6 +182,25 @@ def bias_of(call: Call, bias: Value | None, x: Value, weights: Value, channels: 
         axis = 0 if scale.size > 1 else None
         return call.constant(data, "bias", "int32", Quant(scale, np.zeros(scale.size, np.int32), axis))
     return call.constant(data.astype(np.float64) * scale, "bias", "float32")
+
+
+def as_multiplied(call: Call, x: Value, weights: Value, bias: Value | None) -> Value:
+    """The weights as LiteRT's sums of 16-bit activations see them.
+
+    LiteRT multiplies a 64-bit sum by (input scale * weight scale / output scale) rounded to 15 bits, which is up to one
+    step off at the end of the 16-bit range. The rounding goes into the weight scales, where it costs nothing.
+    """
+    result = call.slot().quant
+    if x.dtype != "int16" or x.quant is None or weights.quant is None or weights.data is None or result is None:
+        return weights
+    if (call.option("quantized_bias_type") == _INT32) if bias is None else (bias.dtype == "int32"):
+        return weights
+    unit = result.scale[0].astype(np.float64) / x.quant.scale[0]
+    mantissas, exponents = np.frexp(weights.quant.scale.astype(np.float64) / unit)
+    rounded = np.minimum(np.floor(mantissas * 2.0**15 + 0.5), 2.0**15 - 1)
+    scale = (np.ldexp(rounded, exponents - 15) * unit).astype(np.float32)
+    quant = Quant(scale, weights.quant.zero_point, weights.quant.axis)
+    return call.constant(weights.data, "weights_multiplied", weights.dtype, quant)
 
 
 def as_int64(call: Call, value: Value, label: str = "int64") -> Value:

@@ -9,6 +9,7 @@ from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     STATIC,
+    as_multiplied,
     bias_of,
     first_slot,
     from_channels_first,
@@ -74,6 +75,7 @@ def _convolve(
     group: int,
 ) -> None:
     _check_types(call, x, kernel)
+    kernel = as_multiplied(call, x, kernel, call.optional(2))
     outputs = kernel.shape[0]
     spatial, attributes = windows(call, x.shape[1:-1], window, strides, dilations)
     if group != 1:
@@ -103,6 +105,7 @@ def transpose_conv(call: Call) -> None:
         raise ModelError(f"{call.origin} states the output shape {list(map(str, sizes))} for {outputs} channels")
     kernel = call.transposed(weights, (3, 0, 1, 2), "weights", pattern=True)
     _check_types(call, x, kernel)
+    kernel = as_multiplied(call, x, kernel, call.optional(3))
     strides = (call.option("stride_h"), call.option("stride_w"))
     attributes: dict[str, Any] = {"kernel_shape": (height, width), "strides": strides}
     axes = zip(x.shape[1:3], sizes[1:3], (height, width), strides, strict=True)

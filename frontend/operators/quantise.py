@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import frexp, ldexp
+
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
@@ -69,7 +71,9 @@ def _from_wide(call: Call, x: Value, slot: Slot) -> None:
 def _to_wide(call: Call, x: Value, quant: Quant, slot: Slot) -> None:
     scale, zero = _affine(call, call.tensor())
     stored = call.write("Identity", [x], x.shape, call.temporary("stored", x.dtype), storage=True)
-    ratio = _scaled(call, stored, -int(quant.zero_point[0]), float(quant.scale[0]) / scale)
+    mantissa, exponent = frexp(float(quant.scale[0]) / scale)
+    factor = ldexp(round(mantissa * 2**31), exponent - 31)  # LiteRT's multiplier has 31 bits, which shows in int32
+    ratio = _scaled(call, stored, -int(quant.zero_point[0]), factor)
     rounded = call.write("Round", [ratio], x.shape, call.temporary("rounded", "float64"))
     moved = call.constant(float(zero), "zero", "float64")
     result = call.write("Add", [rounded, moved], x.shape, call.temporary("result", "float64"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import floor, frexp, ldexp
 from typing import Any
 
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.operators.common import BYTES, copy, finish_int
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import axis_of
@@ -48,9 +49,30 @@ def reduce(call: Call) -> None:
         call.write("Cast", [found], shape, slot, real="bool", to="bool")
     elif name == "MEAN" and not real_dtype(x).startswith("float"):
         _integer_mean(call, x, vector, shape, product(x.shape[axis] for axis in axes), attributes)
+    elif name == "MEAN" and (offset := _mean_offset(x, slot, axes, keep)):
+        mean = call.write(op, [x, vector], shape, call.temporary("mean"), **attributes)
+        call.write("Add", [mean, call.constant(offset, "offset", "float32")], shape, slot)
     else:
         storage = name in ("REDUCE_MAX", "REDUCE_MIN") and moves([x], slot.dtype, slot.quant, BYTES)
         call.write(op, [x, vector], shape, slot, storage=storage, **attributes)
+
+
+def _mean_offset(x: Value, slot: Slot, axes: tuple[int, ...], keep: bool) -> float:
+    """How much LiteRT's 8-bit mean over height and width is off, up to three quarters of a step.
+
+    It rounds the part of the zero point on its own, and that of the stored integers twice: to the fractions that the
+    multiplier's shift leaves, then to a whole step, halves upwards (so do its vector kernels, sixteen channels at a
+    time; the channels left over round halves away from zero).
+    """
+    if x.quant is None or slot.quant is None or x.dtype not in BYTES or (len(x.shape), axes, keep) != (4, (1, 2), True):
+        return 0.0
+    count, result = product([x.shape[1], x.shape[2]]), float(slot.quant.scale[0])
+    if not isinstance(count, int):
+        return 0.0
+    ratio = float(x.quant.scale[0]) / result
+    part = -int(x.quant.zero_point[0]) * ratio
+    exponent = frexp(ratio / count)[1]
+    return (floor(part + 0.5) - part + (ldexp(0.5, exponent) if exponent <= 0 else 0.0)) * result
 
 
 def _integer_mean(call: Call, x: Value, axes: Value, shape: Shape, count: Dim, attributes: dict[str, Any]) -> None:

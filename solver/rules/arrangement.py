@@ -11,6 +11,7 @@ from layoutsolve.solver.rule import (
     Rule,
     Site,
     Step,
+    along,
     int64,
     marked,
     numbered,
@@ -27,13 +28,13 @@ def concat(site: Site) -> Rule:
     shape = site.output().shape
     axis = site.attribute("axis") % len(shape)
     inputs = tuple(range(len(site.node.inputs)))
-    dims, sizes = along([*(site.required(number).shape for number in inputs), shape], axis, site.tails.get("k"))
+    dims, sizes = joined([*(site.required(number).shape for number in inputs), shape], axis, site.tails.get("k"))
     form = Arranged(frame=len(inputs), heads=frozenset("k"), tails=frozenset("t"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})
 
-    return Rule(inputs, dims, (form,), rewrite, sizes, frozenset("k"))
+    return Rule(inputs, dims, (form,), rewrite, sizes, frozenset("k"), along("k"))
 
 
 @rule("Split")
@@ -44,17 +45,17 @@ def split(site: Site) -> Rule | None:
     parts = [site.output(number).shape for number in range(len(site.node.outputs))]
     if any(isinstance(part[axis], Size) for part in parts):
         return None
-    dims, sizes = along([shape, *parts], axis, site.tails.get("k"))
+    dims, sizes = joined([shape, *parts], axis, site.tails.get("k"))
     form = Arranged(frame=0, heads=frozenset("k"), tails=frozenset("t"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         where = position(row.arrangement, "k")
         return site.same({"axis": where}, {1: int64(*(static(stored[where]) for stored in shapes[1:]))})
 
-    return Rule((0,), dims, (form,), rewrite, sizes, frozenset("k"))
+    return Rule((0,), dims, (form,), rewrite, sizes, frozenset("k"), along("k"))
 
 
-def along(shapes: list[Shape], axis: int, tail: int | None) -> tuple[tuple[Dims, ...], dict[str, Dim]]:
+def joined(shapes: list[Shape], axis: int, tail: int | None) -> tuple[tuple[Dims, ...], dict[str, Dim]]:
     """Labels of tensors that differ along an axis: ``k:0``, ``k:1``, ... there, and ``t`` for the factor that they
     share.
     """
@@ -145,6 +146,7 @@ def gather(site: Site) -> Rule | None:
         (form,),
         lambda row, shapes: site.same({"axis": position(row.arrangement, label)}),
         solid=frozenset({label, "index"}),
+        kind=along(label),
     )
 
 

@@ -24,7 +24,7 @@ def gemm(site: Site) -> Rule | None:
     bias: tuple[Dims, ...] = (_bias(site.required(2).shape),) if len(inputs) == 3 else ()
     constant, bare = site.constant(1) is not None, len(inputs) == 2
     free = frozenset("pkm") if constant else frozenset("p")
-    if (bare or site.floating) and bias in ((), ((M,),)):
+    if (site.floating or (bare and _integer(site))) and bias in ((), ((M,),)):
         forms = products(P, "k", "m", free, biased=not bare)
     else:
         forms = [(kind, Placed((data, (M, K), *bias, (P, M)), free)) for kind, data in (("NT", (P, K)), ("TT", (K, P)))]
@@ -36,7 +36,8 @@ def gemm(site: Site) -> Rule | None:
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return product(forms[row.form][0], bare)
 
-    return Rule(inputs, (left, right, *bias, (P, M)), tuple(form for _, form in forms), rewrite)
+    ways = tuple(form for _, form in forms)
+    return Rule(inputs, (left, right, *bias, (P, M)), ways, rewrite, kind=lambda row: forms[row.form][0])
 
 
 def products(
@@ -73,6 +74,12 @@ def product(kind: str, bare: bool) -> tuple[Step, ...]:
     return (Step("Gemm", operands if bare else (*operands, 2), (0,), transposed),)
 
 
+def _integer(site: Site) -> bool:
+    """Whether all tensors are quantised. With weights alone ONNX Runtime rounds the data of a MatMul."""
+    values = [site.required(0), site.required(1), site.output()]
+    return all(value.quant is not None for value in values)
+
+
 def _bias(shape: Shape) -> Dims:
     """A bias is added to every row; where it has rows of its own it is one scalar or an unusual one."""
     return (M,) if len(shape) == 1 else ((), M)
@@ -104,7 +111,8 @@ def matmul(site: Site) -> Rule | None:
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return product(forms[row.form][0], bare=True)
 
-    return Rule((0, 1), dims, tuple(form for _, form in forms), rewrite)
+    ways = tuple(form for _, form in forms)
+    return Rule((0, 1), dims, ways, rewrite, kind=lambda row: forms[row.form][0])
 
 
 def _batched(shape: Shape, batch: int, matrix: str) -> Dims:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from layoutsolve.graph import Shape
 from layoutsolve.solver.problem import Row
-from layoutsolve.solver.rule import Arranged, Dims, Rule, Site, Step, int64, numbered, position, positions, rule
+from layoutsolve.solver.rule import (
+    Arranged,
+    Dims,
+    Rule,
+    Site,
+    Step,
+    along,
+    int64,
+    numbered,
+    position,
+    positions,
+    rule,
+    runs,
+)
 
 
 @rule(
@@ -32,16 +47,27 @@ def reduce(site: Site) -> Rule | None:
     kept = tuple(() if axis in axes else labels for axis, labels in enumerate(dims))
     if not site.attribute("keepdims", 1):
         kept = tuple(labels for axis, labels in enumerate(kept) if axis not in axes)
-    forms = (Arranged(frame=0), Arranged(frame=0, dropped=reduced))
+    forms = (Arranged(frame=0, inner=reduced), Arranged(frame=0, dropped=reduced, inner=reduced))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         where = positions(row.arrangement, reduced)
+        if row.form == 0:
+            where = [*_units(shapes[0], where), *where]
         return site.same({"keepdims": int(row.form == 0), "noop_with_empty_axes": 1}, {1: int64(*where)})
 
-    return Rule((0,), (dims, kept), forms, rewrite)
+    return Rule((0,), (dims, kept), forms, rewrite, kind=runs(reduced))
 
 
-def _along(shape: Shape, axis: int, label: str) -> Dims:
+def _units(shape: Shape, axes: Sequence[int]) -> list[int]:
+    """The leading dimensions of size 1: reducing them as well is the same, and lets runtimes take a faster path."""
+    first = next((axis for axis, dim in enumerate(shape) if dim != 1), len(shape))
+    return [axis for axis in range(first) if axis not in axes]
+
+
+WHOLE = frozenset("k")
+
+
+def _axis(shape: Shape, axis: int, label: str) -> Dims:
     """Numbered dimensions, but for the axis, which is labelled even where its size is 1."""
     return tuple((label,) if index == axis else labels for index, labels in enumerate(numbered(shape)))
 
@@ -50,14 +76,15 @@ def _along(shape: Shape, axis: int, label: str) -> Dims:
 def softmax(site: Site) -> Rule:
     """The axis stays whole, the others follow any layout."""
     shape = site.output().shape
-    dims = _along(shape, site.attribute("axis", -1) % len(shape), "k")
-    form = Arranged(frame=1, alone=frozenset("k"))
+    dims = _axis(shape, site.attribute("axis", -1) % len(shape), "k")
+    form = Arranged(frame=1, alone=WHOLE, inner=WHOLE)
     return Rule(
         (0,),
         (dims, dims),
         (form,),
         lambda row, shapes: site.same({"axis": position(row.arrangement, "k")}),
-        solid=frozenset("k"),
+        solid=WHOLE,
+        kind=along("k"),
     )
 
 
@@ -68,13 +95,13 @@ def cumsum(site: Site) -> Rule | None:
     if axes is None:
         return None
     shape = site.output().shape
-    dims = _along(shape, axes[0] % len(shape), "k")
-    form = Arranged(frame=1, alone=frozenset("k"))
+    dims = _axis(shape, axes[0] % len(shape), "k")
+    form = Arranged(frame=1, alone=WHOLE, inner=WHOLE)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same(inputs={1: np.array(position(row.arrangement, "k"), np.int64)})
 
-    return Rule((0,), (dims, dims), (form,), rewrite, solid=frozenset("k"))
+    return Rule((0,), (dims, dims), (form,), rewrite, solid=WHOLE, kind=along("k"))
 
 
 @rule("ArgMax", "ArgMin")
@@ -82,17 +109,19 @@ def arg(site: Site) -> Rule:
     """The axis stays whole and in order, since the result counts along it."""
     shape = site.required(0).shape
     axis = site.attribute("axis", 0) % len(shape)
-    dims = _along(shape, axis, "k")
+    dims = _axis(shape, axis, "k")
     kept = tuple(() if index == axis else labels for index, labels in enumerate(dims))
     if not site.attribute("keepdims", 1):
         kept = kept[:axis] + kept[axis + 1 :]
-    whole = frozenset("k")
-    forms = (Arranged(frame=0, alone=whole), Arranged(frame=0, alone=whole, dropped=whole))
+    forms = (
+        Arranged(frame=0, alone=WHOLE, inner=WHOLE),
+        Arranged(frame=0, alone=WHOLE, dropped=WHOLE, inner=WHOLE),
+    )
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k"), "keepdims": int(row.form == 0)})
 
-    return Rule((0,), (dims, kept), forms, rewrite, solid=whole)
+    return Rule((0,), (dims, kept), forms, rewrite, solid=WHOLE, kind=along("k"))
 
 
 @rule("TopK")
@@ -102,13 +131,13 @@ def topk(site: Site) -> Rule | None:
         return None
     shape = site.required(0).shape
     axis = site.attribute("axis", -1) % len(shape)
-    whole = frozenset("k")
-    before, after = _along(shape, axis, "k:i"), _along(shape, axis, "k:o")
-    form = Arranged(frame=0, alone=whole)
+    before, after = _axis(shape, axis, "k:i"), _axis(shape, axis, "k:o")
+    form = Arranged(frame=0, alone=WHOLE, inner=WHOLE)
     return Rule(
         (0,),
         (before, *(after for name in site.node.outputs if name)),
         (form,),
         lambda row, shapes: site.same({"axis": position(row.arrangement, "k")}),
-        solid=whole,
+        solid=WHOLE,
+        kind=along("k"),
     )

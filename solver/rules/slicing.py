@@ -12,10 +12,12 @@ from layoutsolve.solver.relation import Form
 from layoutsolve.solver.rule import (
     Arranged,
     Dims,
+    Kind,
     Placed,
     Rule,
     Site,
     Step,
+    along,
     int64,
     marked,
     position,
@@ -85,7 +87,14 @@ def slice_(site: Site) -> Rule | None:
             }
         )
 
-    return Rule((0,), dims, (form,), rewrite, sizes, whole)
+    return Rule((0,), dims, (form,), rewrite, sizes, whole, kind=_among(whole))
+
+
+def _among(labels: frozenset[str]) -> Kind:
+    """The kind of an operator that changes several axes: where the innermost of them lies."""
+    kinds = [along(label) for label in sorted(labels)]
+    order = ("innermost", "middle", "outermost")
+    return lambda row: min((kind(row) for kind in kinds), key=order.index, default="")
 
 
 def _clamped(index: int, size: int) -> int:
@@ -131,7 +140,7 @@ def pad(site: Site) -> Rule | None:
         (step,) = site.same(inputs={1: int64(*vector)})
         return (Step(step.op, step.inputs[:3], step.outputs, step.attributes),)
 
-    return Rule((0,), dims, (form,), rewrite, sizes, whole)
+    return Rule((0,), dims, (form,), rewrite, sizes, whole, kind=_among(whole))
 
 
 @rule("Resize")
@@ -140,7 +149,7 @@ def resize(site: Site) -> Rule | None:
     channels.
     """
     shape, result = site.required(0).shape, site.output().shape
-    rank = len(shape)
+    rank, dtype = len(shape), site.required(0).dtype
     given = _resize_factors(site)
     if given is None or site.attribute("axes") is not None:
         return None
@@ -180,7 +189,13 @@ def resize(site: Site) -> Rule | None:
                 stored[index] = factors[axis]
         return site.same(inputs={number: stored})
 
-    return Rule((0,), dims, forms, rewrite, solid=frozenset(f"k{axis}" for axis in axes))
+    def kind(row: Row) -> str:
+        if not nearest:
+            return f"linear {dtype} {('KKRR', 'KRRK')[row.form]}"
+        where = {position(row.arrangement, f"k{axis}") for axis in axes}
+        return f"nearest {dtype} {''.join('R' if index in where else 'K' for index in range(len(row.arrangement)))}"
+
+    return Rule((0,), dims, forms, rewrite, solid=frozenset(f"k{axis}" for axis in axes), kind=kind)
 
 
 def _kept(dim: Dim) -> int:

@@ -67,7 +67,11 @@ def pointwise(site: Site) -> Rule:
         return site.same() if row.form == 0 else product(forms[row.form - 1][0], not biased)
 
     inputs = (0, 1, 2) if biased else (0, 1)
-    return Rule(inputs, dims, (conv, *(form for _, form in forms)), rewrite)
+
+    def kind(row: Row) -> str:
+        return "" if row.form == 0 else forms[row.form - 1][0]
+
+    return Rule(inputs, dims, (conv, *(form for _, form in forms)), rewrite, kind=kind)
 
 
 def _divided(size: Dim, groups: int) -> int:

@@ -105,6 +105,18 @@ def _conv(
     table.add(label, inputs, result(dtype, low, span), options(stride, padding, activation, **more))
 
 
+@cases("CONV_2D", "DEPTHWISE_CONV_2D")
+def exact(table: Table) -> None:
+    """A multiplier of 15 bits shows in every channel at the end of the 16-bit range."""
+    source = table.quantised("int16", 1, 5, 5, 6)
+    form = (8, 1, 1, 6) if table.operator == "CONV_2D" else (1, 1, 1, 6)
+    kernels = weights(table, "int8", form, 0 if table.operator == "CONV_2D" else 3)
+    added = bias(table, source, kernels, 8 if form[0] == 8 else 6)
+    more = {} if table.operator == "CONV_2D" else {"depth_multiplier": 1}
+    chosen = options((1, 1), "VALID", "NONE", **more)
+    table.add("int16-exact", [source, kernels, added], result("int16", -2, 2), chosen, steps=0)
+
+
 @cases("CONV_2D")
 def grouped(table: Table) -> None:
     for dtype, groups in product(("float32", "int8"), (2, 4)):

@@ -50,6 +50,13 @@ def quantising(table: Table) -> None:
     table.add("per-channel", [table.real(2, 20, 3)], Operand(dtype="int8", quant=per_channel))
 
 
+@cases("QUANTIZE")
+def widening(table: Table) -> None:
+    source = table.quantised("int16", 2, 600, low=-3, high=3)
+    for scale in (1.5e-07, 1.7e-09):
+        table.add(f"int16-to-int32-{scale:.0e}", [source], Operand(dtype="int32", quant=Quant([scale], [0])))
+
+
 @cases("DEQUANTIZE")
 def dequantising(table: Table) -> None:
     for dtype in ("int8", "uint8", "int16"):

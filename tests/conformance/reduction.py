@@ -41,6 +41,15 @@ def reductions_unusual(table: Table) -> None:
     table.add("float32-no-axes", [table.real(2, 3), Operand(np.zeros(0, np.int32), "int32", constant=True)])
 
 
+@cases("MEAN")
+def exact_means(table: Table) -> None:
+    for dtype, span in product(("int8", "uint8"), (0.6, 0.77, 0.9)):
+        source = table.quantised(dtype, 2, 3, 5, 32, low=-0.1, high=1)
+        table.add(
+            f"{dtype}-{span}-exact", [source, stored(1, 2)], result(dtype, -0.05, span), {"keep_dims": True}, steps=0
+        )
+
+
 @cases("REDUCE_ANY", "REDUCE_ALL")
 def truths(table: Table) -> None:
     for axes, keep in product(((1,), (-1, 0)), (False, True)):

@@ -10,7 +10,7 @@ import onnx
 from layoutsolve.distance import Distance, distance, kind
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import OnnxRuntime, Port
-from layoutsolve.verify import feeds
+from layoutsolve.verification import feeds
 from tests.conformance.cases import Case
 from tests.truth import litert
 

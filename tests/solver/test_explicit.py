@@ -11,6 +11,7 @@ from layoutsolve.emit import apply
 from layoutsolve.errors import LayoutError
 from layoutsolve.graph import Graph
 from layoutsolve.solver import Assignment, Boundary, assign
+from layoutsolve.solver.boundary import Ends
 from tests.graphs import GraphBuilder, feeds, run
 
 
@@ -79,7 +80,7 @@ def test_inner_tensor() -> None:
     """The tensor of that name is in the file in the asked layout, whatever it costs."""
     b = GraphBuilder()
     y = b.conv(b.input(1, 4, 4, 3), 6, 3)
-    z = b.conv(y, 2)
+    z = b.conv(y, 2, 3)
     applied, found = convert(b.graph(z), Boundary(layouts={y: ("NHWC", "NWHC")}), {})
     assert applied.values[y].shape == (1, 4, 4, 6)
     assert found.price.transposes == 3
@@ -97,6 +98,99 @@ def test_ends(inputs: str, outputs: str, transposes: int) -> None:
     stored = {name: planes for name, choice in ((x, inputs), (y, outputs)) if choice in ("nchw", "free")}
     _, found = convert(b.graph(y), Boundary(inputs, outputs), stored)
     assert found.price.transposes == transposes
+
+
+def two_inputs() -> Graph:
+    """``left`` and ``right`` are convolved and added; ``sum`` is the result."""
+    b = GraphBuilder()
+    left, right = b.input(1, 4, 4, 3, name="left"), b.input(1, 4, 4, 2, name="right")
+    total = b.add(b.conv(left, 6, 3), b.conv(right, 6, 3))
+    graph = b.graph(total)
+    return Graph(graph.name, graph.values, graph.nodes, graph.inputs, graph.outputs, {"right": "depth", total: "sum"})
+
+
+PLANES = (0, 3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "stored", "transposes"),
+    [
+        ("keep", "keep", {}, 3),
+        ({"left": "nchw"}, "keep", {"left": PLANES}, 2),
+        ({"depth": "free"}, "keep", {"right": PLANES}, 2),
+        ({"*": "nchw", "right": "nhwc"}, "keep", {"left": PLANES}, 2),
+        ({"left": ("NHWC", "CWHN"), "right": "nchw"}, {"sum": "nchw"}, {"left": (3, 2, 1, 0), "right": PLANES}, 1),
+        ({"*": "free"}, {"*": "free"}, {"left": PLANES, "right": PLANES}, 0),
+    ],
+)
+def test_each_end_for_itself(inputs: Ends, outputs: Ends, stored: dict[str, tuple[int, ...]], transposes: int) -> None:
+    graph = two_inputs()
+    if outputs != "keep":
+        stored = {**stored, graph.outputs[0]: PLANES}
+    _, found = convert(graph, Boundary(inputs, outputs), stored)
+    assert found.price.transposes == transposes
+
+
+def test_a_choice_that_agrees_with_the_layout() -> None:
+    boundary = Boundary({"left": "nchw"}, layouts={"left": ("NHWC", "NCHW")})
+    _, found = convert(two_inputs(), boundary, {"left": PLANES})
+    assert found.price.transposes == 2
+
+
+@pytest.mark.parametrize(
+    ("boundary", "message"),
+    [
+        (Boundary({"nobody": "nchw"}), "no tensor is called 'nobody'"),
+        (Boundary({"sum": "nchw"}), "'sum' is not an input: those are 'left', 'depth'"),
+        (Boundary(outputs={"left": "nchw"}), "'left' is not an output: those are 'sum'"),
+        (Boundary({"t2": "nchw"}), "'t2' is not an input but a tensor inside"),
+        (Boundary({"left": "sideways"}), "unknown choice of layout 'sideways'"),
+        (Boundary({"*": "sideways"}), "unknown choice of layout 'sideways'"),
+        (Boundary({"*": ("NHWC", "NCHW")}), "a pair of orders fits one tensor"),
+        (Boundary({"left": ("NHW", "NWH")}), "rank 4"),
+        (Boundary({"right": "nchw", "depth": "keep"}), "two layouts"),
+        (Boundary({"left": "nchw"}, layouts={"left": ("NHWC", "NWHC")}), "'left' is chosen as 'nchw'"),
+        (Boundary({"left": "free"}, layouts={"left": ("NHWC", "NCHW")}), "'left' is chosen as 'free'"),
+        (Boundary({"left": "keep"}, layouts={"left": ("NHWC", "NCHW")}), "'left' is chosen as 'keep'"),
+        (Boundary(outputs={"sum": "nchw"}, layouts={"sum": ("NHWC", "NWHC")}), "'sum' is chosen as 'nchw'"),
+    ],
+)
+def test_refused_choices(boundary: Boundary, message: str) -> None:
+    with pytest.raises(LayoutError, match=message):
+        assign(two_inputs(), boundary)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "transposes"), [("nchw", "nchw", 0), ("free", "free", 0), ("free", "keep", 1)]
+)
+def test_an_input_that_is_an_output(inputs: str, outputs: str, transposes: int) -> None:
+    """It is stored once: where one of its two choices is free, the other decides."""
+    b = GraphBuilder()
+    x = b.input(1, 4, 4, 3)
+    y = b.conv(x, 6, 3)
+    planes = PLANES if outputs != "keep" else (0, 1, 2, 3)
+    _, found = convert(b.graph(y, x), Boundary(inputs, {"*": outputs, y: "nchw"}), {x: planes, y: PLANES})
+    assert found.price.transposes == transposes
+
+
+def test_an_input_that_is_an_output_with_two_choices() -> None:
+    b = GraphBuilder()
+    x = b.input(1, 4, 4, 3)
+    with pytest.raises(LayoutError, match="an input and an output at once"):
+        assign(b.graph(b.relu(x), x), Boundary("nchw", "keep"))
+
+
+def test_freed() -> None:
+    """What is freed loses its choice and its explicit layout; all else stays as it was asked for."""
+    graph = two_inputs()
+    total = graph.outputs[0]
+    boundary = Boundary({"depth": "nchw"}, "nchw", {"left": ("NHWC", "NWHC")})
+    fixed = boundary.freed(graph, ["left"], [], []).fixed(graph)
+    assert fixed.inputs == {"left": None, "right": PLANES}
+    assert fixed.outputs == {total: PLANES}
+    fixed = Boundary({"depth": "nchw"}, "nchw").freed(graph, ["right"], [total], []).fixed(graph)
+    assert fixed.inputs == {"left": (0, 1, 2, 3), "right": None}
+    assert fixed.outputs == {total: None}
 
 
 @pytest.mark.parametrize(

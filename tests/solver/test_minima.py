@@ -66,7 +66,8 @@ def test_squeeze_and_excite() -> None:
 
 
 def test_pointwise_convolution_turns_data() -> None:
-    """A 1x1 convolution is a product, which reads pixels and channels either way round and writes them either way round:
+    """A 1x1 convolution is a product, which reads pixels and channels either way round and writes them either way
+    round:
     between two that are not, it takes their order; at an end it takes the end's, and saves the Transpose."""
     b = GraphBuilder()
     assert minimum(b, b.conv(b.conv(b.input(1, 8, 8, 4), 6, 3), 5))[0] == 1
@@ -84,9 +85,9 @@ def shuffle(b: GraphBuilder, x: str, groups: int) -> str:
 
 @pytest.mark.parametrize(("last_groups", "transposes"), [(1, 1), (2, 3)])
 def test_shufflenet_v1(last_groups: int, transposes: int) -> None:
-    """The shuffle after a grouped convolution is an order of (G K) that the depthwise and the last convolution's weights
-    absorb. If the last one is ungrouped it is a product that writes channels-last itself: only the input is moved. If
-    it is grouped both want their own group outermost, and one Transpose is left beside those of the ends.
+    """The shuffle after a grouped convolution is an order of (G K) that the depthwise and the last convolution's
+    weights absorb. If the last one is ungrouped it is a product that writes channels-last itself: only the input is
+    moved. If it is grouped both want their own group outermost, and one Transpose is left beside those of the ends.
     """
     b = GraphBuilder()
     x = shuffle(b, b.conv(b.input(1, 8, 8, 6), 6, group=2), 2)

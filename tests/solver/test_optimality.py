@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from layoutsolve.emit import apply
+from layoutsolve.errors import StrategyError
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, assign
 from layoutsolve.solver.contract import contract
 from layoutsolve.solver.presolve import open_rows
@@ -86,7 +87,11 @@ def test_file_price_and_heuristics(graph) -> None:
     truth = run(graph, data)
     ranks = {}
     for strategy in STRATEGIES:
-        found = assign(graph, strategy=strategy)
+        try:
+            found = assign(graph, strategy=strategy)
+        except StrategyError:
+            assert strategy == "mincut"
+            continue
         assert found.price == price(found.problem, found.rows)
         applied = apply(graph, found)
         operators = [node.op for node in applied.nodes]

@@ -1,0 +1,297 @@
+"""Certificates: what a conversion claims about its price, in a form that can be checked without a search.
+
+A certificate records the chosen row of every operator and, for each independent component of the layout problem, a
+lower bound and where it comes from. Checking states the problem again from the source, prices the recorded rows, counts
+in the ONNX file, and adds up the bounds. Bounds of components that are small, or minimum cuts, are proven again; those
+of others rest on what the solver said. OR-tools is not needed for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from layoutsolve.api import Conversion, Source, file_bytes
+from layoutsolve.errors import CertificateError, LayoutError, OutputError
+from layoutsolve.frontend import read
+from layoutsolve.graph import Graph
+from layoutsolve.restated import Restated, restate
+from layoutsolve.solver import OBJECTIVES, Boundary, Price
+from layoutsolve.solver.boundary import Ends
+from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.presolve import Component
+from layoutsolve.solver.solve import ENUMERATED, enumerated
+
+FORMAT = "layoutsolve certificate 1"
+PROVING = ("cpsat", "mincut")
+
+
+@dataclass(frozen=True)
+class CertifiedPart:
+    """What is claimed about one component.
+
+    ``operators`` are titles, ``booleans`` the rows that they have to choose from. ``value`` is the first tier of its
+    price, ``bound`` a lower bound on that from ``method``: 'enumeration', 'cp-sat' or 'min cut'. ``min_cut`` is the
+    minimum cut that networkx finds, None where the component is none.
+    """
+
+    operators: tuple[str, ...]
+    booleans: int
+    value: int
+    bound: int
+    method: str
+    min_cut: int | None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is claimed about a conversion.
+
+    ``source`` and ``model`` are the SHA-256 of the two files. ``rows`` has for each operator its title and the layouts
+    of its ports. ``bound`` is a lower bound on the first tier of the objective: the bounds of ``components`` and
+    ``fixed``, which is what parts without a choice cost. ``capped`` says that the candidates were cut off, and the
+    bound holds within them only.
+    """
+
+    source: str
+    model: str
+    objective: str
+    strategy: str
+    boundary: Boundary
+    rows: tuple[tuple[str, tuple[Layout, ...]], ...]
+    price: Price
+    bound: int
+    fixed: int
+    capped: bool
+    components: tuple[CertifiedPart, ...]
+
+    def to_json(self) -> str:
+        """The certificate as text, one line per operator."""
+        facts = {"format": FORMAT, **asdict(self)}
+        facts["rows"] = [f"{' | '.join(map(_written, layouts))} : {title}" for title, layouts in self.rows]
+        return json.dumps(facts, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Read what :meth:`to_json` writes. Raises :class:`CertificateError` for anything else."""
+        try:
+            return _parsed(json.loads(text))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise CertificateError(f"this is no certificate ({error}): write one with --certify FILE") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the certificate. Raises :class:`OutputError` where that is impossible."""
+        try:
+            Path(path).write_text(self.to_json())
+        except OSError as error:
+            raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Certificate:
+        """Read a certificate from a file. Raises :class:`CertificateError`."""
+        try:
+            return cls.from_json(Path(path).read_text())
+        except OSError as error:
+            raise CertificateError(f"cannot read '{path}': {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """How far a check went: components whose bound it proved again, by number, and those taken from the record."""
+
+    proven: tuple[int, ...]
+    recorded: tuple[int, ...]
+
+    def __str__(self) -> str:
+        if not self.recorded:
+            return "the bound is proven again without a search"
+        numbers = ", ".join(map(str, self.recorded))
+        return f"{len(self.proven)} components proven again, the solver's bound for others (number {numbers})"
+
+
+def certify(source: Source, conversion: Conversion) -> Certificate:
+    """The certificate of a conversion, given the source that it was made from, as a path or as bytes.
+
+    Raises :class:`CertificateError` where the strategy proves nothing.
+    """
+    found = conversion.assignment
+    if found.strategy not in PROVING:
+        raise CertificateError(
+            f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
+        )
+    rows = [found.row(number).layouts for number in range(len(found.rows))]
+    stated = restate(conversion.graph, conversion.boundary, found.objective, rows)
+    titles = [operator.title for operator in found.problem.operators]
+    parts = tuple(
+        CertifiedPart(
+            tuple(titles[number] for number in part.operators),
+            part.booleans,
+            part.value,
+            part.bound,
+            part.method,
+            stated.min_cut(component),
+        )
+        for part, component in zip(found.parts, stated.components, strict=True)
+    )
+    return Certificate(
+        _digest(_content(source)),
+        _digest(conversion.model.SerializeToString(deterministic=True)),
+        found.objective,
+        found.strategy,
+        conversion.boundary,
+        tuple(zip(titles, rows, strict=True)),
+        found.price,
+        found.bound,
+        stated.fixed,
+        stated.coarse.capped,
+        parts,
+    )
+
+
+def check_certificate(source: Source, model: Source, certificate: Certificate) -> Recheck:
+    """Check a certificate against the source and the ONNX file, each given as a path or as bytes.
+
+    Returns which components' bounds were proven again. Raises :class:`CertificateError` where something does not hold.
+    """
+    content, written = _content(source), _content(model)
+    for data, wanted, name in ((content, certificate.source, "source"), (written, certificate.model, "ONNX file")):
+        if _digest(data) != wanted:
+            raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
+    try:
+        stated = _restated(read(content), certificate)
+    except LayoutError as error:
+        raise CertificateError(f"the certificate's layouts do not fit the source: {error}") from error
+    _check_price(stated, bytes(written), certificate)
+    return _check_bounds(stated, certificate)
+
+
+def _restated(graph: Graph, certificate: Certificate) -> Restated:
+    rows = [layouts for _, layouts in certificate.rows]
+    stated = restate(graph, certificate.boundary, certificate.objective, rows)
+    for operator, (title, _) in zip(stated.fine.operators, certificate.rows, strict=True):
+        if operator.title != title:
+            raise CertificateError(f"the certificate has operator '{title}' where the source has '{operator.title}'")
+    return stated
+
+
+def _check_price(stated: Restated, model: bytes, certificate: Certificate) -> None:
+    """The rows have to cost what is recorded, and the file has to have just the operators that they cost."""
+    if stated.price != certificate.price:
+        raise CertificateError(f"the recorded rows cost {stated.price}, not {certificate.price}")
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        operators = [node.op_type for node in onnx.load_from_string(model).graph.node]
+    except DecodeError as error:
+        raise CertificateError("the ONNX file cannot be read") from error
+    for name, count in (("Transpose", certificate.price.transposes), ("Reshape", certificate.price.reshapes)):
+        if operators.count(name) != count:
+            raise CertificateError(f"the ONNX file has {operators.count(name)} {name} operators, not {count}")
+
+
+def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
+    """Components and bounds have to be those of the problem, and to add up."""
+    if stated.coarse.capped != certificate.capped:
+        raise CertificateError("the certificate is wrong about whether the candidates were cut off")
+    if len(stated.components) != len(certificate.components):
+        raise CertificateError(
+            f"the problem has {len(stated.components)} components, the certificate {len(certificate.components)}"
+        )
+    if stated.fixed != certificate.fixed:
+        raise CertificateError(f"parts without a choice cost {stated.fixed}, not {certificate.fixed}")
+    total = certificate.fixed + sum(part.bound for part in certificate.components)
+    if total != certificate.bound:
+        raise CertificateError(f"the bounds of the components add up to {total}, not {certificate.bound}")
+    again = [
+        _check_part(stated, component, part, number)
+        for number, (component, part) in enumerate(zip(stated.components, certificate.components, strict=True))
+    ]
+    proven = tuple(number for number, found in enumerate(again) if found)
+    return Recheck(proven, tuple(number for number, found in enumerate(again) if not found))
+
+
+def _check_part(stated: Restated, component: Component, part: CertifiedPart, number: int) -> bool:
+    """Check one component; whether its bound could be proven again."""
+    titles = tuple(stated.coarse.operators[operator].title for operator in component.operators)
+    booleans = sum(len(stated.domains[operator]) for operator in component.operators)
+    value = stated.first_tier(stated.rows, component)
+    if (titles, booleans, value) != (part.operators, part.booleans, part.value):
+        raise CertificateError(f"component {number} is not the one that the certificate describes, or costs {value}")
+    lowest = stated.min_cut(component)
+    if part.min_cut is not None and lowest is not None and part.min_cut != lowest:
+        raise CertificateError(f"component {number} has a minimum cut of {lowest}, not {part.min_cut}")
+    if prod(len(stated.domains[operator]) for operator in component.operators) <= ENUMERATED:
+        best = enumerated(stated.coarse, stated.domains, component, stated.rows, stated.tiers)
+        lowest = stated.first_tier(best, component)
+    if part.bound > (value if lowest is None else lowest):
+        raise CertificateError(f"component {number} can cost less than its bound of {part.bound}")
+    return lowest is not None
+
+
+def _content(source: Source) -> bytes | memoryview:
+    return source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
+
+
+def _digest(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _written(layout: Layout) -> str:
+    """A layout as text: stored dimensions apart by spaces, their atoms by points, '-' for a dimension of size 1."""
+    return " ".join(".".join(map(str, group)) or "-" for group in layout)
+
+
+def _row(text: str) -> tuple[str, tuple[Layout, ...]]:
+    layouts, _, title = text.partition(" : ")
+    return title, tuple(map(_layout, layouts.split(" | ")))
+
+
+def _layout(text: str) -> Layout:
+    return tuple(() if group == "-" else tuple(map(int, group.split("."))) for group in text.split())
+
+
+def _parsed(facts: Mapping[str, Any]) -> Certificate:
+    if facts["format"] != FORMAT:
+        raise ValueError(f"its format is not '{FORMAT}'")
+    if facts["objective"] not in OBJECTIVES:
+        raise ValueError(f"its objective is not one of {', '.join(OBJECTIVES)}")
+    limits = facts["boundary"]
+    layouts = {name: (str(source), str(target)) for name, (source, target) in limits["layouts"].items()}
+    return Certificate(
+        str(facts["source"]),
+        str(facts["model"]),
+        facts["objective"],
+        str(facts["strategy"]),
+        Boundary(_ends(limits["inputs"]), _ends(limits["outputs"]), layouts),
+        tuple(_row(text) for text in facts["rows"]),
+        Price(**{name: int(count) for name, count in facts["price"].items()}),
+        int(facts["bound"]),
+        int(facts["fixed"]),
+        bool(facts["capped"]),
+        tuple(_part(part) for part in facts["components"]),
+    )
+
+
+def _part(facts: Mapping[str, Any]) -> CertifiedPart:
+    least = facts["min_cut"]
+    return CertifiedPart(
+        tuple(map(str, facts["operators"])),
+        int(facts["booleans"]),
+        int(facts["value"]),
+        int(facts["bound"]),
+        str(facts["method"]),
+        None if least is None else int(least),
+    )
+
+
+def _ends(facts: Any) -> Ends:
+    if isinstance(facts, str):
+        return facts
+    return {name: said if isinstance(said, str) else (str(said[0]), str(said[1])) for name, said in facts.items()}

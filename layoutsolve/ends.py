@@ -1,0 +1,85 @@
+"""How the inputs and outputs of a converted model are stored, as facts for its users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from layoutsolve.graph import Graph
+from layoutsolve.solver import Assignment, Boundary
+from layoutsolve.solver.layout import Layout
+
+LETTERS: Mapping[int, str] = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
+"""The usual names of the dimensions of channels-last tensors, by rank."""
+
+METADATA = "layoutsolve.layout."
+"""The prefix of the model's metadata that tell the permutation of each input and output."""
+
+
+@dataclass(frozen=True)
+class End:
+    """A graph input or output: ``stored = transpose(source, permutation)``.
+
+    ``name`` is the public one, ``tensor`` the graph's; ``chosen`` says that the solver was free to choose.
+    """
+
+    name: str
+    tensor: str
+    permutation: tuple[int, ...]
+    chosen: bool
+
+    @property
+    def moved(self) -> bool:
+        """Whether it is stored in another order of dimensions than in the source model."""
+        return self.permutation != tuple(range(len(self.permutation)))
+
+    def __str__(self) -> str:
+        by = ", chosen by the solver" if self.chosen else ""
+        numbers = " ".join(map(str, self.permutation))
+        letters = LETTERS.get(len(self.permutation))
+        if letters is None:
+            return f"{self.name}: stored with permutation {numbers}{by}"
+        stored = "".join(letters[axis] for axis in self.permutation)
+        return f"{self.name}: stored as {stored} of {letters} (permutation {numbers}{by})"
+
+
+def ends_of(graph: Graph, boundary: Boundary, assignment: Assignment, inputs: bool) -> list[End]:
+    """All inputs (or outputs) of the graph, in its order; constants are stored as in the source model.
+
+    An output that is an input as well is stored as that input is.
+    """
+    fixed = boundary.fixed(graph)
+    permutations = _permutations(graph, assignment)
+    found = []
+    for name in graph.inputs if inputs else graph.outputs:
+        asked = fixed.inputs[name] if name in fixed.inputs else fixed.outputs[name]
+        reads = not inputs and name not in fixed.inputs
+        stored = permutations.get((name, reads), tuple(range(len(graph.values[name].shape))))
+        found.append(End(graph.names.get(name, name), name, stored, asked is None))
+    return found
+
+
+def metadata(ends: Sequence[End]) -> dict[str, str]:
+    """What the ONNX model's metadata say about those that are not stored as in the source model."""
+    return {f"{METADATA}{end.name}": " ".join(map(str, end.permutation)) for end in ends if end.moved}
+
+
+def _permutations(graph: Graph, assignment: Assignment) -> dict[tuple[str, bool], tuple[int, ...]]:
+    """The permutation of each end by its name and whether it reads (an output) or writes (an input)."""
+    found = {}
+    for number, operator in enumerate(assignment.problem.operators):
+        if operator.end in (*graph.inputs, *graph.outputs):
+            logical = assignment.problem.variables[operator.ports[0]].readings[operator.end]
+            layout = assignment.row(number).layouts[0]
+            found[operator.end, bool(operator.inputs)] = permutation(logical, layout)
+    return found
+
+
+def permutation(logical: Layout, stored: Layout) -> tuple[int, ...]:
+    """The permutation of whole dimensions that makes ``stored`` of ``logical``; equal ones keep their order."""
+    rest: list[tuple[int, ...] | None] = list(logical)
+    axes = []
+    for group in stored:
+        axes.append(rest.index(group))
+        rest[axes[-1]] = None
+    return tuple(axes)

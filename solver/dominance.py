@@ -1,0 +1,133 @@
+"""Striking out rows that another row of the same operator can replace at no loss, whatever the neighbours do.
+
+Let a variable be read in several layouts: every one that it is not written in costs one move, shared by all who want
+it. So a reader that changes from layout A to layout B pays at most one move for B, none if B is there *for certain*
+(written, or wanted by a reader without a choice), and saves the one for A if nobody else can want A. A writer that
+changes from A to B pays at most one move to those who still want A, none if B is wanted for certain, since that move
+is saved.
+
+This counts Transposes where layouts stand for orders. Where all layouts of a variable have one order it counts
+Reshapes; where orders differ, groupings can cost more than one move, and nothing is struck out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from layoutsolve.solver.layout import Layout, order
+from layoutsolve.solver.presolve import Domains
+from layoutsolve.solver.problem import LayoutProblem, Price, Row, Tiers, ranked
+
+Place = tuple[int, int]
+"""An operator and one of its ports."""
+
+
+def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool) -> Domains:
+    """The rows that are left; ``orders`` says that layouts stand for orders."""
+    return _Dominance(problem, domains, tiers, orders).result()
+
+
+class _Dominance:
+    def __init__(self, problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool) -> None:
+        self.problem, self.tiers, self.orders = problem, tiers, orders
+        self.domains = [list(domain) for domain in domains]
+        self.places: list[list[Place]] = [list(readers) for readers in problem.readers]
+        for variable, writer in enumerate(problem.writers):
+            if writer is not None:
+                self.places[variable].append(writer)
+        self.open: dict[Place, frozenset[Layout]] = {}
+        for number in range(len(problem.operators)):
+            self._refresh(number)
+
+    def result(self) -> Domains:
+        queue = deque(number for number, domain in enumerate(self.domains) if len(domain) > 1)
+        queued = set(queue)
+        while queue:
+            number = queue.popleft()
+            queued.discard(number)
+            if not self._strike(number):
+                continue
+            self._refresh(number)
+            for variable in set(self.problem.operators[number].ports):
+                for neighbour, _ in self.places[variable]:
+                    if neighbour not in queued and len(self.domains[neighbour]) > 1:
+                        queue.append(neighbour)
+                        queued.add(neighbour)
+        return self.domains
+
+    def _refresh(self, number: int) -> None:
+        operator = self.problem.operators[number]
+        rows = [operator.rows[row] for row in self.domains[number]]
+        for port in range(len(operator.ports)):
+            self.open[number, port] = frozenset(row.layouts[port] for row in rows)
+
+    def _strike(self, number: int) -> bool:
+        """Remove the rows that the most promising one dominates."""
+        domain, rows = self.domains[number], self.problem.operators[number].rows
+        if len(domain) < 2:
+            return False
+        ports = self._ports(number)
+        if ports is None:
+            return False
+        costs = {row: [self._cost(place, rows[row].layouts[place[1]]) for place in ports] for row in domain}
+        best = min(
+            domain, key=lambda row: (ranked(rows[row].price, self.tiers), sum(most for most, _ in costs[row]), row)
+        )
+        kept = [row for row in domain if row == best or not self._dominates(rows, best, row, ports, costs)]
+        if len(kept) == len(domain):
+            return False
+        self.domains[number] = kept
+        return True
+
+    def _ports(self, number: int) -> list[Place] | None:
+        """One port for every variable at which the rows differ; None where their moves are not counted by layouts."""
+        found: dict[int, Place] = {}
+        for port, variable in enumerate(self.problem.operators[number].ports):
+            if self.problem.variables[variable].constant or len(self.open[number, port]) < 2:
+                continue
+            if (
+                not self.orders
+                and len({order(layout) for place in self.places[variable] for layout in self.open[place]}) > 1
+            ):
+                return None
+            if found.setdefault(variable, (number, port)) != (number, port):
+                return None
+        return list(found.values())
+
+    def _cost(self, place: Place, layout: Layout) -> tuple[int, int]:
+        """The most that having ``layout`` at a place may cost against another, and the least that not having it
+        saves.
+        """
+        number, port = place
+        operator = self.problem.operators[number]
+        others = [self.open[other] for other in self.places[operator.ports[port]] if other != place]
+        certain = any(layouts == {layout} for layouts in others)
+        possible = any(layout in layouts for layouts in others)
+        if port >= operator.inputs:
+            alone = all(layouts == {layout} for layouts in others)
+            return (0 if certain or alone else 1), 0
+        return (0 if certain else 1), (0 if possible else 1)
+
+    def _dominates(
+        self,
+        rows: Sequence[Row],
+        best: int,
+        other: int,
+        ports: Sequence[Place],
+        costs: dict[int, list[tuple[int, int]]],
+    ) -> bool:
+        moves = moved = 0
+        for place, (most, _), (_, least) in zip(ports, costs[best], costs[other], strict=True):
+            number, port = place
+            if rows[best].layouts[port] != rows[other].layouts[port]:
+                moves += most - least
+                moved += (most - least) * self.problem.variables[self.problem.operators[number].ports[port]].bytes
+        mine, theirs = rows[best].price, rows[other].price
+        change = Price(
+            (moves if self.orders else 0) + mine.transposes - theirs.transposes,
+            mine.hidden - theirs.hidden,
+            (0 if self.orders else moves) + mine.reshapes - theirs.reshapes,
+            (moved if self.orders else 0) + mine.bytes - theirs.bytes,
+        )
+        return ranked(change, self.tiers) <= (0,) * len(self.tiers)

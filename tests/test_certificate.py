@@ -1,0 +1,247 @@
+"""Certificates: what they claim holds, and what does not hold is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import layoutsolve
+from experiments.demo import mobilenet
+from layoutsolve import Certificate, CertificateError, certify, check_certificate
+from layoutsolve.cli import main
+from layoutsolve.solver.problem import OBJECTIVES, coarse_tiers
+from layoutsolve.solver.state import Statement
+from tests.builder import Builder
+
+Case = tuple[bytes, bytes, Certificate]
+WAYS = [
+    (strategy, objective)
+    for strategy in ("cpsat", "mincut")
+    for objective, tiers in OBJECTIVES.items()
+    if strategy == "cpsat" or coarse_tiers(tiers) is not None
+]
+"""The strategies that prove something, with the objectives that they serve."""
+
+
+def branching(joins: int) -> bytes:
+    """Transposed images that are added up in two orders by turns, with an output after each: no order suits all."""
+    build = Builder()
+    x = build.input("image", (2, 3, 4, 5))
+    perm = build.constant("perm", np.array([0, 3, 1, 2], "int32"))
+    outputs = []
+    for number in range(joins):
+        y = build.tensor(f"abs{number}", (2, 3, 4, 5))
+        build.operator("ABS", [x], [y])
+        turned = build.tensor(f"turned{number}", (2, 5, 3, 4))
+        build.operator("TRANSPOSE", [y, perm], [turned])
+        z = build.tensor(f"exp{number}", (2, 5, 3, 4))
+        build.operator("EXP", [turned], [z])
+        total = build.tensor(f"sum{number}", (2, 3, 4, 5))
+        build.operator("ADD", [x, y], [total])
+        outputs.append(z)
+        x = total
+    return build.finish(*outputs, x)
+
+
+@cache
+def case(name: str, strategy: str = "cpsat", objective: str = "min-transpose") -> Case:
+    source = {"demo": mobilenet, "small": lambda: branching(2), "large": lambda: branching(12)}[name]()
+    conversion = layoutsolve.convert(source, strategy=strategy, objective=objective)
+    model = conversion.model.SerializeToString(deterministic=True)
+    return source, model, certify(source, conversion)
+
+
+def tampered(given: Case, message: str, **changes: object) -> None:
+    """A certificate with other claims is refused, also after it has been a file."""
+    source, model, certificate = given
+    forged = Certificate.from_json(replace(certificate, **changes).to_json())  # type: ignore[arg-type]
+    with pytest.raises(CertificateError, match=message):
+        check_certificate(source, model, forged)
+
+
+@pytest.mark.parametrize("name", ["demo", "small", "large"])
+@pytest.mark.parametrize(("strategy", "objective"), WAYS)
+def test_round_trip(name: str, strategy: str, objective: str) -> None:
+    """What is written is read again, holds, and adds up."""
+    source, model, certificate = case(name, strategy, objective)
+    assert Certificate.from_json(certificate.to_json()) == certificate
+    rechecked = check_certificate(source, model, certificate)
+    assert sorted((*rechecked.proven, *rechecked.recorded)) == list(range(len(certificate.components)))
+    assert certificate.bound == certificate.fixed + sum(part.bound for part in certificate.components)
+    assert all(part.method == "min cut" for part in certificate.components) or strategy == "cpsat"
+
+
+def test_what_is_proven_again() -> None:
+    """Small components by enumeration, those of two orders by a minimum cut; the demo has no choice at all."""
+    assert case("demo")[2].components == ()
+    assert case("demo")[2].fixed == case("demo")[2].bound == 1
+    for name, method in (("small", "enumeration"), ("large", "cp-sat")):
+        source, model, certificate = case(name)
+        assert method in {part.method for part in certificate.components}
+        assert all(part.min_cut == part.bound for part in certificate.components)
+        assert check_certificate(source, model, certificate).recorded == ()
+
+
+def test_without_a_minimum_cut_the_record_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where networkx is missing, a large component rests on the solver's bound, and the check says so."""
+    source, model, certificate = case("large")
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    rechecked = check_certificate(source, model, certificate)
+    assert len(rechecked.recorded) == sum(part.method == "cp-sat" for part in certificate.components) > 0
+    assert "the solver's bound" in str(rechecked)
+
+
+def test_tampered_price() -> None:
+    price = case("demo")[2].price
+    tampered(case("demo"), "the recorded rows cost", price=replace(price, transposes=0))
+    tampered(case("demo"), "the recorded rows cost", price=replace(price, bytes=price.bytes - 1))
+
+
+def test_tampered_rows() -> None:
+    """A layout that the operator cannot run in, another operator, one too few, and layouts of other atoms."""
+    rows = case("demo")[2].rows
+    title, layouts = rows[1]
+    swapped = (layouts[0][::-1], *layouts[1:])
+    tampered(case("demo"), "cannot run in the layouts", rows=(rows[0], (title, swapped), *rows[2:]))
+    tampered(case("demo"), "cannot run in the layouts", rows=(rows[0], (title, layouts[:-1]), *rows[2:]))
+    tampered(case("demo"), "cannot run in the layouts", rows=(rows[0], (title, (((7,),), *layouts[1:])), *rows[2:]))
+    tampered(case("demo"), "operator 'else' where", rows=(rows[0], ("else", layouts), *rows[2:]))
+    tampered(case("demo"), "operators, the certificate", rows=rows[:-1])
+
+
+def test_worse_rows() -> None:
+    """Rows that the operators can run in, a sum in another order, so that they do not cost what is recorded."""
+    source, _, certificate = case("small")
+    problem = Statement(layoutsolve.convert(source).graph).orders()
+    changed = 0
+    for number, operator in enumerate(problem.operators):
+        title, layouts = certificate.rows[number]
+        for other in [
+            row.layouts for row in operator.rows if operator.title.startswith("ADD") and row.layouts != layouts
+        ]:
+            rows = (*certificate.rows[:number], (title, other), *certificate.rows[number + 1 :])
+            tampered(case("small"), "the recorded rows cost", rows=rows)
+            changed += 1
+    assert changed > 0
+
+
+def test_tampered_bounds() -> None:
+    for name in ("small", "large"):
+        certificate = case(name)[2]
+        first, *rest = certificate.components
+        tampered(case(name), "add up to", bound=certificate.bound + 1)
+        tampered(case(name), "without a choice cost", fixed=certificate.fixed + 1)
+        higher = (replace(first, bound=first.bound + 1), *rest)
+        tampered(case(name), "can cost less", components=higher, bound=certificate.bound + 1)
+        tampered(case(name), "minimum cut of", components=(replace(first, min_cut=first.bound + 1), *rest))
+        tampered(case(name), "is not the one", components=(replace(first, operators=("Add",)), *rest))
+        tampered(case(name), "components, the certificate", components=())
+        tampered(case(name), "cut off", capped=True)
+        tampered(case(name), "do not fit|cannot run|cost", boundary=layoutsolve.Boundary("nchw", "nchw"))
+
+
+def test_lower_bounds_are_true() -> None:
+    """A bound that claims less than is known is no lie."""
+    source, model, certificate = case("small")
+    first, *rest = certificate.components
+    weaker = replace(
+        certificate, components=(replace(first, bound=first.bound - 1), *rest), bound=certificate.bound - 1
+    )
+    check_certificate(source, model, weaker)
+
+
+def test_other_files() -> None:
+    source, model, certificate = case("demo")
+    with pytest.raises(CertificateError, match="the source is not"):
+        check_certificate(source + b"\0", model, certificate)
+    with pytest.raises(CertificateError, match="the ONNX file is not"):
+        check_certificate(source, case("small")[1], certificate)
+
+
+def test_file_with_other_operators() -> None:
+    """A file that hashes as recorded, but has a Transpose more than the rows cost."""
+    import hashlib
+
+    import onnx
+
+    source, model, certificate = case("demo")
+    proto = onnx.load_from_string(model)
+    proto.graph.node.add(op_type="Transpose")
+    forged = proto.SerializeToString()
+    for data, message in ((forged, "has 2 Transpose operators, not 1"), (b"\xff" * 9, "cannot be read")):
+        digest = hashlib.sha256(data).hexdigest()
+        with pytest.raises(CertificateError, match=message):
+            check_certificate(source, data, replace(certificate, model=digest))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "layoutsolve certificate 1"}', "[" * 100_000]
+)
+def test_no_certificate(text: str) -> None:
+    with pytest.raises(CertificateError, match="no certificate"):
+        Certificate.from_json(text)
+
+
+def test_every_field_is_read() -> None:
+    """No field may be missing, and none may be of another kind."""
+    facts = json.loads(case("small")[2].to_json())
+    for name in facts:
+        less = {key: value for key, value in facts.items() if key != name}
+        with pytest.raises(CertificateError):
+            Certificate.from_json(json.dumps(less))
+    for name in ("boundary", "rows", "price", "components", "bound"):
+        with pytest.raises(CertificateError):
+            Certificate.from_json(json.dumps({**facts, name: "x"}))
+
+
+def test_heuristics_prove_nothing() -> None:
+    source = case("small")[0]
+    with pytest.raises(CertificateError, match="proves nothing"):
+        certify(source, layoutsolve.convert(source, strategy="push"))
+
+
+def test_explicit_layouts_are_recorded() -> None:
+    """Choices for single ends survive the file."""
+    source = case("small")[0]
+    conversion = layoutsolve.convert(source, inputs={"image": ("NHWC", "NCHW")}, layouts={"sum0": ("ABCD", "ADBC")})
+    certificate = Certificate.from_json(certify(source, conversion).to_json())
+    assert certificate.boundary == conversion.boundary
+    check_certificate(source, conversion.model.SerializeToString(deterministic=True), certificate)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target, output = tmp_path / "a.tflite", tmp_path / "a.json", tmp_path / "a.onnx"
+    source.write_bytes(case("large")[0])
+    assert main([str(source), "--certify", str(target)]) == 0
+    assert "certificate: the bound is proven again without a search" in capsys.readouterr().out
+    check_certificate(source, output, Certificate.load(target))
+    assert main([str(source), "--certify", str(target), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)["certificate"]
+    assert (report["file"], report["recorded"]) == (str(target), [])
+    assert main([str(source), "--certify", str(target), "--strategy", "push"]) == 2
+    assert "proves nothing" in capsys.readouterr().err
+    assert main([str(source), "--certify", str(tmp_path)]) == 2
+    with pytest.raises(CertificateError, match="cannot read"):
+        Certificate.load(tmp_path / "none.json")
+
+
+def test_checking_needs_no_solver(tmp_path: Path) -> None:
+    """OR-tools is neither needed nor loaded."""
+    source, model, certificate = case("large")
+    assert any(part.method == "cp-sat" for part in certificate.components)
+    for name, data in (("a.tflite", source), ("a.onnx", model)):
+        (tmp_path / name).write_bytes(data)
+    certificate.save(tmp_path / "a.json")
+    code = (
+        "import sys; sys.modules['ortools'] = None; import layoutsolve; "
+        "layoutsolve.check_certificate('a.tflite', 'a.onnx', layoutsolve.Certificate.load('a.json')); print('holds')"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.stdout.strip(), ran.stderr) == ("holds", "")
