@@ -182,8 +182,8 @@ def main() -> None:
         item = measure(size, options.seed, options.objective, options.time_limit)
         measured.append(item)
         print(
-            f"| {item.operators} | {item.components} | {item.branched} | {item.transposes} | {item.bound} | {item.status} "
-            f"| {item.seconds:.2f} | {item.megabytes:.0f} |",
+            f"| {item.operators} | {item.components} | {item.branched} | {item.transposes} | {item.bound} "
+            f"| {item.status} | {item.seconds:.2f} | {item.megabytes:.0f} |",
             flush=True,
         )
     if len(measured) > 1:

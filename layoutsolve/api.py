@@ -19,7 +19,7 @@ from layoutsolve.errors import ModelError, OutputError, StrategyError
 from layoutsolve.explanation import Explanation
 from layoutsolve.frontend import read
 from layoutsolve.graph import Graph
-from layoutsolve.solver import DEFAULT_SECONDS, STRATEGIES, Assignment, Boundary, Price, assign
+from layoutsolve.solver import DEFAULT_OBJECTIVE, DEFAULT_SECONDS, STRATEGIES, Assignment, Boundary, Price, assign
 from layoutsolve.solver.boundary import Ends
 from layoutsolve.solver.explain import explain
 
@@ -52,7 +52,7 @@ class Conversion:
 
     @property
     def bound(self) -> int:
-        """A proven lower bound on the objective's first tier (for 'min-transpose', the number of Transposes)."""
+        """A proven lower bound on the objective's first tier (for 'min-executed', Transposes and hidden ones)."""
         return self.assignment.bound
 
     @cached_property
@@ -64,6 +64,7 @@ class Conversion:
             "objective": self.assignment.objective,
             "status": self.assignment.status,
             "transposes": operators.count("Transpose"),
+            "hidden_transposes": self.price.hidden,
             "reshapes": operators.count("Reshape"),
             "bytes_moved": self.price.bytes,
             "bound": self.bound,
@@ -130,7 +131,7 @@ def _umask() -> int:
 def convert(
     source: Source,
     *,
-    objective: str = "min-transpose",
+    objective: str = DEFAULT_OBJECTIVE,
     strategy: str = "cpsat",
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
@@ -204,7 +205,7 @@ class Comparison:
 def compare(
     source: Source,
     *,
-    objective: str = "min-transpose",
+    objective: str = DEFAULT_OBJECTIVE,
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
     outputs: Ends = "keep",

@@ -44,8 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--objective",
-        default="min-transpose",
-        help="min-transpose (default), min-bytes or min-nodes",
+        default="min-executed",
+        help="min-executed (default), min-transpose, min-bytes or min-nodes",
         metavar="OBJECTIVE",
     )
     parser.add_argument(
@@ -203,10 +203,11 @@ def _summary(
 ) -> str:
     report = conversion.report
     proof = "proven minimal" if conversion.assignment.status == "optimal" else f"lower bound {conversion.bound}"
+    hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
     lines = [
         f"{output}: {report['operators']} operators, opset {report['opset']}, {spent:.2f} s",
-        f"  {_counted(report['transposes'], 'Transpose')} ({proof}), {_counted(report['reshapes'], 'Reshape')}, "
-        f"{report['bytes_moved']} bytes moved",
+        f"  {_counted(report['transposes'], 'Transpose')}{hidden} ({proof}), "
+        f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
     ]
     lines += [f"  {end}" for end in conversion.moved_ends]
     if rechecked is not None:

@@ -3,10 +3,11 @@ format.
 """
 
 from layoutsolve.solver.boundary import Boundary
-from layoutsolve.solver.problem import OBJECTIVES, Assignment, LayoutProblem, Price
+from layoutsolve.solver.problem import DEFAULT_OBJECTIVE, OBJECTIVES, Assignment, LayoutProblem, Price
 from layoutsolve.solver.solve import DEFAULT_SECONDS, STRATEGIES, assign
 
 __all__ = [
+    "DEFAULT_OBJECTIVE",
     "DEFAULT_SECONDS",
     "OBJECTIVES",
     "STRATEGIES",

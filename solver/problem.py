@@ -140,6 +140,9 @@ OBJECTIVES: Mapping[str, Tiers] = {
     "min-nodes": (("transposes", "reshapes"), ("hidden",), ("bytes",)),
 }
 
+DEFAULT_OBJECTIVE = "min-executed"
+"""Fewest transpositions, whether the file shows them or a kernel hides them."""
+
 
 def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:
     """The price as a tuple that compares as the tiers say."""

@@ -16,6 +16,7 @@ from layoutsolve.solver.heuristics import propagate, transpose
 from layoutsolve.solver.presolve import Component, Domains, components, open_rows
 from layoutsolve.solver.price import price, price_of_variable
 from layoutsolve.solver.problem import (
+    DEFAULT_OBJECTIVE,
     OBJECTIVES,
     Assignment,
     LayoutProblem,
@@ -40,7 +41,7 @@ def assign(
     boundary: Boundary | None = None,
     *,
     strategy: str = "cpsat",
-    objective: str = "min-transpose",
+    objective: str = DEFAULT_OBJECTIVE,
     seconds: float = DEFAULT_SECONDS,
 ) -> Assignment:
     """Choose a layout for every tensor of a graph.

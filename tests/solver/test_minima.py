@@ -18,7 +18,7 @@ from tests.graphs import GraphBuilder, feeds, run
 def minimum(builder: GraphBuilder, *outputs: str) -> tuple[int, int]:
     """Transposes and Reshapes of the proven optimum, whose file is checked and compared with the reference."""
     graph = builder.graph(*outputs)
-    found = assign(graph)
+    found = assign(graph, objective="min-transpose")
     assert found.status == "optimal"
     assert found.bound == found.price.transposes
     applied = apply(graph, found)
@@ -157,7 +157,7 @@ def test_channels_first_export() -> None:
 
 @pytest.mark.parametrize("operator", [True, False])
 def test_depth_to_space(operator: bool) -> None:
-    """As an operator it runs on planes: only the boundaries are left. Written by hand it is one Transpose of its own."""
+    """As an operator it runs on planes: only the boundaries are left. By hand it is one Transpose more."""
     b = GraphBuilder()
     x = b.conv(b.input(1, 4, 4, 3), 8, 3)
     if operator:
