@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, isfinite
+from time import monotonic
 
 from ortools.sat.python import cp_model
 
@@ -19,15 +21,21 @@ from layoutsolve.solver.problem import LayoutProblem, Tiers
 Literals = list[cp_model.IntVar]
 
 
+LEAST_SECONDS = 0.01
+"""What a tier gets even after the deadline, so that easy ones are still proven."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The rows found for a component's operators, and whether every tier of the objective is proven.
 
-    ``gap`` is how far the first tier may be above its proven bound, ``branched`` the number of Boolean choices."""
+    ``bound`` is a proven lower bound on the first tier, None where that does not depend on the rows; ``branched`` is
+    the number of Boolean choices.
+    """
 
     rows: Mapping[int, int]
     optimal: bool
-    gap: int
+    bound: int | None
     branched: int
 
 
@@ -37,34 +45,34 @@ def solve_component(
     component: Component,
     hint: Sequence[int],
     tiers: Tiers,
-    seconds: float,
+    deadline: float,
 ) -> Outcome:
     """Minimise the tiers one after the other, starting from ``hint``.
 
-    On the time limit the best assignment found is returned, at worst the hint.
+    ``deadline`` is a time of :func:`time.monotonic`. Past it the best assignment found is returned, at worst the hint.
     """
     model = _Model(problem, domains, component, any("reshapes" in tier for tier in tiers))
     best = {number: hint[number] for number in component.operators}
-    optimal, gap = True, 0
+    optimal, bound = True, None
     for index, tier in enumerate(tiers):
         if not any(model.terms[name] for name in tier):
             continue
         total = sum((model.costs[name] for name in tier), start=model.zero)
-        found = model.minimise(total, best, seconds)
+        found = model.minimise(total, best, max(deadline - monotonic(), LEAST_SECONDS))
         if index == 0:
-            gap = found.gap
+            bound = found.bound
         best = found.rows
         if not found.optimal:
             optimal = False
             break
-    return Outcome(best, optimal, gap, len(model.choices))
+    return Outcome(best, optimal, bound, len(model.choices))
 
 
 @dataclass(frozen=True)
 class _Found:
     rows: dict[int, int]
     optimal: bool
-    gap: int
+    bound: int
 
 
 class _Model:
@@ -114,10 +122,10 @@ class _Model:
         solver.parameters.linearization_level = 2
         status = solver.solve(self.model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return _Found(dict(hint), False, 0)
+            return _Found(dict(hint), False, _lower(solver.best_objective_bound))
         rows = {number: row for (number, row), literal in self.choices.items() if solver.boolean_value(literal)}
         self.model.add(total <= round(solver.objective_value))
-        return _Found(rows, status == cp_model.OPTIMAL, round(solver.objective_value - solver.best_objective_bound))
+        return _Found(rows, status == cp_model.OPTIMAL, _lower(solver.best_objective_bound))
 
     def _variable(self, variable: int) -> None:
         """The moves of one variable, given the layouts in which it may be written and read."""
@@ -230,3 +238,8 @@ class _Model:
             self.constants[name] += literal * weight
         elif weight:
             self.terms[name].append((literal, weight))
+
+
+def _lower(bound: float) -> int:
+    """The least whole number that a bound allows; prices are never negative."""
+    return max(0, ceil(bound - 1e-6)) if isfinite(bound) else 0

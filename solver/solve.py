@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from time import monotonic
 
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
@@ -46,7 +47,8 @@ def assign(
 ) -> Assignment:
     """Choose a layout for every tensor of a graph.
 
-    ``seconds`` limits the search; what is found by then is returned with status 'feasible'. Raises
+    ``seconds`` limits the search; the best that is known by then, heuristics included, is returned with status
+    'feasible' and a bound. Raises
     :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError` where 'mincut' cannot solve the
     graph, :class:`LayoutError` for explicit layouts that do not fit.
     """
@@ -66,8 +68,19 @@ def assign(
 
         return mincut(graph, fixed, objective, seconds)
     if strategy == "cpsat":
-        return solve_graph(graph, fixed, objective, seconds)
+        found = solve_graph(graph, fixed, objective, seconds)
+        return found if found.status == "optimal" else _best(graph, fixed, objective, found)
     raise OptionError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
+
+
+def _best(graph: Graph, boundary: Boundary, objective: str, found: Assignment) -> Assignment:
+    """What was found in time, or a heuristic's assignment where that is cheaper; the bound holds for both."""
+    tiers = OBJECTIVES[objective]
+    heuristics = [heuristic(graph, boundary, objective) for heuristic in (push, propagate, transpose)]
+    best = min([found, *heuristics], key=lambda assignment: ranked(assignment.price, tiers))
+    if best is found:
+        return found
+    return replace(best, strategy=found.strategy, bound=found.bound, components=found.components, parts=found.parts)
 
 
 def solve_graph(graph: Graph, boundary: Boundary, objective: str, seconds: float = DEFAULT_SECONDS) -> Assignment:
@@ -76,14 +89,15 @@ def solve_graph(graph: Graph, boundary: Boundary, objective: str, seconds: float
     Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
     for the chosen orders. Otherwise both are chosen at once.
     """
+    deadline = monotonic() + seconds
     statement = Statement(graph, boundary)
     tiers = OBJECTIVES[objective]
     coarse = coarse_tiers(tiers)
     if coarse is None:
-        return _assignment(solve(statement.layouts(), tiers, seconds), objective)
-    orders = solve(statement.orders(), coarse, seconds)
+        return _assignment(solve(statement.layouts(), tiers, deadline - monotonic()), objective)
+    orders = solve(statement.orders(), coarse, deadline - monotonic())
     kept = [chosen(orders.problem, orders.rows, number) for number in range(len(orders.rows))]
-    return _assignment(solve(statement.layouts(kept), tiers, seconds), objective, orders)
+    return _assignment(solve(statement.layouts(kept), tiers, deadline - monotonic()), objective, orders)
 
 
 def _assignment(fine: Solution, objective: str, coarse: Solution | None = None) -> Assignment:
@@ -91,7 +105,7 @@ def _assignment(fine: Solution, objective: str, coarse: Solution | None = None) 
     proven = coarse or fine
     total = price(fine.problem, fine.rows)
     bound = ranked(total, OBJECTIVES[objective])[0] - proven.gap
-    status = "optimal" if proven.optimal and fine.gap == 0 else "feasible"
+    status = "optimal" if proven.optimal and fine.optimal else "feasible"
     branched = fine.branched + (coarse.branched if coarse else 0)
     return Assignment(
         fine.problem, fine.rows, total, objective, "cpsat", status, bound, proven.components, branched, proven.parts
@@ -134,6 +148,7 @@ def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, seconds: flo
     found = components(problem, domains)
     parts: list[Part] = []
     optimal, gap, branched = not problem.capped, 0, 0
+    deadline = monotonic() + seconds
     for component in found:
         if prod(len(domains[number]) for number in component.operators) <= ENUMERATED:
             enumerate_into(rows, problem, domains, component, tiers)
@@ -141,13 +156,13 @@ def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, seconds: flo
             continue
         from layoutsolve.solver.cpsat import solve_component
 
-        outcome = solve_component(problem, domains, component, rows, tiers, seconds)
+        outcome = solve_component(problem, domains, component, rows, tiers, deadline)
         for number, row in outcome.rows.items():
             rows[number] = row
         optimal &= outcome.optimal
-        gap += outcome.gap
         branched += outcome.branched
-        parts.append(part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.gap))
+        parts.append(part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bound))
+        gap += parts[-1].value - parts[-1].bound
     return Solution(problem, tuple(rows), optimal, gap, len(parts), branched, tuple(parts))
 
 
@@ -158,12 +173,12 @@ def part_of(
     component: Component,
     tiers: Tiers,
     method: str,
-    gap: int = 0,
+    bound: int | None = None,
 ) -> Part:
-    """What a component comes to with the chosen rows; ``gap`` is how far its first tier may be above its bound."""
+    """What a component comes to with the chosen rows; ``bound`` is proven for its first tier, by default its value."""
     value = ranked(price_of_component(problem, rows, component), tiers)[0]
     booleans = sum(len(domains[number]) for number in component.operators)
-    return Part(component.operators, booleans, value, value - gap, method)
+    return Part(component.operators, booleans, value, value if bound is None else bound, method)
 
 
 def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: Component) -> Price:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from layoutsolve.emit import apply
 from layoutsolve.errors import StrategyError
+from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, assign
 from layoutsolve.solver.contract import contract
 from layoutsolve.solver.presolve import open_rows
@@ -19,7 +20,7 @@ from layoutsolve.solver.price import price
 from layoutsolve.solver.problem import LayoutProblem, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.solve import solve
 from layoutsolve.solver.state import Statement
-from tests.graphs import feeds, run
+from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.random_graphs import random_graph
 
 COMBINATIONS = 30_000
@@ -107,3 +108,32 @@ def test_file_price_and_heuristics(graph) -> None:
 def test_same_input_same_rows(objective: str) -> None:
     graph = random_graph(7, 20)
     assert assign(graph, objective=objective).rows == assign(graph, objective=objective).rows
+
+
+def conflicting_grid(size: int, steps: int) -> Graph:
+    """A grid of additions of tensors and their transposes: every cell demands other orders than its neighbours."""
+    b = GraphBuilder()
+    rows = [[b.input(3, 3, 3) for _ in range(size)] for _ in range(size)]
+    for step in range(steps):
+        for i in range(size):
+            for j in range(size):
+                perms = [(1, 0, 2), (0, 2, 1), (2, 1, 0)]
+                other = b.transpose(rows[i][(j + 1) % size], *perms[(i + j + step) % 3])
+                below = b.transpose(rows[(i + 1) % size][j], *perms[(i * j + step) % 3])
+                rows[i][j] = b.relu(b.add(b.add(rows[i][j], other), below))
+    return b.graph(*(name for row in rows for name in row))
+
+
+def test_time_limit() -> None:
+    """Out of time, the result is valid, no worse than any heuristic, and its bound holds."""
+    graph = conflicting_grid(2, 2)
+    best = assign(graph, seconds=120)
+    hurried = assign(graph, seconds=0.02)
+    tiers = OBJECTIVES[best.objective]
+    assert best.status == "optimal"
+    assert hurried.price == price(hurried.problem, hurried.rows)
+    assert hurried.bound <= ranked(best.price, tiers)[0] <= ranked(hurried.price, tiers)[0]
+    for strategy in ("push", "propagate", "transpose"):
+        assert ranked(hurried.price, tiers) <= ranked(assign(graph, strategy=strategy).price, tiers)
+    for expected, result in zip(run(graph, feeds(graph)), run(apply(graph, hurried), feeds(graph)), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
