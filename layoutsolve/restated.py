@@ -65,8 +65,11 @@ class Restated:
         return ranked(price_of_component(self.coarse, rows, component), self.tiers)[0]
 
     def min_cut(self, component: Component) -> int | None:
-        """The first tier of a component's minimum cut; None where it is none, or networkx is missing."""
-        if not self.over_orders:
+        """The first tier of a component's minimum cut; None where it is none, or networkx is missing.
+
+        A cut counts moves, so it says nothing of time.
+        """
+        if not self.over_orders or self.coarse.clock is not None:
             return None
         try:
             return cut(self.coarse, self.domains, component, self.tiers).value
@@ -81,7 +84,7 @@ def restate(graph: Graph, boundary: Boundary, objective: str, rows: Sequence[Lay
     """
     tiers = OBJECTIVES[objective]
     coarse_only = coarse_tiers(tiers)
-    statement = Statement(graph, boundary)
+    statement = Statement(graph, boundary, timed=objective == "min-latency")
     whole = statement.layouts() if coarse_only is None else statement.orders()
     _check_shapes(whole, rows)
     kept = None if coarse_only is None else [Row(tuple(map(finest, layouts))) for layouts in rows]

@@ -60,7 +60,7 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers) -> Contract
         operators[number] = replace(operator, ports=(), inputs=0, rows=(Row(()),))
         home[target] = writer
         follows[number] = choices
-    smaller = LayoutProblem(problem.variables, tuple(operators), problem.capped)
+    smaller = replace(problem, operators=tuple(operators))
     narrowed = [[0] if number in follows else domain for number, domain in enumerate(domains)]
     return Contraction(smaller, narrowed, follows, problem)
 

@@ -95,6 +95,7 @@ class _Model:
             "hidden": [],
             "reshapes": [],
             "bytes": [],
+            "nanoseconds": [],
         }
         for (number, row), literal in self.choices.items():
             priced = problem.operators[number].rows[row].price
@@ -206,6 +207,7 @@ class _Model:
         """
         self._charge("transposes", moved, 1)
         self._charge("bytes", moved, self.problem.variables[variable].bytes)
+        self._charge_time(variable, written, next(iter(given)), moved)
         if not self.reshapes:
             return
         for literal in given.values():
@@ -232,6 +234,31 @@ class _Model:
                 self.model.add(first <= cp_model.LinearExpr.sum(literals))
             self._charge("reshapes", first, reshapes)
         self.model.add(cp_model.LinearExpr.sum(firsts) >= moved)
+
+    def _charge_time(
+        self,
+        variable: int,
+        written: Mapping[Layout, Literals | None],
+        target: Layout,
+        moved: cp_model.IntVar | int,
+    ) -> None:
+        """Charge the time of a Transpose, which depends on the order that it starts from."""
+        if self.problem.clock is None or (isinstance(moved, int) and moved == 0):
+            return
+        known = self.problem.variables[variable]
+        spent = {
+            source: self.problem.clock(known, source, target) for source in written if order(source) != order(target)
+        }
+        if not spent:
+            return
+        least = min(spent.values())
+        self._charge("nanoseconds", moved, least)
+        for source, nanoseconds in spent.items():
+            literals = written[source]
+            if nanoseconds > least and literals is not None:
+                slower = self.model.new_bool_var("")
+                self.model.add(slower + 1 >= moved + cp_model.LinearExpr.sum(literals))
+                self._charge("nanoseconds", slower, nanoseconds - least)
 
     def _charge(self, name: str, literal: cp_model.IntVar | int, weight: int) -> None:
         if isinstance(literal, int):

@@ -23,7 +23,7 @@ def transpose(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
     Every tensor keeps its source layout: the reference graph as it stands.
     """
     views = {number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape")}
-    problem = Statement(graph, boundary, views).layouts()
+    problem = Statement(graph, boundary, views, timed=objective == "min-latency").layouts()
     rows = [source_row(graph, problem, operator) for operator in problem.operators]
     return _assignment(problem, rows, objective, "transpose")
 
@@ -37,7 +37,7 @@ def propagate(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
     views = {
         number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape") and not node.pattern
     }
-    problem = Statement(graph, boundary, views).layouts()
+    problem = Statement(graph, boundary, views, timed=objective == "min-latency").layouts()
     rows = [source_row(graph, problem, operator) for operator in problem.operators]
     queue: deque[tuple[int, Layout]] = deque()
     settled = {number for number, operator in enumerate(problem.operators) if not passes(operator)}

@@ -55,8 +55,8 @@ def mincut(graph: Graph, boundary: Boundary, objective: str, seconds: float) -> 
     """
     tiers = OBJECTIVES[objective]
     coarse = coarse_tiers(tiers)
-    if coarse is None:
-        raise OptionError(f"strategy 'mincut' cannot weigh Reshapes as '{objective}' does: use strategy 'cpsat'")
+    if coarse is None or ("nanoseconds",) in tiers:
+        raise OptionError(f"strategy 'mincut' cannot weigh what '{objective}' does: use strategy 'cpsat'")
     statement = Statement(graph, boundary)
     orders = statement.orders()
     rows, parts = cut_rows(orders, coarse)

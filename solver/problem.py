@@ -9,7 +9,7 @@ same layout share the move.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,13 +30,14 @@ class Price:
 
     ``transposes`` and ``reshapes`` are operators in the file, ``hidden`` transpositions that a kernel makes inside, or
     time of that order that it loses to a generic path. ``bytes`` counts what the Transposes move, symbolic dimensions
-    as 1.
+    as 1. ``nanoseconds`` is what a target's table makes of moves and slow rows; 0 where it was not asked for.
     """
 
     transposes: int = 0
     hidden: int = 0
     reshapes: int = 0
     bytes: int = 0
+    nanoseconds: int = 0
 
     def __add__(self, other: Price) -> Price:
         return Price(
@@ -44,6 +45,7 @@ class Price:
             self.hidden + other.hidden,
             self.reshapes + other.reshapes,
             self.bytes + other.bytes,
+            self.nanoseconds + other.nanoseconds,
         )
 
 
@@ -99,13 +101,20 @@ class Variable:
     constant: bool = False
 
 
+Clock = Callable[[Variable, Layout, Layout], int]
+
+
 @dataclass(frozen=True)
 class LayoutProblem:
-    """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``)."""
+    """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``).
+
+    With ``clock`` moves are also priced by time: it gives the nanoseconds of a variable's move between two layouts.
+    """
 
     variables: tuple[Variable, ...]
     operators: tuple[Operator, ...]
     capped: bool = False
+    clock: Clock | None = None
 
     @cached_property
     def writers(self) -> tuple[tuple[int, int] | None, ...]:
@@ -138,6 +147,7 @@ OBJECTIVES: Mapping[str, Tiers] = {
     "min-transpose": (("transposes",), ("hidden",), ("bytes",), ("reshapes",)),
     "min-bytes": (("bytes",), ("transposes", "hidden"), ("transposes",), ("reshapes",)),
     "min-nodes": (("transposes", "reshapes"), ("hidden",), ("bytes",)),
+    "min-latency": (("nanoseconds",), ("transposes",), ("bytes",), ("reshapes",)),
 }
 
 DEFAULT_OBJECTIVE = "min-executed"

@@ -39,7 +39,7 @@ def push(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
     stops = {
         number for number, node in enumerate(graph.nodes) if node.op == "Reshape" and not _keeps_dimensions(graph, node)
     }
-    problem = Statement(graph, boundary, stops).layouts()
+    problem = Statement(graph, boundary, stops, timed=objective == "min-latency").layouts()
     sweep = _Sweep(problem, [source_row(graph, problem, operator) for operator in problem.operators])
     for _ in range(SWEEPS):
         if not sweep.run():

@@ -90,7 +90,7 @@ def solve_graph(graph: Graph, boundary: Boundary, objective: str, seconds: float
     for the chosen orders. Otherwise both are chosen at once.
     """
     deadline = monotonic() + seconds
-    statement = Statement(graph, boundary)
+    statement = Statement(graph, boundary, timed=objective == "min-latency")
     tiers = OBJECTIVES[objective]
     coarse = coarse_tiers(tiers)
     if coarse is None:

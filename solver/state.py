@@ -55,7 +55,8 @@ class Statement:
     Transposes depend on the orders of atoms alone, so :meth:`orders` states the problem with one candidate per order;
     what is left when the orders are chosen is how to group them, which :meth:`layouts` states. ``opaque_views`` are
     numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. ``target`` prices rows, by
-    default ONNX Runtime. Raises :class:`LayoutError` where an explicit layout does not fit.
+    default ONNX Runtime; ``timed`` asks for prices in time as well. Raises :class:`LayoutError` where an explicit
+    layout does not fit.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class Statement:
         boundary: Boundary | None = None,
         opaque_views: Collection[int] = (),
         target: Target | None = None,
+        timed: bool = False,
     ) -> None:
         self.graph, self.boundary = graph, boundary or Boundary()
-        self.target = target or default_target()
+        self.target, self.timed = target or default_target(), timed
         self.boundary.check(graph)
         self._atoms = Atoms(graph, opaque_views)
         self._variables: list[Variable] = []
@@ -77,11 +79,11 @@ class Statement:
 
     def orders(self) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it."""
-        return _Closure(self._variables, self._drafts, self.target, finest_only=True).problem()
+        return _Closure(self._variables, self._drafts, self.target, self.timed, finest_only=True).problem()
 
     def layouts(self, kept: Orders | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
-        return _Closure(self._variables, self._drafts, self.target, kept=kept).problem()
+        return _Closure(self._variables, self._drafts, self.target, self.timed, kept=kept).problem()
 
     def _state(self) -> None:
         fixed = self.boundary.fixed(self.graph)
@@ -171,11 +173,12 @@ class _Closure:
         variables: Sequence[Variable],
         drafts: Sequence[_Draft],
         target: Target,
+        timed: bool,
         finest_only: bool = False,
         kept: Orders | None = None,
     ) -> None:
         self.variables, self.drafts, self.finest_only, self.kept = variables, drafts, finest_only, kept
-        self.target = target
+        self.target, self.timed = target, timed
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in drafts]
         self.shared: dict[object, Shared] = {}
@@ -193,8 +196,9 @@ class _Closure:
         if draft.fixed or draft.meaning is None:
             return None
         found, outputs = draft.meaning, len(draft.ports) - draft.inputs
-        weigh, exact = self.target.weigh(draft.op, found.kind), self.kept is not None
-        key = (draft.op if weigh else "", found.forms, tuple(port.key for port in draft.relations))
+        size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
+        weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
+        key = ((draft.op, size) if weigh else "", found.forms, tuple(port.key for port in draft.relations))
         if key not in self.shared:
             self.shared[key] = Shared(
                 lambda: Generator(draft.relations, found.forms, outputs, self.finest_only, exact, weigh)
@@ -215,7 +219,8 @@ class _Closure:
                 self.rows[number] += self._keeping(number, generator.source())
                 self.capped |= generator.capped
         operators = tuple(draft.operator(rows) for draft, rows in zip(self.drafts, self.rows, strict=True))
-        return LayoutProblem(tuple(self.variables), operators, self.capped)
+        clock = self.target.clock if self.timed else None
+        return LayoutProblem(tuple(self.variables), operators, self.capped, clock)
 
     def _seed(self, number: int, generator: Walker) -> None:
         """No layout that is demanded leads to the orders to be kept: suggest those orders themselves."""

@@ -20,7 +20,9 @@ from importlib.resources import files
 from math import prod
 from typing import Any, Literal
 
-from layoutsolve.solver.problem import Price, Row
+from layoutsolve.graph import static_elements
+from layoutsolve.solver.layout import Layout, move
+from layoutsolve.solver.problem import Price, Row, Variable
 
 Motion = Literal["swap", "rows", "general"]
 """What a Transpose does. ``swap``: two adjacent runs of dimensions change places, the innermost dimension among them.
@@ -73,16 +75,32 @@ class Target:
     unsupported: frozenset[tuple[str, str]]
     latency: Latency
 
-    def weigh(self, operator: str, kind: Callable[[Row], str]) -> Callable[[Row], Price | None] | None:
-        """What prices the rows of an operator, None for one that it refuses; None where all its rows are alike."""
+    def weigh(self, operator: str, kind: Callable[[Row], str], size: int = 0) -> Callable[[Row], Price | None] | None:
+        """What prices the rows of an operator on ``size`` bytes, None for one that is refused.
+
+        None where all rows are alike. Without a size, time is not priced.
+        """
         if operator not in self.rated:
             return None
 
         def price(row: Row) -> Price | None:
             way = (operator, kind(row))
-            return None if way in self.unsupported else Price(hidden=self.hidden.get(way, 0))
+            if way in self.unsupported:
+                return None
+            lost = round(self.latency.extra.get(way, 0.0) * size * 1e9)
+            return Price(hidden=self.hidden.get(way, 0), nanoseconds=lost)
 
         return price
+
+    def clock(self, variable: Variable, source: Layout, target: Layout) -> int:
+        """The nanoseconds of a move between two layouts of a variable, symbolic dimensions counted as 1."""
+        steps = move(source, target)
+        spent = steps.reshapes * self.latency.reshape.fixed
+        if steps.perm is not None:
+            sizes = [static_elements((size,)) for size in variable.sizes]
+            shape = [prod(sizes[atom] for atom in group) for group in steps.split or source]
+            spent += self.latency.transposition(shape, steps.perm, max(1, variable.bytes // max(1, prod(sizes))))
+        return round(spent * 1e9)
 
     @cached_property
     def rated(self) -> frozenset[str]:

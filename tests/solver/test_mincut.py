@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def compared(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> None
             counts["too many orders" if "orders to choose from" in str(error) else "no lattice"] += 1
             refused = True
             continue
-        best = solve_component(smaller, domains, component, start, tiers, 30.0)
+        best = solve_component(smaller, domains, component, start, tiers, monotonic() + 30)
         prices = []
         for rows in (found.rows, best.rows):
             chosen = list(start)

@@ -106,7 +106,7 @@ def test_file_price_and_heuristics(graph) -> None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_same_input_same_rows(objective: str) -> None:
-    graph = random_graph(7, 20)
+    graph = random_graph(7, 8)
     assert assign(graph, objective=objective).rows == assign(graph, objective=objective).rows
 
 
@@ -137,3 +137,17 @@ def test_time_limit() -> None:
         assert ranked(hurried.price, tiers) <= ranked(assign(graph, strategy=strategy).price, tiers)
     for expected, result in zip(run(graph, feeds(graph)), run(apply(graph, hurried), feeds(graph)), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@checked
+@given(small_graphs)
+def test_time_equals_brute_force(graph: Graph) -> None:
+    """The table of a target prices moves by where they start and end; the solver finds the least time."""
+    tiers = coarse_tiers(OBJECTIVES["min-latency"])
+    assert tiers is not None
+    problem = Statement(graph, timed=True).orders()
+    lowest = brute_force(problem, tiers)
+    found = solve(problem, tiers)
+    assert found.optimal
+    if lowest is not None:
+        assert ranked(price(problem, found.rows), tiers) == lowest
