@@ -21,6 +21,9 @@ from layoutsolve.solver.problem import LayoutProblem, Tiers
 Literals = list[cp_model.IntVar]
 
 
+WEIGHT = 10**9
+"""How large the sum of tiers that are minimised together may become: well within what a linear relaxation resolves."""
+
 LEAST_SECONDS = 0.01
 """What a tier gets even after the deadline, so that easy ones are still proven."""
 
@@ -54,18 +57,37 @@ def solve_component(
     model = _Model(problem, domains, component, any("reshapes" in tier for tier in tiers))
     best = {number: hint[number] for number in component.operators}
     optimal, bound = True, None
-    for index, tier in enumerate(tiers):
-        if not any(model.terms[name] for name in tier):
+    for index, stage in enumerate(_stages(tiers, [model.most(tier) for tier in tiers])):
+        if not any(model.terms[name] for tier, _ in stage for name in tier):
             continue
-        total = sum((model.costs[name] for name in tier), start=model.zero)
+        total = sum((model.costs[name] * weight for tier, weight in stage for name in tier), start=model.zero)
         found = model.minimise(total, best, max(deadline - monotonic(), LEAST_SECONDS))
         if index == 0:
-            bound = found.bound
+            bound = found.bound // stage[0][1]
         best = found.rows
         if not found.optimal:
             optimal = False
             break
     return Outcome(best, optimal, bound, len(model.choices))
+
+
+Stage = list[tuple[tuple[str, ...], int]]
+
+
+def _stages(tiers: Tiers, most: Sequence[int]) -> list[Stage]:
+    """Tiers that are minimised together, each with its weight: as many as leave the numbers small.
+
+    ``most`` is the highest value of each tier. A tier's weight is above all that those after it can come to.
+    """
+    stages: list[Stage] = []
+    weight = WEIGHT + 1
+    for tier, highest in zip(reversed(tiers), reversed(most), strict=True):
+        if weight * (highest + 1) > WEIGHT:
+            stages.insert(0, [])
+            weight = 1
+        stages[0].insert(0, (tier, weight))
+        weight *= highest + 1
+    return stages
 
 
 @dataclass(frozen=True)
@@ -109,6 +131,10 @@ class _Model:
         for name, collected in terms.items():
             literals, weights = [literal for literal, _ in collected], [weight for _, weight in collected]
             self.costs[name] = cp_model.LinearExpr.weighted_sum(literals, weights) + self.constants[name]
+
+    def most(self, tier: tuple[str, ...]) -> int:
+        """No value of a tier is higher."""
+        return sum(self.constants[name] + sum(max(0, weight) for _, weight in self.terms[name]) for name in tier)
 
     def minimise(self, total: cp_model.LinearExprT, hint: Mapping[int, int], seconds: float) -> _Found:
         """Minimise one tier and keep it at its minimum from then on."""
