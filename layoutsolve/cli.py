@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -32,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConversionError as error:
         print(f"layoutsolve: {error}", file=sys.stderr)
         return FAILED
+    except BrokenPipeError:
+        # Nobody reads the summary any more; the model is written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--objective",
         default="min-executed",
-        help="min-executed (default), min-transpose, min-bytes or min-nodes",
+        help="min-executed (default), min-transpose, min-bytes, min-nodes or min-latency",
         metavar="OBJECTIVE",
     )
     parser.add_argument(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -56,7 +58,23 @@ def assign(
         raise OptionError(f"unknown objective '{objective}': use one of {', '.join(OBJECTIVES)}")
     if not seconds > 0:
         raise OptionError(f"a time limit of {seconds} seconds is not positive")
-    fixed = boundary or Boundary()
+    with _collector_paused():
+        return _assigned(graph, boundary or Boundary(), strategy, objective, seconds)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Without cyclic garbage collection: a problem is millions of small objects, none of which is garbage yet."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _assigned(graph: Graph, fixed: Boundary, strategy: str, objective: str, seconds: float) -> Assignment:
     if strategy == "transpose":
         return transpose(graph, fixed, objective)
     if strategy == "propagate":

@@ -34,7 +34,7 @@ def test_default_target_is_complete() -> None:
     target = default_target()
     assert target is default_target()
     assert target.hidden["Softmax", "innermost"] == 0
-    assert target.hidden["Softmax", "outermost"] == 1
+    assert target.hidden["Softmax", "outermost"] == 2
     assert ("Resize", "linear float32 KRKR") in target.unsupported
     assert set(target.hidden.values()) == {0, 1}
     assert not target.unsupported & set(target.hidden)
