@@ -141,6 +141,8 @@ def _convert(options: argparse.Namespace, start: float) -> int:
     output = Path(options.file) if options.file else Path(options.model).with_suffix(".onnx")
     if output.is_dir():
         raise OutputError(f"cannot write '{output}': it is a directory; name a file with -o")
+    if output.exists() and Path(options.model).exists() and output.samefile(options.model):
+        raise OutputError(f"'{output}' is the model that is read; name another file with -o")
     from layoutsolve.api import convert, verify
 
     conversion = convert(

@@ -144,6 +144,13 @@ def refused(arguments: list[str], message: str, folder: Path, capsys: pytest.Cap
     assert not list(folder.glob("**/*.onnx"))
 
 
+def test_the_source_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "a.tflite"
+    source.write_bytes(small_model())
+    refused([str(source), "-o", str(tmp_path / "." / "a.tflite")], "is the model that is read", tmp_path, capsys)
+    assert source.read_bytes() == small_model()
+
+
 def test_all_gaps_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build = Builder()
     x = build.input("x", (2, 3))
