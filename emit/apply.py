@@ -36,6 +36,7 @@ class _Applier:
         self.retyped: dict[tuple[str, str], str] = {}
         self.shared: dict[tuple[str, Shape, bytes], str] = {}
         self.reserved = self._reserved()
+        self.names = frozenset(self.reserved.values())
 
     def _reserved(self) -> dict[tuple[int, Layout], str]:
         """The stored tensors that have to bear the name of a graph output or of an explicitly laid out tensor."""
@@ -176,7 +177,7 @@ class _Applier:
         like = self.graph.values[name]
         if (variable, layout) in self.reserved:
             name = self.reserved[variable, layout]
-        elif name in self.reserved.values():
+        elif name in self.names:
             name = self._unique(f"{name}/stored")
         return self._declare(variable, layout, name, like)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.problem import Row
-from layoutsolve.solver.relation import Generator
 
 
 class Shared:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from layoutsolve.graph import Graph, Value, element_bytes, static_elements
 from layoutsolve.solver.atoms import Atoms, port_names
 from layoutsolve.solver.boundary import Boundary, Permutation, whole_dimensions
+from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
 from layoutsolve.solver.problem import LayoutProblem, Operator, Price, Row, Variable
-from layoutsolve.solver.relation import Generator, Port
+from layoutsolve.solver.relation import Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target

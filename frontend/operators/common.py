@@ -60,28 +60,12 @@ def write_clamped(call: Call, value: Value, bounds: tuple[float, float], slot: S
 def write_activated(
     call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
 ) -> Value:
-    """Write a node and the operator's fused activation, with one quantisation.
-
-    Bytes are clamped as they are stored, after quantisation: that is the same, and a runtime sees the node next to its
-    quantisation, which it needs to compute in integers. Other numbers are clamped before.
-    """
+    """Write a node and the operator's fused activation. In between the numbers are real: they are quantised once."""
     bounds = open_bounds(activation(call), slot)
     if not np.isfinite(bounds).any():
         return call.write(op, inputs, shape, slot, **attributes)
-    if slot.quant is not None and slot.dtype in BYTES:
-        stored = call.write(op, inputs, shape, call.temporary("linear", slot.dtype, slot.quant), **attributes)
-        return _write_stored_clamp(call, stored, bounds, slot)
     linear = call.write(op, inputs, shape, call.temporary("linear", slot.real), **attributes)
     return write_clamped(call, linear, bounds, slot)
-
-
-def _write_stored_clamp(call: Call, value: Value, bounds: tuple[float, float], slot: Slot) -> Value:
-    assert slot.quant is not None
-    scale, zero, (least, greatest) = float(slot.quant.scale[0]), int(slot.quant.zero_point[0]), limits(slot.dtype)
-    low, high = (zero + round(bound / scale) if np.isfinite(bound) else None for bound in bounds)
-    ends = [least if low is None else max(low, least), greatest if high is None else min(high, greatest)]
-    given = [call.constant(end, label, slot.dtype, slot.quant) for end, label in zip(ends, ("min", "max"), strict=True)]
-    return call.write("Clip", [value, *given], value.shape, slot, storage=True)
 
 
 def channels_first(rank: int) -> tuple[int, ...]:

@@ -1,0 +1,132 @@
+"""The rows of a relation in which the slots may come in any arrangement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice, product
+
+from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.problem import Arrangement, Row, Slot
+from layoutsolve.solver.relation import Arranged, Port
+
+
+class Arranger:
+    """The rows of an :class:`Arranged` relation."""
+
+    def __init__(self, ports: tuple[Port, ...], form: Arranged, outputs: int) -> None:
+        self.ports, self.form = ports, form
+        self.outputs = range(len(ports) - outputs, len(ports))
+        frame = ports[form.frame]
+        self.slots = frozenset(slot for port in ports for slot in port.atoms)
+        self.logical = self._legal(self._whole(next(frame.readings(frame.logical))))
+        self.full: list[Arrangement] = []
+        self.partial: list[Arrangement] = []
+
+    def source(self) -> Iterator[Row]:
+        yield from self._rows(self.logical)
+
+    def start(self) -> Iterator[Row]:
+        """The source order with the labels innermost that are best there."""
+        groups = [tuple(slot for slot in group if slot[0] not in self.form.inner) for group in self.logical]
+        inner = [tuple(slot for slot in group if slot[0] in self.form.inner) for group in self.logical]
+        kept = [group for group, whole in zip(groups, self.logical, strict=True) if group or not whole]
+        yield from self._push_full(self._legal((*kept, *filter(None, inner))))
+
+    def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> Iterator[Row]:
+        if port in self.form.pinned:
+            return
+        for reading in readings:
+            visible = {slot for group in reading for slot in group}
+            if any(slot not in self.ports[port].atoms for slot in self.slots - visible):
+                yield from self._push_partial(reading)
+            else:
+                yield from self._push_full(self._legal(self._whole(reading)))
+
+    def _push_full(self, arrangement: Arrangement) -> Iterator[Row]:
+        if arrangement in self.full:
+            return
+        self.full.append(arrangement)
+        yield from self._rows(arrangement)
+        for partial in list(self.partial):
+            yield from self._push_full(self._legal(_merged(arrangement, partial)))
+
+    def _push_partial(self, partial: Arrangement) -> Iterator[Row]:
+        if partial in self.partial:
+            return
+        self.partial.append(partial)
+        for full in [*self.full] or [self.logical]:
+            yield from self._push_full(self._legal(_merged(full, partial)))
+
+    def _whole(self, reading: Arrangement) -> Arrangement:
+        """The arrangement with slots added that no port of this layout shows because their size is 1 there."""
+        groups = list(reading)
+        visible = {slot for group in reading for slot in group}
+        sequence = list(self.ports[self.form.frame].atoms)
+        for slot in sequence:
+            if slot in visible or slot not in self.slots:
+                continue
+            if () in groups:
+                groups[groups.index(())] = (slot,)
+            else:
+                before = set(sequence[: sequence.index(slot)])
+                place = max((index + 1 for index, group in enumerate(groups) if before & set(group)), default=0)
+                groups.insert(place, (slot,))
+        return tuple(groups)
+
+    def _legal(self, arrangement: Arrangement) -> Arrangement:
+        """Cut stored dimensions where a port has only a part of them, and where labels must stand alone or begin."""
+        pieces: list[tuple[Slot, ...]] = []
+        for group in arrangement:
+            start = 0
+            for index in range(1, len(group)):
+                if self._border(group[index - 1], group[index]):
+                    pieces.append(group[start:index])
+                    start = index
+            pieces.append(group[start:])
+        return tuple(pieces)
+
+    def _border(self, left: Slot, right: Slot) -> bool:
+        alone = self.form.alone
+        if right[0] in self.form.heads or left[0] in alone or right[0] in alone:
+            return True
+        if left[0] in self.form.heads:
+            return right[0] not in self.form.tails
+        return any((left in port.atoms) != (right in port.atoms) for port in self.ports)
+
+    def _rows(self, arrangement: Arrangement) -> Iterator[Row]:
+        choices = [self._layouts(number, arrangement) for number in range(len(self.ports))]
+        for layouts in islice(product(*choices), 16):
+            rank = max((len(layout) for number, layout in enumerate(layouts) if number not in self.outputs), default=0)
+            if not self.form.broadcast or rank == len(arrangement):
+                yield Row(layouts, arrangement=arrangement)
+
+    def _layouts(self, number: int, arrangement: Arrangement) -> list[Layout]:
+        port = self.ports[number]
+        if number in self.form.pinned:
+            return [port.logical]
+        dropped = self.form.dropped if number in self.outputs else frozenset()
+        kept = [group for group in arrangement if not any(slot[0] in dropped for slot in group)]
+        layout = tuple(port.expand(group) for group in kept)
+        if not self.form.broadcast or number in self.outputs:
+            return [layout]
+        short = stripped(layout)
+        frame = self.ports[self.form.frame]
+        lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
+        if short == layout or not (port.constant or lower):
+            return [layout]
+        return [short, layout] if port.constant else [layout, short]
+
+
+def stripped(layout: Layout) -> Layout:
+    """A layout without its leading dimensions of size 1, which broadcasting supplies."""
+    start = next((index for index, group in enumerate(layout) if group), len(layout))
+    return layout[start:]
+
+
+def _merged(full: Arrangement, partial: Arrangement) -> Arrangement:
+    """The full arrangement with the slots of the partial one brought into the partial one's order, in the places they
+    have.
+    """
+    wanted = iter([slot for group in partial for slot in group])
+    moved = {slot for group in partial for slot in group}
+    return tuple(tuple(next(wanted) if slot in moved else slot for slot in group) for group in full)

@@ -1,0 +1,83 @@
+"""Finding the rows of an operator: layouts that are suggested at its ports lead to rows, rows to new suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from layoutsolve.solver.arranger import Arranger
+from layoutsolve.solver.layout import Layout, finest
+from layoutsolve.solver.placer import Placer
+from layoutsolve.solver.problem import FREE, Price, Row
+from layoutsolve.solver.relation import Arranged, Form, Port
+
+ROWS = 256
+"""The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
+
+
+class Generator:
+    """Finds the rows of one operator: each layout that is suggested at a port is pushed through all of its forms."""
+
+    def __init__(
+        self,
+        ports: Sequence[Port],
+        forms: Sequence[Form],
+        outputs: int,
+        orders: bool = False,
+        exact: bool = False,
+        weigh: Callable[[Row], Price | None] | None = None,
+    ) -> None:
+        """``outputs`` is the number of ports that are written. With ``orders`` the rows tell orders apart, not
+        groupings. With ``exact`` an alternative form is offered where its very layout is suggested, else where its
+        order is. ``weigh`` prices a row by itself, None if it cannot be run; without it all rows are free.
+        """
+        self.ports = tuple(ports)
+        self.orders, self.exact = orders, exact
+        self.weigh = weigh
+        self.capped = False
+        self._seen: set[tuple[Layout, ...]] = set()
+        self._forms = [(self._maker(form, outputs), number) for number, form in enumerate(forms)]
+
+    def _maker(self, form: Form, outputs: int) -> Arranger | Placer:
+        if isinstance(form, Arranged):
+            return Arranger(self.ports, form, outputs)
+        return Placer(self.ports, form, self.exact)
+
+    def start(self) -> list[Row]:
+        """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
+        maker, number = self._forms[0]
+        demands = isinstance(maker, Placer) or self.weigh is not None
+        return self._fresh([(number, maker.start())] if demands else [])
+
+    def push(self, port: int, layout: Layout) -> list[Row]:
+        """The rows that a layout suggested at a port makes possible, without those known already."""
+        readings = tuple(self.ports[port].readings(layout))
+        return self._fresh((number, maker.push(port, layout, readings)) for maker, number in self._forms)
+
+    def rest(self) -> list[Row]:
+        """The rows of fixed forms that are known, but that no layout has asked for."""
+        return self._fresh((number, maker.start()) for maker, number in self._forms if isinstance(maker, Placer))
+
+    def source(self) -> list[Row]:
+        """The rows in which every port has its logical order of dimensions, as the source model has them."""
+        rows = ((number, maker.source()) for maker, number in self._forms if isinstance(maker, Arranger))
+        return self._fresh(rows, anchored=False)
+
+    def _fresh(self, found: Iterable[tuple[int, Iterable[Row]]], anchored: bool = True) -> list[Row]:
+        fresh: list[Row] = []
+        for number, rows in found:
+            for row in rows:
+                layouts = tuple(map(finest, row.layouts)) if self.orders else row.layouts
+                if layouts in self._seen:
+                    continue
+                if len(self._seen) >= ROWS:
+                    self.capped = True
+                    return fresh
+                if not all(port.expressible(layout) for port, layout in zip(self.ports, row.layouts, strict=True)):
+                    continue
+                row = replace(row, form=number)
+                price = FREE if self.weigh is None else self.weigh(row)
+                if price is not None:
+                    self._seen.add(layouts)
+                    fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
+        return fresh

@@ -1,0 +1,135 @@
+"""The rows of a relation in which every port has its stored dimensions in a fixed sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from layoutsolve.solver.layout import Layout, order
+from layoutsolve.solver.problem import Arrangement, Row, Slot
+from layoutsolve.solver.relation import Placed, Port
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What surrounds the fixed dimensions of a :class:`Placed` relation."""
+
+    prefix: Arrangement
+    suffix: tuple[Slot, ...]
+
+
+_Key = tuple[str, ...]
+"""Labels whose factors are ordered together: one label, or all labels of a mixed place."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One way to fill the places of a :class:`Placed` relation."""
+
+    frame: _Frame
+    orders: tuple[tuple[_Key, tuple[Slot, ...]], ...]
+
+
+class Placer:
+    """The rows of a :class:`Placed` relation.
+
+    What a layout suggests at one port is combined with all that is known about the labels which that port does not
+    have.
+    """
+
+    def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool) -> None:
+        self.ports, self.form, self.exact = ports, form, exact
+        self.slots: dict[str, list[Slot]] = {}
+        for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
+            self.slots.setdefault(slot[0], []).append(slot)
+        places = {place for port in form.places for place in port}
+        self.keys = {place: (place,) if form.mixed else tuple((label,) for label in place) for place in places}
+        keys = sorted({key for found in self.keys.values() for key in found})
+        self.counts = {key: len(self._logical(key)) for key in keys if form.free.issuperset(key)}
+        self.around = frozenset(self._logical(form.prefix))
+        logical = _Choice(self._logical_frame(), tuple((key, self._logical(key)) for key in keys))
+        self.choices: dict[_Choice, None] = {logical: None}
+        self.waiting: list[Row] = [self._row(logical)]
+
+    def start(self) -> list[Row]:
+        return self._taken(lambda row: True)
+
+    def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
+        """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait."""
+        for reading in readings:
+            frame, orders = self._learn(reading)
+            for choice in list(self.choices):
+                merged = {**dict(choice.orders), **orders}
+                changed = _Choice(frame or choice.frame, tuple(merged.items()))
+                if changed not in self.choices:
+                    self.choices[changed] = None
+                    self.waiting.append(self._row(changed))
+        if self.exact:
+            return self._taken(lambda row: row.layouts[port] == layout)
+        atoms = order(layout)
+        return self._taken(lambda row: order(row.layouts[port]) == atoms)
+
+    def _taken(self, wanted: Callable[[Row], bool]) -> list[Row]:
+        taken = [row for row in self.waiting if wanted(row)]
+        self.waiting = [row for row in self.waiting if row not in taken]
+        return taken
+
+    def _logical(self, key: _Key) -> tuple[Slot, ...]:
+        return tuple(slot for label in key for slot in self.slots.get(label, ()))
+
+    def _learn(self, reading: Arrangement) -> tuple[_Frame | None, dict[_Key, tuple[Slot, ...]]]:
+        """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
+        it.
+        """
+        sequence = [slot for group in reading for slot in group]
+        orders = {}
+        for key, count in self.counts.items():
+            if count > 1:
+                found = tuple(slot for slot in sequence if slot[0] in key)
+                if len(found) == count:
+                    orders[key] = found
+        whole = bool(self.form.prefix) and self.around.issubset(sequence)
+        return (self._frame(reading) if whole else None), orders
+
+    def _frame(self, reading: Arrangement) -> _Frame:
+        """What comes before the operator's own dimensions and, where the form allows it, what comes after."""
+        groups: list[tuple[Slot, ...]] = []
+        after: list[Slot] = []
+        passed = False
+        for group in reading:
+            kept = tuple(slot for slot in group if slot[0] in self.form.prefix)
+            if self.form.suffix and passed:
+                after += kept
+            elif kept or not (group or passed):
+                groups.append(kept)
+            passed |= len(kept) < len(group)
+        return _Frame(self._legal(groups), tuple(after))
+
+    def _legal(self, groups: Iterable[tuple[Slot, ...]]) -> Arrangement:
+        pieces: list[tuple[Slot, ...]] = []
+        for group in groups:
+            start = 0
+            for index in range(1, len(group)):
+                if any((group[index - 1] in port.atoms) != (group[index] in port.atoms) for port in self.ports):
+                    pieces.append(group[start:index])
+                    start = index
+            pieces.append(group[start:])
+        return tuple(pieces)
+
+    def _logical_frame(self) -> _Frame:
+        return _Frame(tuple((slot,) for slot in self._logical(self.form.prefix)), ())
+
+    def _row(self, choice: _Choice) -> Row:
+        orders = dict(choice.orders)
+        layouts = tuple(self._layout(number, choice.frame, orders) for number in range(len(self.ports)))
+        return Row(layouts, arrangement=choice.frame.prefix)
+
+    def _layout(self, number: int, frame: _Frame, orders: Mapping[_Key, tuple[Slot, ...]]) -> Layout:
+        port = self.ports[number]
+        outer = number not in self.form.columns
+        leading = tuple(port.expand(group) for group in frame.prefix) if outer else ()
+        trailing = (port.expand(frame.suffix),) if outer and self.form.suffix else ()
+        places = (
+            port.expand(slot for key in self.keys[place] for slot in orders[key]) for place in self.form.places[number]
+        )
+        return (*leading, *places, *trailing)
