@@ -1,0 +1,35 @@
+"""What ONNX Runtime makes of the quant patterns: the graph that it really runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import onnxruntime
+
+import layoutsolve
+from experiments.demo import BLOCKS, mobilenet
+
+
+def optimised(model: onnx.ModelProto, folder: Path) -> Counter[str]:
+    """The operators of a model after ONNX Runtime's optimisation."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(folder / "optimised.onnx")
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return Counter(node.op_type for node in onnx.load(folder / "optimised.onnx").graph.node)
+
+
+def test_convolutions_run_in_integers(tmp_path: Path) -> None:
+    """Convolutions with their fused activations become integer kernels, and no Transpose appears between them.
+
+    The first one reads the graph's input, which ONNX Runtime leaves signed: only activations between operators are made
+    unsigned, as its kernels for x86 want them.
+    """
+    operators = optimised(layoutsolve.convert(mobilenet()).model, tmp_path)
+    assert operators["QLinearConv"] >= 2 * len(BLOCKS)
+    assert operators["QGemm"] == 1
+    assert operators["Conv"] <= 1
+    assert operators["Transpose"] == 1
