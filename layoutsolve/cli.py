@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -197,7 +198,16 @@ def _json(
         report["verified"] = asdict(checked)
     if explanation is not None:
         report["explanation"] = explanation.as_dicts()
-    return json.dumps(report)
+    return json.dumps(_finite(report), allow_nan=False)
+
+
+def _finite(found: object) -> object:
+    """The same with null for numbers that JSON does not know: the distance of a model that computes infinities."""
+    if isinstance(found, float):
+        return found if isfinite(found) else None
+    if isinstance(found, dict):
+        return {str(key): _finite(value) for key, value in found.items()}
+    return [_finite(item) for item in found] if isinstance(found, (list, tuple)) else found
 
 
 def _summary(

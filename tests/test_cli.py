@@ -208,3 +208,11 @@ def test_the_import_is_light() -> None:
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
+
+
+def test_json_knows_no_infinity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """LOG of negative numbers is not a number, and the report still is JSON."""
+    source = tmp_path / "log.tflite"
+    source.write_bytes(small_model("LOG"))
+    assert main([str(source), "--json", "--verify"]) in (0, 3)
+    json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
