@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -159,13 +159,21 @@ def _convert(options: argparse.Namespace, start: float) -> int:
     rechecked = _save(options, output, conversion)
     checked = verify(options.model, conversion) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain else None
-    spent = time.perf_counter() - start
-    print(
-        _json(options, output, conversion, rechecked, checked, explanation, spent)
-        if options.json
-        else _summary(output, conversion, rechecked, checked, explanation, spent)
-    )
+    done = _Done(output, conversion, rechecked, checked, explanation, time.perf_counter() - start)
+    print(_json(options, done) if options.json else _summary(done))
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What there is to tell: the conversion, what was asked for besides, and the seconds it all took."""
+
+    output: Path
+    conversion: Conversion
+    rechecked: Recheck | None
+    checked: Verification | None
+    explanation: Explanation | None
+    spent: float
 
 
 def _save(options: argparse.Namespace, output: Path, conversion: Conversion) -> Recheck | None:
@@ -181,23 +189,15 @@ def _save(options: argparse.Namespace, output: Path, conversion: Conversion) -> 
     return check_certificate(options.model, output, certificate)
 
 
-def _json(
-    options: argparse.Namespace,
-    output: Path,
-    conversion: Conversion,
-    rechecked: Recheck | None,
-    checked: Verification | None,
-    explanation: Explanation | None,
-    spent: float,
-) -> str:
-    report = {"model": str(options.model), "output": str(output), **conversion.report}
-    report["seconds"] = {**conversion.seconds, "total": round(spent, 6)}
-    if rechecked is not None:
-        report["certificate"] = {"file": options.certify, **asdict(rechecked)}
-    if checked is not None:
-        report["verified"] = asdict(checked)
-    if explanation is not None:
-        report["explanation"] = explanation.as_dicts()
+def _json(options: argparse.Namespace, done: _Done) -> str:
+    report = {"model": str(options.model), "output": str(done.output), **done.conversion.report}
+    report["seconds"] = {**done.conversion.seconds, "total": round(done.spent, 6)}
+    if done.rechecked is not None:
+        report["certificate"] = {"file": options.certify, **asdict(done.rechecked)}
+    if done.checked is not None:
+        report["verified"] = asdict(done.checked)
+    if done.explanation is not None:
+        report["explanation"] = done.explanation.as_dicts()
     return json.dumps(_finite(report), allow_nan=False)
 
 
@@ -210,29 +210,20 @@ def _finite(found: object) -> object:
     return [_finite(item) for item in found] if isinstance(found, (list, tuple)) else found
 
 
-def _summary(
-    output: Path,
-    conversion: Conversion,
-    rechecked: Recheck | None,
-    checked: Verification | None,
-    explanation: Explanation | None,
-    spent: float,
-) -> str:
-    report = conversion.report
+def _summary(done: _Done) -> str:
+    conversion, report = done.conversion, done.conversion.report
     proof = "proven minimal" if conversion.assignment.status == "optimal" else f"lower bound {conversion.bound}"
     hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
     lines = [
-        f"{output}: {report['operators']} operators, opset {report['opset']}, {spent:.2f} s",
+        f"{done.output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",
         f"  {_counted(report['transposes'], 'Transpose')}{hidden} ({proof}), "
         f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
     ]
     lines += [f"  {end}" for end in conversion.moved_ends]
-    if rechecked is not None:
-        lines.append(f"  certificate: {rechecked}")
-    if checked is not None:
-        lines += [f"  {line}" for line in str(checked).splitlines()]
-    if explanation is not None:
-        lines += [f"  {line}" for line in str(explanation).splitlines()]
+    if done.rechecked is not None:
+        lines.append(f"  certificate: {done.rechecked}")
+    for told in (done.checked, done.explanation):
+        lines += [f"  {line}" for line in str(told).splitlines()] if told is not None else []
     return "\n".join(lines)
 
 
