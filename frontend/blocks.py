@@ -13,8 +13,8 @@ from itertools import permutations
 
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product
 
-_STORED = ("float32", "int8", "uint8")
-"""Stored types that ONNX Runtime's DepthToSpace and SpaceToDepth take."""
+_STORED = ("float32",)
+"""Stored types for which every ONNX Runtime has DepthToSpace and SpaceToDepth."""
 
 _STACKED, _SPREAD = (3, 1, 1, 1), (2, 2, 1, 1)
 """How many of six factors the dimensions of the deep and of the shallow tensor have, in some order."""

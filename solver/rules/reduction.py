@@ -23,6 +23,9 @@ from layoutsolve.solver.rule import (
     runs,
 )
 
+UNCHANGED = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
+"""What leaves a single number as it is, so that it need not name an axis; the others take its absolute value, say."""
+
 
 @rule(
     "ReduceL1",
@@ -44,6 +47,8 @@ def reduce(site: Site) -> Rule | None:
     axes = range(len(shape)) if not given else [axis % len(shape) for axis in given]
     dims = numbered(shape)
     reduced = frozenset(label for axis in axes for label in dims[axis])
+    if not reduced and site.node.op not in UNCHANGED:
+        return None
     kept = tuple(() if axis in axes else labels for axis, labels in enumerate(dims))
     if not site.attribute("keepdims", 1):
         kept = tuple(labels for axis, labels in enumerate(kept) if axis not in axes)

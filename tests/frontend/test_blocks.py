@@ -176,17 +176,13 @@ def test_symbolic_block() -> None:
 
 
 @pytest.mark.parametrize("deepening", [False, True])
-@pytest.mark.parametrize(("dtype", "there"), [("int8", True), ("uint8", True), ("int16", False)])
-def test_quantised(dtype: str, there: bool, deepening: bool) -> None:
-    """Stored integers are moved, where ONNX Runtime's operator takes their type."""
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_quantised(dtype: str, deepening: bool) -> None:
+    """Stored integers stay views, which every runtime moves; not all have the operator for them."""
     quant = Quant(np.array([0.5], np.float32), np.array([3], dtype))
     for annotation in (quant, None):
         graph = by_hand(DCR_LAST, deepening, random_sizes(2, 2), dtype, annotation)
-        found = recognise(graph)
-        assert ("Reshape" not in operators(found)) == there
-        assert all(node.storage == (annotation is not None) for node in found.nodes)
-        assert all(value.quant is annotation for value in found.values.values() if value.data is None)
-        same(graph, found)
+        assert recognise(graph) is graph
 
 
 def test_quantised_anew() -> None:
