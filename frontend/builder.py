@@ -309,6 +309,8 @@ class Call:
 
     def transpose(self, value: Value, perm: Sequence[int], slot: Slot, *, pattern: bool = False) -> Value:
         """Permute axes; a constant is permuted at once."""
+        if len(perm) != len(value.shape):
+            raise ModelError(f"{self.origin} permutes {len(perm)} axes of '{value.name}', which has {len(value.shape)}")
         shape = tuple(value.shape[axis] for axis in perm)
         if value.data is not None:
             return self.known(slot, value.data.transpose(perm))

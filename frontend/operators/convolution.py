@@ -29,7 +29,7 @@ def conv_2d(call: Call) -> None:
     x, weights = ranked(call, call.input(0), 4), ranked(call, call.input(1), 4)
     _, height, width, seen = static(call, weights.shape, "filter shape")
     channels = x.shape[3]
-    if not isinstance(channels, int) or seen == 0 or channels % seen:
+    if not isinstance(channels, int) or seen == 0 or channels == 0 or channels % seen:
         raise ModelError(f"{call.origin} has {channels} input channels, its filter sees {seen}")
     kernel = call.transposed(weights, (0, 3, 1, 2), "weights", pattern=True)
     _convolve(call, x, kernel, (height, width), *_steps_2d(call), group=channels // seen)

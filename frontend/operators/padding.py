@@ -65,7 +65,10 @@ def pad(call: Call) -> None:
 def _pad_computed(call: Call, x: Value) -> None:
     """Padding that is known at run time only: rows of (before, after) become all before, all after."""
     slot, value, rank = call.slot(), call.optional(2), len(x.shape)
-    columns = call.transposed(as_int64(call, call.input(1)), (1, 0), "columns")
+    rows = call.input(1)
+    if rows.shape != (rank, 2):
+        raise ModelError(f"{call.origin} pads rank {rank} by '{rows.name}' of shape {list(map(str, rows.shape))}")
+    columns = call.transposed(as_int64(call, rows), (1, 0), "columns")
     vector = call.reshaped(columns, (2 * rank,), "pads")
     filled = [x] if value is None else [x, value]
     _fill(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutsolve.errors import UnsupportedError
+from layoutsolve.errors import ModelError, UnsupportedError
 from layoutsolve.frontend import read
 from layoutsolve.graph import Graph, Size
 from tests.frontend.small_models import Builder, convolution
@@ -156,3 +156,23 @@ def test_constants_cannot_grow_without_bound() -> None:
     graph = read(builder.bytes([], [doubled]))
     assert len(graph.nodes) > 20
     assert sum(value.data.size for value in graph.values.values() if value.data is not None) < 1 << 23
+
+
+def test_padding_of_another_rank_is_refused() -> None:
+    """Found by mutating models: rows of (before, after) that are computed, but not one per dimension."""
+    builder = Builder()
+    x, y = builder.tensor((1, 4, 4, 2)), builder.tensor((1, 4, 4, 2))
+    rows = builder.tensor((1, 2, 2, 2), "int32")
+    builder.operator("PAD", [x, rows], [y], "PadOptions")
+    with pytest.raises(ModelError, match="pads rank 4"):
+        read(builder.bytes([x, rows], [y]))
+
+
+def test_convolution_of_no_channels_is_refused() -> None:
+    """Found by mutating models."""
+    builder = Builder()
+    x, y = builder.tensor((1, 4, 4, 0)), builder.tensor((1, 4, 4, 3))
+    weights, bias = builder.constant(np.ones((3, 1, 1, 2)), "float32"), builder.constant(np.ones(3), "float32")
+    builder.operator("CONV_2D", [x, weights, bias], [y], "Conv2DOptions", strideH=1, strideW=1)
+    with pytest.raises(ModelError, match="0 input channels"):
+        read(builder.bytes([x], [y]))
