@@ -13,7 +13,7 @@ import numpy as np
 
 from layoutsolve.emit.constants import rearranged
 from layoutsolve.emit.shapes import reshape_target
-from layoutsolve.graph import Array, Graph, Node, Shape, Value
+from layoutsolve.graph import Array, Dim, Graph, Node, Shape, Value
 from layoutsolve.solver.layout import Layout, move, stored_shape
 from layoutsolve.solver.price import deliver
 from layoutsolve.solver.problem import Assignment, Operator, Row
@@ -224,9 +224,9 @@ class _Applier:
             current = self._reshape(current, layout, steps.target, sizes, name)
         self.stored[variable, target] = current
 
-    def _reshape(self, current: str, source: Layout, target: Layout, sizes: Sequence[object], name: str) -> str:
+    def _reshape(self, current: str, source: Layout, target: Layout, sizes: Sequence[Dim], name: str) -> str:
         like = self.values[current]
-        vector = np.array(reshape_target(source, target, sizes), np.int64)  # type: ignore[arg-type]
-        self.values[name] = Value(name, like.dtype, stored_shape(target, sizes), like.quant)  # type: ignore[arg-type]
+        vector = np.array(reshape_target(source, target, sizes), np.int64)
+        self.values[name] = Value(name, like.dtype, stored_shape(target, sizes), like.quant)
         self.nodes.append(Node("Reshape", (current, self._new_constant(vector, name)), (name,), storage=True))
         return name

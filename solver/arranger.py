@@ -7,7 +7,7 @@ from itertools import islice, product
 
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.problem import Arrangement, Row, Slot
-from layoutsolve.solver.relation import Arranged, Port
+from layoutsolve.solver.relation import Arranged, Port, cut, parted
 
 
 class Arranger:
@@ -75,15 +75,7 @@ class Arranger:
 
     def _legal(self, arrangement: Arrangement) -> Arrangement:
         """Cut stored dimensions where a port has only a part of them, and where labels must stand alone or begin."""
-        pieces: list[tuple[Slot, ...]] = []
-        for group in arrangement:
-            start = 0
-            for index in range(1, len(group)):
-                if self._border(group[index - 1], group[index]):
-                    pieces.append(group[start:index])
-                    start = index
-            pieces.append(group[start:])
-        return tuple(pieces)
+        return cut(arrangement, self._border)
 
     def _border(self, left: Slot, right: Slot) -> bool:
         alone = self.form.alone
@@ -91,7 +83,7 @@ class Arranger:
             return True
         if left[0] in self.form.heads:
             return right[0] not in self.form.tails
-        return any((left in port.atoms) != (right in port.atoms) for port in self.ports)
+        return parted(self.ports, left, right)
 
     def _rows(self, arrangement: Arrangement) -> Iterator[Row]:
         choices = [self._layouts(number, arrangement) for number in range(len(self.ports))]

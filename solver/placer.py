@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from layoutsolve.solver.layout import Layout, order
 from layoutsolve.solver.problem import Arrangement, Row, Slot
-from layoutsolve.solver.relation import Placed, Port
+from layoutsolve.solver.relation import Placed, Port, cut, parted
 
 
 @dataclass(frozen=True)
@@ -103,18 +104,7 @@ class Placer:
             elif kept or not (group or passed):
                 groups.append(kept)
             passed |= len(kept) < len(group)
-        return _Frame(self._legal(groups), tuple(after))
-
-    def _legal(self, groups: Iterable[tuple[Slot, ...]]) -> Arrangement:
-        pieces: list[tuple[Slot, ...]] = []
-        for group in groups:
-            start = 0
-            for index in range(1, len(group)):
-                if any((group[index - 1] in port.atoms) != (group[index] in port.atoms) for port in self.ports):
-                    pieces.append(group[start:index])
-                    start = index
-            pieces.append(group[start:])
-        return tuple(pieces)
+        return _Frame(cut(groups, partial(parted, self.ports)), tuple(after))
 
     def _logical_frame(self) -> _Frame:
         return _Frame(tuple((slot,) for slot in self._logical(self.form.prefix)), ())

@@ -11,7 +11,7 @@ operator's index space. Factors of labels are *slots*. There are two kinds of re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from layoutsolve.solver.layout import Group, Layout, order
@@ -128,3 +128,21 @@ def _contains(layout: Layout, atoms: Group) -> bool:
 def _outermost(layout: Layout, atoms: Group, last: bool) -> int:
     lying = [atom for atom in order(layout) if atom in atoms]
     return lying[-1 if last else 0]
+
+
+def cut(groups: Iterable[tuple[Slot, ...]], border: Callable[[Slot, Slot], bool]) -> Arrangement:
+    """Stored dimensions cut wherever there is a border between two neighbouring slots."""
+    pieces: list[tuple[Slot, ...]] = []
+    for group in groups:
+        start = 0
+        for index in range(1, len(group)):
+            if border(group[index - 1], group[index]):
+                pieces.append(group[start:index])
+                start = index
+        pieces.append(group[start:])
+    return tuple(pieces)
+
+
+def parted(ports: Iterable[Port], left: Slot, right: Slot) -> bool:
+    """Whether some port has one of two slots without the other, so that they cannot share a stored dimension."""
+    return any((left in port.atoms) != (right in port.atoms) for port in ports)

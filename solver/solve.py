@@ -50,9 +50,8 @@ def assign(
     """Choose a layout for every tensor of a graph.
 
     ``seconds`` limits the search; the best that is known by then, heuristics included, is returned with status
-    'feasible' and a bound. Raises
-    :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError` where 'mincut' cannot solve the
-    graph, :class:`LayoutError` for explicit layouts that do not fit.
+    'feasible' and a bound. Raises :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError`
+    where 'mincut' cannot solve the graph, :class:`LayoutError` for explicit layouts that do not fit.
     """
     if objective not in OBJECTIVES:
         raise OptionError(f"unknown objective '{objective}': use one of {', '.join(OBJECTIVES)}")
