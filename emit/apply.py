@@ -13,7 +13,7 @@ import numpy as np
 
 from layoutsolve.emit.constants import rearranged
 from layoutsolve.emit.shapes import reshape_target
-from layoutsolve.graph import Array, Dim, Graph, Node, Shape, Value
+from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value
 from layoutsolve.solver.layout import Layout, move, stored_shape
 from layoutsolve.solver.price import deliver
 from layoutsolve.solver.problem import Assignment, Operator, Row
@@ -35,6 +35,7 @@ class _Applier:
         self.stored: dict[tuple[int, Layout], str] = {}
         self.retyped: dict[tuple[str, str], str] = {}
         self.shared: dict[tuple[str, Shape, bytes], str] = {}
+        self.late: dict[int, tuple[int, Layout]] = {}
         self.reserved = self._reserved()
         self.names = frozenset(self.reserved.values())
 
@@ -54,6 +55,11 @@ class _Applier:
                 self._deliver(operator.ports[0])
             elif not operator.end:
                 self._operator(operator, self.assignment.row(number), self.graph.nodes[operator.node])
+        for index, port in self.late.items():
+            node = self.nodes[index]
+            at = LATE[node.op]
+            inputs = (*node.inputs[:at], self._input(node.inputs[at], *port), *node.inputs[at + 1 :])
+            self.nodes[index] = replace(node, inputs=inputs)
         for number, operator in enumerate(self.problem.operators):
             if operator.end in self.graph.outputs and operator.inputs:
                 self._finish(operator.end, self.stored[operator.ports[0], self.assignment.row(number).layouts[0]])
@@ -71,8 +77,10 @@ class _Applier:
         """Write one operator in its row, and move its outputs to where they are read."""
         rule: Rule = operator.meaning
         ports = list(zip(operator.ports, row.layouts, strict=True))
+        late = LATE.get(node.op)
         inputs = {
-            index: self._input(node.inputs[index], *port) for index, port in zip(rule.inputs, ports, strict=False)
+            index: node.inputs[index] if index == late else self._input(node.inputs[index], *port)
+            for index, port in zip(rule.inputs, ports, strict=False)
         }
         produced = [index for index, name in enumerate(node.outputs) if name]
         written = dict(zip(produced, ports[operator.inputs :], strict=True))
@@ -84,13 +92,15 @@ class _Applier:
         else:
             outputs = {index: self._produce(*port, node.outputs[index]) for index, port in written.items()}
             self._steps(steps, node, inputs, outputs)
+        if late in inputs:
+            self.late[len(self.nodes) - 1] = ports[rule.inputs.index(late)]
         for variable, _ in written.values():
             self._deliver(variable)
 
     def _steps(self, steps: Sequence[Step], node: Node, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> None:
         """Write the steps of a rewritten node; names of results between them are made unique."""
         local: dict[str, str] = {}
-        main = node.outputs[0]
+        main = node.outputs[0] if node.outputs else ""
 
         def read(item: int | str | Array) -> str:
             if isinstance(item, np.ndarray):
@@ -108,7 +118,8 @@ class _Applier:
                     results.append(local[item])
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
-            self.nodes.append(Node(step.op, names, tuple(results), step.attributes, node.origin, node.storage))
+            written = replace(node, op=step.op, inputs=names, outputs=tuple(results), attributes=step.attributes)
+            self.nodes.append(replace(written, pattern=False))
 
     def _between(self, step: Step, inputs: Sequence[str], name: str, result: str) -> str:
         """A value between two steps: a shape, or real numbers as many as the result."""
@@ -122,12 +133,12 @@ class _Applier:
     def _input(self, name: str, variable: int, layout: Layout) -> str:
         """The stored tensor from which a port reads."""
         if not self.problem.variables[variable].constant:
-            return self._retyped(self.stored[variable, layout], name)
+            return self._retyped(self.stored[variable, layout], name, self._region(variable))
         data = self.problem.variables[variable]
         value = rearranged(self.graph.values[name], data.readings[name], layout, data.sizes)
         return self._constant(value, name)
 
-    def _retyped(self, stored: str, name: str) -> str:
+    def _retyped(self, stored: str, name: str, region: Region | None) -> str:
         """A view may read the same stored integers with another scale than they were written with."""
         wanted, present = self.graph.values[name], self.values[stored]
         if wanted.quant is None or wanted.quant.matches(present.quant):
@@ -135,7 +146,7 @@ class _Applier:
         if (stored, name) not in self.retyped:
             unique = self._unique(f"{stored}/as/{name}")
             self.values[unique] = replace(present, name=unique, quant=wanted.quant)
-            self.nodes.append(Node("Identity", (stored,), (unique,), storage=True))
+            self.nodes.append(Node("Identity", (stored,), (unique,), storage=True, region=region))
             self.retyped[stored, name] = unique
         return self.retyped[stored, name]
 
@@ -187,6 +198,10 @@ class _Applier:
         self.stored[variable, layout] = name
         return name
 
+    def _region(self, variable: int) -> Region | None:
+        """Where a variable is produced, which is also where it is moved: all that read it can see the result."""
+        return self.graph.region(next(iter(self.problem.variables[variable].readings)))
+
     def _deliver(self, variable: int) -> None:
         """Move a variable into every layout that is read, as the price says."""
         written = self.assignment.written(variable)
@@ -207,26 +222,29 @@ class _Applier:
     def _move(self, variable: int, source: Layout, target: Layout, name: str) -> None:
         """Write one move: Reshape, Transpose, Reshape, each only where it is needed."""
         steps = move(source, target)
-        sizes = self.problem.variables[variable].sizes
+        sizes, region = self.problem.variables[variable].sizes, self._region(variable)
         layout = source
         current = self.stored[variable, source]
         like = self.values[current]
         if steps.split is not None:
-            current = self._reshape(current, layout, steps.split, sizes, self._unique(f"{name}/split"))
+            current = self._reshape(current, layout, steps.split, variable, self._unique(f"{name}/split"))
             layout = steps.split
         if steps.perm is not None:
             layout = tuple(layout[axis] for axis in steps.perm)
             moved = name if steps.target is None else self._unique(f"{name}/transposed")
             self.values[moved] = Value(moved, like.dtype, stored_shape(layout, sizes), like.quant)
-            self.nodes.append(Node("Transpose", (current,), (moved,), {"perm": steps.perm}, storage=True))
+            self.nodes.append(
+                Node("Transpose", (current,), (moved,), {"perm": steps.perm}, storage=True, region=region)
+            )
             current = moved
         if steps.target is not None:
-            current = self._reshape(current, layout, steps.target, sizes, name)
+            current = self._reshape(current, layout, steps.target, variable, name)
         self.stored[variable, target] = current
 
-    def _reshape(self, current: str, source: Layout, target: Layout, sizes: Sequence[Dim], name: str) -> str:
-        like = self.values[current]
-        vector = np.array(reshape_target(source, target, sizes), np.int64)
+    def _reshape(self, current: str, source: Layout, target: Layout, variable: int, name: str) -> str:
+        like, sizes = self.values[current], self.problem.variables[variable].sizes
+        vector = self._new_constant(np.array(reshape_target(source, target, sizes), np.int64), name)
         self.values[name] = Value(name, like.dtype, stored_shape(target, sizes), like.quant)
-        self.nodes.append(Node("Reshape", (current, self._new_constant(vector, name)), (name,), storage=True))
+        region = self._region(variable)
+        self.nodes.append(Node("Reshape", (current, vector), (name,), storage=True, region=region))
         return name

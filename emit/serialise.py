@@ -7,7 +7,9 @@ nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import Array, Dim, Graph, Node, Quant, Value
+from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
 
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
@@ -66,6 +68,37 @@ def serialise(graph: Graph, opset: int | None = None) -> onnx.ModelProto:
     return _Writer(graph).model(version)
 
 
+_Infos = list[onnx.ValueInfoProto]
+
+
+def nodes_of(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """All nodes of a graph, those of branches and loops included."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from nodes_of(attribute.g)
+
+
+class _Body:
+    """The graph of one region in the making. ``real`` are the values that are dequantised in it or around it."""
+
+    def __init__(self, outer: _Body | None = None) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.infos: list[onnx.ValueInfoProto] = []
+        self.made: set[str] = set()
+        self.real: ChainMap[str, str] = outer.real.new_child() if outer else ChainMap()
+
+
+@dataclass(eq=False)
+class _Flow:
+    """An If or a Loop in the making, with its Joins or Carries."""
+
+    proto: onnx.NodeProto
+    node: Node
+    ties: list[Node] = field(default_factory=list)
+
+
 class _Writer:
     """One model in the making. Names of new tensors derive from the stored tensor's and are made unique."""
 
@@ -73,9 +106,10 @@ class _Writer:
         self.graph = graph
         self.taken = set(graph.values) | set(graph.names.values())
         self.public = self._public_names()
-        self.nodes: list[onnx.NodeProto] = []
+        self.bodies: dict[Region | None, _Body] = {None: _Body()}
+        self.here: Region | None = None
+        self.flows: dict[Region, _Flow] = {}
         self.initializers: dict[str, onnx.TensorProto] = {}
-        self.real: dict[str, str] = {}
 
     def _public_names(self) -> dict[str, str]:
         """What each graph input or output is called in the file; a tensor that is both keeps its input name."""
@@ -86,16 +120,21 @@ class _Writer:
 
     def model(self, version: int) -> onnx.ModelProto:
         for node in self.graph.nodes:
+            self.here = node.region
             self._write(node)
-        inputs = [self._info(self.graph.values[name], self._name(name)) for name in self.graph.inputs]
-        outputs = self._outputs()
+        self._close_regions()
+        self.here = None
+        states = [node for node in self.graph.nodes if node.op == "State"]
+        names = [*self.graph.inputs, *(node.outputs[0] for node in states)]
+        inputs = [self._info(self.graph.values[name], self._name(name)) for name in names]
+        outputs = self._outputs() + [self._next_state(node) for node in states]
         graph = helper.make_graph(
-            self.nodes,
+            self.bodies[None].nodes,
             self.graph.name,
             inputs,
             outputs,
             list(self.initializers.values()),
-            value_info=self._value_infos(),
+            value_info=self.bodies[None].infos,
         )
         opsets = [helper.make_opsetid("", version)]
         model = helper.make_model(
@@ -111,7 +150,7 @@ class _Writer:
         """The outputs; one that is a constant, an input, or listed twice is copied, since each needs a name of its
         own.
         """
-        produced = set(self.graph.producers)
+        produced = {name for node in self.graph.nodes if node.op != "State" for name in node.outputs}
         seen: set[str] = set()
         infos = []
         for name in self.graph.outputs:
@@ -125,10 +164,94 @@ class _Writer:
             infos.append(self._info(value, public))
         return infos
 
-    def _value_infos(self) -> list[onnx.ValueInfoProto]:
-        skipped = set(self.graph.inputs) | set(self.graph.outputs)
-        outputs = (output for node in self.graph.nodes for output in node.outputs if output and output not in skipped)
-        return [self._info(self.graph.values[name], name) for name in outputs]
+    # -- control flow ------------------------------------------------------------------------------------------------
+
+    def _control(self, node: Node) -> None:
+        """Note what ties regions together; an If or Loop is complete when all nodes are written."""
+        if node.op in ("If", "Loop"):
+            proto = onnx.NodeProto(op_type=node.op)
+            self.bodies[self.here].nodes.append(proto)
+            self.bodies.update({region: _Body(self.bodies[self.here]) for region in node.regions})
+            self.flows[node.regions[0]] = _Flow(proto, node)
+        elif node.op == "State":
+            if node.inputs[0]:
+                self._initial_state(node)
+        else:
+            self.flows[node.regions[0]].ties.append(node)
+            self._describe(node.outputs[-1])
+
+    def _close_regions(self) -> None:
+        """Give each If and Loop its graphs, the inner ones first."""
+        for flow in reversed(self.flows.values()):
+            fill = self._fill_loop if flow.node.op == "Loop" else self._fill_if
+            fill(flow)
+            results = [self._name(tie.outputs[-1]) for tie in flow.ties]
+            flow.proto.output.extend(results)
+            flow.proto.name = self._fresh(f"{flow.node.op}:{flow.node.origin or results[0]}")
+
+    def _fill_if(self, flow: _Flow) -> None:
+        self.here = flow.node.region
+        flow.proto.input.append(self._stored(flow.node.inputs[0]))
+        for branch, region in enumerate(flow.node.regions):
+            names = [tie.inputs[branch] for tie in flow.ties]
+            self._attach(flow.proto, region, [], self._results(region, names))
+
+    def _fill_loop(self, flow: _Flow) -> None:
+        (region,) = flow.node.regions
+        starts = [flow.node.inputs[0], *(tie.inputs[0] for tie in flow.ties)]
+        flow.proto.input.extend(["", *map(self._stored, starts)])
+        turn, going = self._fresh("turn"), self._fresh("going")
+        inputs = [
+            helper.make_tensor_value_info(turn, TensorProto.INT64, []),
+            helper.make_tensor_value_info(going, TensorProto.BOOL, []),
+            *(self._info(self.graph.values[tie.outputs[0]], tie.outputs[0]) for tie in flow.ties),
+        ]
+        ends = [flow.node.inputs[1], *(tie.inputs[1] for tie in flow.ties)]
+        self._attach(flow.proto, region, inputs, self._results(region, ends))
+
+    def _results(self, region: Region, names: list[str]) -> _Infos:
+        """The outputs of a region's graph; ONNX wants each computed in it, and listed once."""
+        self.here = region
+        own = self.bodies[region].made
+        seen: set[str] = set()
+        infos = []
+        for name in names:
+            result = self._stored(name)
+            if result not in own or result in seen:
+                result = self._fresh(f"{result}/result")
+                self._node("Identity", [self._stored(name)], [result])
+            seen.add(result)
+            infos.append(self._info(self.graph.values[name], result))
+        return infos
+
+    def _attach(
+        self,
+        proto: onnx.NodeProto,
+        region: Region,
+        inputs: list[onnx.ValueInfoProto],
+        outputs: list[onnx.ValueInfoProto],
+    ) -> None:
+        body, name = self.bodies[region], f"{proto.op_type}:{region.role}"
+        graph = helper.make_graph(body.nodes, name, inputs, outputs, value_info=body.infos)
+        proto.attribute.append(helper.make_attribute(region.role, graph))
+
+    def _initial_state(self, node: Node) -> None:
+        """An input that has an initializer may be left out: so the model begins where its source does."""
+        initial = self.graph.values[node.inputs[0]]
+        assert initial.data is not None
+        self._initializer(self._name(node.outputs[0]), initial.dtype, initial.data)
+
+    def _next_state(self, node: Node) -> onnx.ValueInfoProto:
+        public = self._fresh(f"{self._name(node.outputs[0])}/next")
+        self._node("Identity", [self._stored(node.inputs[1])], [public])
+        return self._info(self.graph.values[node.inputs[1]], public)
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def _describe(self, name: str) -> None:
+        """State the type of a value that is neither an input nor an output."""
+        if name and name not in self.public:
+            self.bodies[self.here].infos.append(self._info(self.graph.values[name], name))
 
     @staticmethod
     def _info(value: Value, name: str) -> onnx.ValueInfoProto:
@@ -150,7 +273,8 @@ class _Writer:
         proto = onnx.NodeProto(op_type=op, name=self._fresh(f"{op}:{outputs[0]}"), input=inputs, output=outputs)
         for key, value in sorted((attributes or {}).items()):
             proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
-        self.nodes.append(proto)
+        self.bodies[self.here].nodes.append(proto)
+        self.bodies[self.here].made.update(outputs)
 
     def _initializer(self, name: str, dtype: str, data: Array) -> str:
         self.initializers[name] = tensor(name, dtype, data)
@@ -170,11 +294,12 @@ class _Writer:
         value = self.graph.values[name]
         if value.quant is None:
             return self._stored(name)
-        if name not in self.real:
+        real = self.bodies[self.here].real.get(name)
+        if real is None:
             real = self._fresh(f"{name}/real")
             self._dequantize(name, value.quant, real)
-            self.real[name] = real
-        return self.real[name]
+            self.bodies[self.here].real[name] = real
+        return real
 
     def _parameters(self, name: str, dtype: str, quant: Quant) -> tuple[list[str], dict[str, int]]:
         scalar = quant.axis is None
@@ -194,6 +319,11 @@ class _Writer:
         self._node("QuantizeLinear", [real, *parameters], [self._name(name)], attributes)
 
     def _write(self, node: Node) -> None:
+        if node.op in CONTROL:
+            self._control(node)
+            return
+        for name in node.outputs:
+            self._describe(name)
         if node.op == "Identity" and not node.storage and self._convert(node.inputs[0], node.outputs[0]):
             return
         read = self._stored if node.storage else self._real

@@ -130,7 +130,7 @@ def measure(model: CorpusModel, threads: int) -> Result:
 
 def _counts(conversion: layoutsolve.Conversion) -> tuple[int, int]:
     """Transposes in the file, and hidden ones."""
-    return sum(node.op_type == "Transpose" for node in conversion.model.graph.node), conversion.price.hidden
+    return conversion.price.transposes, conversion.price.hidden
 
 
 def _loaded(files: Mapping[str, bytes], threads: int) -> dict[str, Runner]:

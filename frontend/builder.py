@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 from typing import Any
@@ -12,10 +13,10 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.model import Model, Operator, Tensor
+from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
 from layoutsolve.frontend.sparse import dense
-from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Shape, Size, Value, symbol
+from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value, symbol
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,12 @@ _GROWTH = 16
 _SPARE = 1 << 20
 """How many elements of constants may be computed: a multiple of the file's bytes, so that memory follows its size."""
 
+_SPARE_OPERATORS = 1 << 12
+"""How many operators may be written beyond a multiple of the file's: a subgraph is written wherever it is called."""
+
+_DEPTH = 32
+"""How deeply subgraphs may call each other."""
+
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
 
@@ -56,24 +63,36 @@ def real_dtype(value: Value) -> str:
     return "float32" if value.quant else value.dtype
 
 
-class Lowering:
-    """The reference graph of a subgraph in the making."""
+@dataclass(eq=False)
+class State:
+    """A variable: what its first reader finds, what readers find now, and how it is known to begin, if it is."""
 
-    def __init__(self, model: Model, position: int = 0) -> None:
+    name: str
+    first: Value | None = None
+    current: Value | None = None
+    initial: Value | None = None
+
+
+class Draft:
+    """The reference graph of a whole model in the making."""
+
+    def __init__(self, model: Model, write: Callable[[Lowering], None]) -> None:
+        """``write`` writes all operators of a subgraph."""
         self.model = model
-        self.position = position
-        self.subgraph = model.subgraphs[position]
+        self.write = write
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
-        self.bound: dict[int, Value] = {}
         self.contents: dict[str, Array] = {}
         self.dynamic = False
         self.spare = _GROWTH * model.size + _SPARE
+        self.operators_left = _GROWTH * sum(len(each.operators) for each in model.subgraphs) + _SPARE_OPERATORS
+        self.handles: dict[str, tuple[str, str]] = {}
+        self.states: dict[Hashable, State] = {}
+        self._constants: dict[tuple[int, int], Value] = {}
         self._symbols: dict[tuple[object, ...], Size] = {}
         self._used_symbols = {"batch"}
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
-        self.tensor_names = [self.unique(tensor.name or f"tensor_{tensor.index}") for tensor in self.subgraph.tensors]
 
     def unique(self, name: str) -> str:
         """A name that nothing has yet."""
@@ -99,24 +118,27 @@ class Lowering:
             raise GapError("its constants grow far beyond the size of the file", "store large constants in the model")
         self.spare -= elements
 
+    def count_operator(self) -> None:
+        """Account for an operator about to be written."""
+        self.operators_left -= 1
+        if self.operators_left < 0:
+            raise GapError("its subgraphs grow far beyond the size of the file", "call subgraphs less often")
+
     def add(self, value: Value) -> Value:
         """Enter a value."""
         self.values[value.name] = value
         return value
 
-    def bind(self, index: int, value: Value) -> None:
-        """Make ``value`` what operators read as tensor ``index``."""
-        self.bound[index] = value
+    def constant(self, position: int, tensor: Tensor, name: str) -> Value:
+        """The constant that a tensor of a subgraph is, entered once however often the subgraph is written."""
+        key = (position, tensor.index)
+        if key not in self._constants:
+            self._constants[key] = self.add(self._constant(tensor, name))
+        return self._constants[key]
 
-    def value(self, index: int) -> Value:
-        """What a tensor is: bound by an earlier operator, or a constant."""
-        if index not in self.bound:
-            self.bound[index] = self._constant_tensor(self.subgraph.tensors[index])
-        return self.bound[index]
-
-    def _constant_tensor(self, tensor: Tensor) -> Value:
-        if tensor.is_variable or tensor.dtype in ("resource", "variant"):
-            raise GapError(f"tensor '{tensor.name}' holds state", "convert a model without variables")
+    def _constant(self, tensor: Tensor, name: str) -> Value:
+        if tensor.dtype in ("resource", "variant"):
+            raise GapError(f"tensor '{tensor.name}' is of type {tensor.dtype}", "replace what makes it")
         if tensor.dtype == "string":
             raise GapError(f"tensor '{tensor.name}' is a constant of strings", "remove text processing from the model")
         if tensor.dtype in ("bfloat16", "complex128"):
@@ -129,7 +151,77 @@ class Lowering:
         else:
             data = np.zeros(tensor.shape, tensor.dtype)
         dtype = "int8" if tensor.dtype == "int2" else tensor.dtype
-        return self.add(Value(self.tensor_names[tensor.index], dtype, tuple(data.shape), quant_of(tensor), data))
+        return Value(name, dtype, tuple(data.shape), quant_of(tensor), data)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state(self, key: Hashable, name: str) -> State:
+        """The variable that ``key`` stands for, called ``name`` if it is new."""
+        if key not in self.states:
+            self.states[key] = State(name)
+        return self.states[key]
+
+    def read_state(self, state: State, like: Value) -> Value:
+        """What a variable holds; ``like`` has the type and shape that its first reader expects."""
+        if state.current is None:
+            state.first = state.current = self.add(replace(like, name=self.unique(state.name)))
+        return state.current
+
+    def close_states(self) -> None:
+        """Write the variables that are read before they are assigned; one that is never assigned is a constant."""
+        for state in self.states.values():
+            if state.first is None or state.current is None:
+                continue
+            initial = state.initial
+            if state.current is state.first and initial is not None:
+                self.values[state.first.name] = replace(state.first, data=initial.data)
+            else:
+                names = (initial.name if initial else "", state.current.name)
+                self.nodes.insert(0, Node("State", names, (state.first.name,), storage=True))
+
+
+class Lowering:
+    """A subgraph being written into a draft: what its tensors are there, and in which region it lies."""
+
+    def __init__(self, draft: Draft, position: int = 0, outer: Lowering | None = None, region: Region | None = None):
+        self.draft = draft
+        self.position = position
+        self.outer = outer
+        self.region = region
+        self.subgraph = draft.model.subgraphs[position]
+        self.bound: dict[int, Value] = {}
+        self.initialising: bool = outer is not None and outer.initialising
+        self.tensor_names = [draft.unique(tensor.name or f"tensor_{tensor.index}") for tensor in self.subgraph.tensors]
+
+    @property
+    def callers(self) -> list[int]:
+        """The subgraphs from which this one is called, the nearest first."""
+        return [] if self.outer is None else [self.outer.position, *self.outer.callers]
+
+    def bind(self, index: int, value: Value) -> None:
+        """Make ``value`` what operators read as tensor ``index``."""
+        self.bound[index] = value
+
+    def value(self, index: int) -> Value:
+        """What a tensor is: bound by an earlier operator, a variable's present content, or a constant."""
+        tensor, name = self.subgraph.tensors[index], self.tensor_names[index]
+        if index not in self.bound and tensor.is_variable:
+            like = Value(name, tensor.dtype, tensor.shape, quant_of(tensor))
+            return self.draft.read_state(self.variable(tensor), like)
+        if index not in self.bound:
+            self.bound[index] = self.draft.constant(self.position, tensor, name)
+        return self.bound[index]
+
+    def variable(self, tensor: Tensor) -> State:
+        """The state that a tensor declared as variable stands for: its zero at first, then whatever was left in it."""
+        state = self.draft.state((self.position, tensor.index), tensor.name)
+        if state.initial is None:
+            self.draft.spend(prod(tensor.shape))
+            zero = tensor.quant.zero_point[0] if tensor.dtype == "int8" and tensor.quant else 0
+            data = np.full(tensor.shape, zero, tensor.dtype) if tensor.data is None else tensor.data
+            name = self.draft.unique(f"{self.tensor_names[tensor.index]}/initial")
+            state.initial = self.draft.add(Value(name, tensor.dtype, tensor.shape, quant_of(tensor), data))
+        return state
 
 
 class Call:
@@ -137,6 +229,7 @@ class Call:
 
     def __init__(self, lowering: Lowering, operator: Operator) -> None:
         self.lowering = lowering
+        self.draft = lowering.draft
         self.operator = operator
         self.origin = Origin(lowering.position, operator.index, operator.name)
 
@@ -183,7 +276,7 @@ class Call:
         """The elements of a value where they are known, as far as symbols go: an array of objects; else None."""
         if value.data is not None:
             return value.data
-        return self.lowering.contents.get(value.name)
+        return self.draft.contents.get(value.name)
 
     def dims(self, position: int, what: str) -> tuple[Dim, ...]:
         """An input that is a vector of sizes, possibly symbolic."""
@@ -200,16 +293,78 @@ class Call:
             raise GapError(f"its {what} depends on a dynamic size", f"make the {what} constant in the source model")
         return numbers
 
+    # -- state and subgraphs ---------------------------------------------------------------------------------------
+
+    def update(self, position: int, value: Value) -> None:
+        """Leave ``value`` in the variable tensor at an input, for the next run to find."""
+        tensor = self.lowering.subgraph.tensors[self.operator.inputs[position]]
+        if not tensor.is_variable:
+            raise ModelError(f"{self.origin} updates its input {position}, '{tensor.name}', which is no variable")
+        self.assign(self.lowering.variable(tensor), value)
+
+    def assign(self, state: State, value: Value) -> None:
+        """Let a variable hold ``value``."""
+        if self.lowering.region is not None:
+            raise GapError("it assigns a variable in a branch or loop", "assign the variable outside of it")
+        state.current = value
+
+    def subgraph(self, position: int) -> Subgraph:
+        """A subgraph that the operator names."""
+        subgraphs = self.draft.model.subgraphs
+        if not 0 <= position < len(subgraphs):
+            raise ModelError(f"{self.origin} names subgraph {position}, but the model has {len(subgraphs)}")
+        return subgraphs[position]
+
+    def within(self, region: Region) -> Call:
+        """The same operator, as it writes in another region."""
+        inner = copy(self)
+        inner.lowering = copy(self.lowering)
+        inner.lowering.region = region
+        return inner
+
+    def inline(
+        self, position: int, inputs: Sequence[Value], region: Region | None = None, initialising: bool = False
+    ) -> list[Value]:
+        """Write a subgraph with its inputs given, in ``region`` or where this operator is; returns its outputs."""
+        self.subgraph(position)
+        inner = Lowering(self.draft, position, self.lowering, region or self.lowering.region)
+        inner.initialising |= initialising
+        if len(inner.callers) > _DEPTH or position in inner.callers:
+            raise GapError("its subgraphs call themselves, or too deeply", "unroll the recursion in the source model")
+        if len(inner.subgraph.inputs) != len(inputs):
+            raise ModelError(
+                f"{self.origin} gives {len(inputs)} inputs to subgraph {position}, which has another number"
+            )
+        for index, value in zip(inner.subgraph.inputs, inputs, strict=True):
+            tensor = inner.subgraph.tensors[index]
+            self.draft.dynamic |= tuple(tensor.shape) != value.shape
+            inner.bind(index, self._renamed(value, Slot(inner.tensor_names[index], tensor.dtype, quant_of(tensor))))
+        self.draft.write(inner)
+        return [inner.value(index) for index in inner.subgraph.outputs]
+
+    def hand_on(self, value: Value, position: int) -> None:
+        """Make ``value`` the operator's output as it is stored."""
+        slot = self.slot(position)
+        self.lowering.bind(self.tensor(position).index, self._renamed(value, slot))
+
+    def _renamed(self, value: Value, slot: Slot) -> Value:
+        """A value for a tensor that is to hold the same stored numbers; they may mean something else there."""
+        if value.dtype != slot.dtype:
+            raise ModelError(f"{self.origin} hands {value.dtype} to '{slot.name}', which is declared as {slot.dtype}")
+        if value.quant is slot.quant or (value.quant is not None and value.quant.matches(slot.quant)):
+            return value
+        return self.write("Identity", [value], value.shape, replace(slot, tensor=None), storage=True)
+
     # -- sizes ---------------------------------------------------------------------------------------------------
 
     def derive(self, key: tuple[object, ...]) -> Size:
         """The symbol of a size without a closed form (see :data:`layoutsolve.frontend.shapes.Derive`)."""
-        return self.lowering.symbol_for(key, f"{self.slot().name}_{key[0]}")
+        return self.draft.symbol_for(key, f"{self.slot().name}_{key[0]}")
 
     def unknown(self, axis: int, position: int = 0) -> Size:
         """The symbol of a size that depends on data."""
         name = f"{self.slot(position).name}_{axis}"
-        return self.lowering.symbol_for(("unknown", self.origin.index, position, axis), name)
+        return self.draft.symbol_for(("unknown", self, position, axis), name)
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -221,7 +376,7 @@ class Call:
 
     def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
         """A slot for a value in between, named after the first output."""
-        return Slot(self.lowering.unique(f"{self.slot().name}/{label}"), dtype, quant)
+        return Slot(self.draft.unique(f"{self.slot().name}/{label}"), dtype, quant)
 
     def like(self, label: str, value: Value) -> Slot:
         """A slot for a value in between, stored as ``value`` is."""
@@ -230,8 +385,8 @@ class Call:
     def constant(self, data: Any, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
         """A new constant."""
         array = np.asarray(data) if dtype in (None, "int4", "uint4") else np.asarray(data, np.dtype(dtype))
-        name = self.lowering.unique(f"{self.slot().name}/{label}")
-        return self.lowering.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
+        name = self.draft.unique(f"{self.slot().name}/{label}")
+        return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 
     def vector(self, numbers: Sequence[int], label: str) -> Value:
         """A new constant vector, int64 as ONNX wants it."""
@@ -264,20 +419,22 @@ class Call:
         *,
         storage: bool = False,
         pattern: bool = False,
+        regions: tuple[Region, ...] = (),
         **attributes: Any,
     ) -> list[Value]:
         """Write a node with several outputs."""
-        values = [self.lowering.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
+        values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
         names = tuple(value.name if value else "" for value in inputs)
         made = tuple(value.name for value in values)
-        self.lowering.nodes.append(Node(op, names, made, attributes, self.origin, storage, pattern))
+        region = self.lowering.region
+        self.draft.nodes.append(Node(op, names, made, attributes, self.origin, storage, pattern, region, regions))
         return values
 
     def known(self, slot: Slot, data: Array) -> Value:
         """Write a constant."""
-        value = self.lowering.add(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
+        value = self.draft.add(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
         self._finish(value, slot)
         return value
 
@@ -290,17 +447,17 @@ class Call:
     def _check_shape(self, shape: Shape, tensor: Tensor) -> None:
         """The file states the shape as well; it is worth nothing where sizes are dynamic, or where it is left empty."""
         stated = tensor.shape
-        if not stated or (self.lowering.dynamic and not tensor.signature):
+        if not stated or (self.draft.dynamic and not tensor.signature):
             return
         signature = tensor.signature or stated
         if len(stated) != len(shape):
-            if self.lowering.dynamic:
+            if self.draft.dynamic:
                 return
             raise ModelError(
                 f"{self.origin} gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}"
             )
         for dim, size, mark in zip(shape, stated, signature, strict=True):
-            if isinstance(dim, int) and mark != -1 and dim != size and not self.lowering.dynamic:
+            if isinstance(dim, int) and mark != -1 and dim != size and not self.draft.dynamic:
                 raise ModelError(
                     f"{self.origin} gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}"
                 )

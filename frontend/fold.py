@@ -35,7 +35,7 @@ def fold(call: Call) -> bool:
     if evaluator is None or _alias(call):
         return evaluator is not None
     arrays = _known_inputs(call)
-    if arrays is None or _GROWTH * sum(array.size for array in arrays) > call.lowering.spare:
+    if arrays is None or _GROWTH * sum(array.size for array in arrays) > call.draft.spare:
         return False
     try:
         results = evaluator(call, arrays)
@@ -45,11 +45,11 @@ def fold(call: Call) -> bool:
     finished = [_concrete(result, slot.dtype) for result, slot in zip(results, slots, strict=True)]
     if any(result is None for result in finished):
         for result, slot in zip(results, slots, strict=True):
-            call.lowering.contents[slot.name] = result
+            call.draft.contents[slot.name] = result
         return False
     for number, slot in zip(finished, slots, strict=True):
         if number is not None:
-            call.lowering.spend(number.size if number.flags.owndata else 0)
+            call.draft.spend(number.size if number.flags.owndata else 0)
             call.known(slot, number)
     return True
 

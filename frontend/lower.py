@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.frontend.builder import REGISTRY, Call, Lowering
+from layoutsolve.frontend.builder import REGISTRY, Call, Draft, Lowering
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.fold import fold
 from layoutsolve.frontend.gaps import GapError
@@ -15,47 +17,42 @@ from layoutsolve.graph import Dim, Graph, Node, Shape, Value, symbol
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
 
-_REMEDIES = {
-    "CUSTOM": "replace the custom operator by built-in ones, or cut the model before it",
-    "VAR_HANDLE": "convert a model without variables",
-    "READ_VARIABLE": "convert a model without variables",
-    "ASSIGN_VARIABLE": "convert a model without variables",
-    "WHILE": "unroll the loop when exporting the model",
-    "IF": "export one branch only",
-    "CALL_ONCE": "convert a model without variables",
-}
+_REMEDIES = {"CUSTOM": "replace the custom operator by built-in ones, or cut the model before it"}
 _REMEDY = "express it by other operators in the source model"
 
 
 def lower(model: Model, name: str) -> Graph:
     """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
     try:
-        return _lower(Lowering(dilated(model)), name)
+        lowering = Lowering(Draft(dilated(model), _write))
+        _enter_inputs(lowering)
+        _write(lowering)
+        lowering.draft.close_states()
+        return _graph(lowering, name)
     except GapError as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
     except _CONTRADICTIONS as error:
         raise ModelError(f"the model contradicts itself: {error}") from error
 
 
-def _lower(lowering: Lowering, name: str) -> Graph:
+def _write(lowering: Lowering) -> None:
+    """Write all operators of a subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
     gaps: list[Gap] = []
     broken: set[int] = set()
-    _enter_inputs(lowering)
     for operator in lowering.subgraph.operators:
-        gap = _lower_operator(lowering, operator, broken)
-        if gap is not None:
-            gaps.append(gap)
-        if gap is not None or broken.intersection(operator.inputs):
+        found = _write_operator(lowering, operator, broken)
+        gaps += found
+        if found or broken.intersection(operator.inputs):
             broken.update(operator.outputs)
     if gaps:
         raise UnsupportedError(gaps)
-    return _graph(lowering, name)
 
 
-def _lower_operator(lowering: Lowering, operator: Operator, broken: set[int]) -> Gap | None:
+def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) -> list[Gap]:
     call = Call(lowering, operator)
     function = REGISTRY.get(operator.name)
     try:
+        call.draft.count_operator()
         if function is None:
             kind = operator.name.split(":")[0]
             raise GapError("no conversion for this operator", _REMEDIES.get(kind, _REMEDY))
@@ -64,12 +61,14 @@ def _lower_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     except GapError as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
         tensor = outputs[0] if outputs else ""
-        return Gap(lowering.position, operator.index, operator.name, tensor, error.reason, error.remedy)
+        return [Gap(lowering.position, operator.index, operator.name, tensor, error.reason, error.remedy)]
+    except UnsupportedError as error:
+        return list(error.gaps)
     except ModelError as error:
         raise error if str(call.origin) in str(error) else ModelError(f"{call.origin}: {error}") from error
     except _CONTRADICTIONS as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
-    return None
+    return []
 
 
 def _enter_inputs(lowering: Lowering) -> None:
@@ -79,7 +78,7 @@ def _enter_inputs(lowering: Lowering) -> None:
             raise GapError(f"input '{tensor.name}' is of type {tensor.dtype}", "give the model inputs of numbers")
         shape = _input_shape(lowering, tensor)
         value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
-        lowering.bind(index, lowering.add(value))
+        lowering.bind(index, lowering.draft.add(value))
 
 
 def _input_shape(lowering: Lowering, tensor: Tensor) -> Shape:
@@ -87,38 +86,42 @@ def _input_shape(lowering: Lowering, tensor: Tensor) -> Shape:
     dims: list[Dim] = list(tensor.shape)
     for axis, size in enumerate(tensor.signature):
         if size == -1:
-            lowering.dynamic = True
-            name = lowering.tensor_names[tensor.index]
-            dims[axis] = (
-                symbol("batch") if axis == 0 else lowering.symbol_for(("input", tensor.index, axis), f"{name}_{axis}")
-            )
+            lowering.draft.dynamic = True
+            key, name = ("input", tensor.index, axis), f"{lowering.tensor_names[tensor.index]}_{axis}"
+            dims[axis] = symbol("batch") if axis == 0 else lowering.draft.symbol_for(key, name)
     return tuple(dims)
 
 
 def _graph(lowering: Lowering, name: str) -> Graph:
+    draft = lowering.draft
     inputs = tuple(lowering.value(index).name for index in dict.fromkeys(lowering.subgraph.inputs))
     outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
-    nodes = _live(lowering.nodes, outputs)
+    nodes = _live(draft.nodes, outputs)
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
-    values = {key: value for key, value in lowering.values.items() if key in used}
-    return Graph(name, values, nodes, inputs, outputs, _public_names(lowering), _metadata(lowering.model))
+    values = {key: value for key, value in draft.values.items() if key in used}
+    return Graph(name, values, nodes, inputs, outputs, _public_names(lowering), _metadata(draft.model))
 
 
-def _live(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
-    """The nodes on which the outputs depend."""
-    needed = set(outputs)
-    kept = []
-    for node in reversed(nodes):
-        if needed.intersection(node.outputs):
-            needed.update(node.inputs)
-            kept.append(node)
-    return tuple(reversed(kept))
+def _live(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
+    """The nodes on which the outputs and the states depend, with the If or Loop that each of them is in."""
+    producers = {output: node for node in nodes for output in node.outputs}
+    owners = {region: node for node in nodes if node.op in ("If", "Loop") for region in node.regions}
+    kept: set[Node] = set()
+    stack = [producers[name] for name in outputs if name in producers] + [node for node in nodes if node.op == "State"]
+    while stack:
+        node = stack.pop()
+        if node in kept:
+            continue
+        kept.add(node)
+        stack += [producers[name] for name in node.inputs if name in producers]
+        stack += [owners[region] for region in (node.region, *node.regions) if region is not None]
+    return tuple(node for node in nodes if node in kept)
 
 
 def _public_names(lowering: Lowering) -> dict[str, str]:
     """The names that the first signature of the main subgraph gives, as far as they tell its tensors apart."""
     names: dict[str, str] = {}
-    for signature in lowering.model.signatures:
+    for signature in lowering.draft.model.signatures:
         if signature.subgraph == lowering.position:
             for ports, given in (
                 (lowering.subgraph.inputs, signature.inputs),
@@ -128,6 +131,10 @@ def _public_names(lowering: Lowering) -> dict[str, str]:
                     if index in ports and public not in names.values():
                         names.setdefault(lowering.value(index).name, public)
             break
+    for index in lowering.subgraph.outputs:
+        name, own = lowering.value(index).name, lowering.tensor_names[index]
+        if index not in lowering.subgraph.inputs and name != own and own not in names.values():
+            names.setdefault(name, own)
     return names
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from layoutsolve.emit import apply, serialise
+from layoutsolve.emit import apply, nodes_of, serialise
 from layoutsolve.ends import End, ends_of, metadata
 from layoutsolve.errors import ModelError, OutputError, StrategyError
 from layoutsolve.explanation import Explanation
@@ -58,7 +58,7 @@ class Conversion:
     @cached_property
     def report(self) -> dict[str, object]:
         """The facts of the conversion, ready for JSON. Transposes and Reshapes are counted in the written model."""
-        operators = [node.op_type for node in self.model.graph.node]
+        operators = [node.op_type for node in nodes_of(self.model.graph)]
         return {
             "strategy": self.assignment.strategy,
             "objective": self.assignment.objective,
@@ -106,7 +106,7 @@ class Conversion:
         """
         ends = ends_of(self.graph, self.boundary, self.assignment, inputs)
         ports = self.model.graph.input if inputs else self.model.graph.output
-        return {port.name: end.permutation for port, end in zip(ports, ends, strict=True) if end.moved}
+        return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
 
     def explain(self, seconds: float = DEFAULT_SECONDS) -> Explanation:
         """Why each Transpose and Reshape is there, and what would remove it.

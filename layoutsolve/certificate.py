@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutsolve.api import Conversion, Source, file_bytes
+from layoutsolve.emit import nodes_of
 from layoutsolve.errors import CertificateError, LayoutError, OutputError
 from layoutsolve.frontend import read
 from layoutsolve.graph import Graph
@@ -188,7 +189,7 @@ def _check_price(stated: Restated, model: bytes, certificate: Certificate) -> No
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
-        operators = [node.op_type for node in onnx.load_from_string(model).graph.node]
+        operators = [node.op_type for node in nodes_of(onnx.load_from_string(model).graph)]
     except DecodeError as error:
         raise CertificateError("the ONNX file cannot be read") from error
     for name, count in (("Transpose", certificate.price.transposes), ("Reshape", certificate.price.reshapes)):

@@ -1,7 +1,7 @@
 """The reference graph: what the frontend writes, the solver reads and the emitter rewrites.
 
 It is ONNX in everything but its serialisation: nodes carry ONNX operator names, inputs and attributes of opset 18 or
-later, and could be written to a file one by one. Three things differ, each to keep a later stage simple:
+later, and could be written to a file one by one. Four things differ, each to keep a later stage simple:
 
 * **Views.** ``Transpose`` and ``Reshape`` state how the axes of two tensors correspond. A layout-sensitive operator is
   written ``Transpose -> Conv -> Transpose``; the solver decides whether any data moves. ``Squeeze``, ``Unsqueeze`` and
@@ -11,8 +11,14 @@ later, and could be written to a file one by one. Three things differ, each to k
   *means* ``(stored - zero_point) * scale``. A node computes on real numbers, unless ``storage`` is set: then it moves
   stored integers and never looks at their meaning.
 * **Sizes may be symbolic**: a dimension is an ``int`` or a :class:`Size`, a product of a number and named dimensions.
+* **Control flow is flat**: the nodes of branches and loops lie among all others and say in which :class:`Region` they
+  are. Five operators that ONNX does not have tie regions together: ``If(condition)`` and ``Loop(first condition, next
+  condition)`` open the regions that they name. ``Join(then, else) -> result`` is one output of an If, ``Carry(initial,
+  next) -> (now, last)`` one value that a Loop hands from turn to turn. ``State(initial, next) -> now`` is a value that
+  lives from one run of the model to the next: an input, the output that replaces it, and what it is at first (left out
+  where that is for the user to say).
 
-Everything is immutable. Order of nodes is an order of execution.
+Everything is immutable. Order of nodes is an order of execution, but for what :data:`LATE` lists.
 """
 
 from __future__ import annotations
@@ -135,13 +141,33 @@ class Origin:
 
 
 @dataclass(frozen=True, eq=False)
+class Region:
+    """A part of the graph that runs on a condition, or repeatedly: a branch of an If or the body of a Loop.
+
+    ``role`` is the name that ONNX has for it: 'then_branch', 'else_branch', 'body'. ``parent`` is the region in which
+    the If or Loop itself stands, None for the main graph.
+    """
+
+    role: str
+    parent: Region | None = None
+
+
+CONTROL = frozenset(("If", "Join", "Loop", "Carry", "State"))
+"""The operators that tie regions together."""
+
+LATE: Mapping[str, int] = {"Carry": 1, "Loop": 1, "State": 1}
+"""By operator, the number of the input that is computed only after it: it comes from the end of a turn or run."""
+
+
+@dataclass(frozen=True, eq=False)
 class Node:
     """One ONNX operator. ``inputs`` and ``outputs`` are value names, '' for an input left out.
 
     ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
     is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
     Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
-    model.
+    model. ``region`` is where the node runs, None for the main graph; ``regions`` are those that an If or a Loop opens,
+    or that a Join or Carry belongs to.
     """
 
     op: str
@@ -151,6 +177,8 @@ class Node:
     origin: Origin | None = None
     storage: bool = False
     pattern: bool = False
+    region: Region | None = None
+    regions: tuple[Region, ...] = ()
 
     def __str__(self) -> str:
         attributes = ", ".join(f"{key}={value}" for key, value in self.attributes.items())
@@ -186,6 +214,14 @@ class Graph:
     def producers(self) -> dict[str, int]:
         """The index of the node that produces each value."""
         return {output: index for index, node in enumerate(self.nodes) for output in node.outputs}
+
+    def region(self, name: str) -> Region | None:
+        """Where a value comes to be: the value that a Carry writes first is one of the loop's body."""
+        index = self.producers.get(name)
+        if index is None:
+            return None
+        node = self.nodes[index]
+        return node.regions[0] if node.op == "Carry" and name == node.outputs[0] else node.region
 
     def constant(self, name: str) -> Array | None:
         """The data of a constant input, None where it is computed or left out."""

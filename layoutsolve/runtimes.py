@@ -193,6 +193,11 @@ class OnnxRuntime:
         return [(port.name, port.type, list(port.shape)) for port in self._session.get_inputs()]
 
     @property
+    def states(self) -> list[str]:
+        """The names of the inputs that may be left out, because the model says what they begin with."""
+        return [port.name for port in self._session.get_overridable_initializers()]
+
+    @property
     def outputs(self) -> list[str]:
         """The names of the outputs."""
         return [port.name for port in self._session.get_outputs()]

@@ -53,6 +53,8 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers) -> Contract
         writer = home[source]
         if writer is None or problem.readers[source] != ((number, _port(problem, operator)),):
             continue
+        if writer[0] > number:  # a value from the end of a turn or run: what follows it would be its own input
+            continue
         producer, port = writer
         if any(operators[producer].rows[row].layouts[port] not in choices for row in domains[producer]):
             continue

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from layoutsolve.graph import Graph, Value, element_bytes, static_elements
+from layoutsolve.graph import Graph, Region, Value, element_bytes, static_elements
 from layoutsolve.solver.atoms import Atoms, port_names
 from layoutsolve.solver.boundary import Boundary, Permutation, whole_dimensions
 from layoutsolve.solver.generator import Generator
@@ -25,6 +25,9 @@ CANDIDATES = 64
 """The most layouts that one variable may have. A problem in which the cap was hit is optimal within its candidates
 only.
 """
+
+TURNS = 10
+"""How often the body of a loop is taken to run, for bytes and time: a move outside of it is better than one inside."""
 
 
 @dataclass
@@ -91,8 +94,12 @@ class Statement:
         for name in self.graph.inputs:
             self._new_variable(name)
             self._end(name, fixed.inputs[name], reads=False)
-        for number in range(len(self.graph.nodes)):
-            self._node(number)
+        nodes = range(len(self.graph.nodes))
+        for number in nodes:
+            self._outputs(number)
+        for number in nodes:
+            if number not in self._atoms.views:
+                self._node(number)
         for name in self.graph.outputs:
             if name in self._home and name not in fixed.inputs:
                 self._end(name, fixed.outputs[name], reads=True)
@@ -102,7 +109,8 @@ class Statement:
 
     def _new_variable(self, name: str) -> int:
         """The variable of a tensor that is produced by something other than a view."""
-        self._home[name] = self._variable(name, self._atoms.reading(name), _bytes(self.graph.values[name]))
+        weight = _turns(self.graph.region(name))
+        self._home[name] = self._variable(name, self._atoms.reading(name), weight * _bytes(self.graph.values[name]))
         return self._home[name]
 
     def _variable(self, name: str, reading: tuple[Layout, list[int]], size: int, constant: bool = False) -> int:
@@ -126,7 +134,8 @@ class Statement:
     def _fixed(self, title: str, name: str, layout: Layout, reads: bool) -> None:
         self._drafts.append(_Draft(title, -1, [self._home[name]], int(reads), (Row((layout,)),), end=name))
 
-    def _node(self, number: int) -> None:
+    def _outputs(self, number: int) -> None:
+        """Enter what a node produces: new variables, or another reading of the one that it is a view of."""
         node = self.graph.nodes[number]
         if number in self._atoms.views:
             source = self._home[node.inputs[0]]
@@ -135,20 +144,24 @@ class Statement:
                 number, self._readings[source][node.inputs[0]]
             )
             return
+        for name in node.outputs:
+            if name:
+                self._new_variable(name)
+
+    def _node(self, number: int) -> None:
+        node = self.graph.nodes[number]
         found = self._atoms.rule(number)
         ports, relations = [], []
         for port, name in enumerate(port_names(self.graph, number, found)):
             constant = self.graph.values[name].data is not None
-            if port >= len(found.inputs):
-                variable = self._new_variable(name)
-            elif constant:
+            if constant:
                 variable = self._variable(name, self._atoms.constant_reading(number, port), 0, constant=True)
             else:
                 variable = self._home[name]
             ports.append(variable)
             sizes = self._variables[variable].sizes
             relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
-        title = str(node.origin) if node.origin else f"{node.op} {node.outputs[0]}"
+        title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
         rows = self._view_rows(number, relations) if node.op in ("Transpose", "Reshape") else ()
         self._drafts.append(_Draft(title, number, ports, len(found.inputs), rows, node.op, tuple(relations), found))
 
@@ -158,12 +171,20 @@ class Statement:
         layouts = tuple(port.logical for port in ports)
         if node.op == "Reshape":
             return (Row(layouts, price=Price(reshapes=1)),)
-        return (Row(layouts, price=Price(transposes=1, bytes=_bytes(self.graph.values[node.outputs[0]]))),)
+        size = _turns(node.region) * _bytes(self.graph.values[node.outputs[0]])
+        return (Row(layouts, price=Price(transposes=1, bytes=size)),)
 
 
 def _bytes(value: Value) -> int:
     """The bytes that a tensor takes, symbolic dimensions counted as 1."""
     return int(static_elements(value.shape) * element_bytes(value.dtype))
+
+
+def _turns(region: Region | None) -> int:
+    """How often a region is taken to run where the main graph runs once."""
+    if region is None:
+        return 1
+    return _turns(region.parent) * (TURNS if region.role == "body" else 1)
 
 
 class _Closure:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnxruntime
 
 from layoutsolve.emit import serialise
-from layoutsolve.graph import Array, Graph, Node, Quant, Shape, Size, Value, product
+from layoutsolve.graph import Array, Graph, Node, Quant, Region, Shape, Size, Value, product
 
 onnxruntime.set_default_logger_severity(4)
 
@@ -22,6 +23,7 @@ class GraphBuilder:
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.inputs: list[str] = []
+        self.region: Region | None = None
 
     def _add(
         self, shape: Sequence[Any], dtype: str, quant: Quant | None = None, data: Array | None = None, name: str = ""
@@ -55,14 +57,14 @@ class GraphBuilder:
     ) -> str:
         output = self._add(shape, dtype, quant)
         storage = op in ("Transpose", "Reshape") and quant is not None
-        self.nodes.append(Node(op, inputs, (output,), attributes, storage=storage))
+        self.nodes.append(Node(op, inputs, (output,), attributes, storage=storage, region=self.region))
         return output
 
     def many(
         self, op: str, *inputs: str, shapes: Sequence[Sequence[Any]], dtype: str = "float32", **attributes: Any
     ) -> list[str]:
         outputs = [self._add(shape, dtype) for shape in shapes]
-        self.nodes.append(Node(op, inputs, tuple(outputs), attributes))
+        self.nodes.append(Node(op, inputs, tuple(outputs), attributes, region=self.region))
         return outputs
 
     def retype(self, name: str, dtype: str) -> None:
@@ -82,9 +84,7 @@ class GraphBuilder:
             "Transpose", x, shape=[value.shape[axis] for axis in perm], dtype=value.dtype, quant=value.quant, perm=perm
         )
         if pattern:
-            self.nodes[-1] = Node(
-                "Transpose", (x,), (output,), {"perm": perm}, storage=value.quant is not None, pattern=True
-            )
+            self.nodes[-1] = replace(self.nodes[-1], pattern=True)
         return output
 
     def reshape(self, x: str, *shape: Any) -> str:
@@ -116,19 +116,65 @@ class GraphBuilder:
         weights, bias = self.weights(units, features), self.weights(units)  # type: ignore[arg-type]
         return self.op("Gemm", x, weights, bias, shape=(rows, units), transB=1)
 
+    def _like(self, name: str) -> str:
+        value = self.values[name]
+        return self._add(value.shape, value.dtype, value.quant)
+
+    def loop(self, turns: int, body: Callable[..., Sequence[str]], *initial: str) -> list[str]:
+        """A loop of ``turns`` turns that carries ``initial``; ``body`` writes one turn and returns what it hands on."""
+        region = Region("body", self.region)
+        one, limit = self.constant(1, "int64"), self.constant(turns, "int64")
+        starts = [self.constant(0, "int64"), *initial]
+        now = [self._like(name) for name in starts]
+        around, self.nodes, self.region = self.nodes, [], region
+        count = self.op("Add", now[0], one, shape=(), dtype="int64")
+        again = self.op("Less", count, limit, shape=(), dtype="bool")
+        following = [count, *body(*now[1:])]
+        inside, self.nodes, self.region = self.nodes, around, region.parent
+        first = self.constant(turns > 0, "bool")
+        self.nodes.append(Node("Loop", (first, again), (), region=self.region, regions=(region,)))
+        last = [self._like(name) for name in starts]
+        for start, after, before, result in zip(starts, following, now, last, strict=True):
+            ports = (start, after), (before, result)
+            self.nodes.append(Node("Carry", *ports, storage=True, region=self.region, regions=(region,)))
+        self.nodes += inside
+        return last[1:]
+
+    def branch(self, condition: str, *branches: Callable[[], str]) -> str:
+        """One value from two branches, each of which writes its own."""
+        regions = Region("then_branch", self.region), Region("else_branch", self.region)
+        self.nodes.append(Node("If", (condition,), (), region=self.region, regions=regions))
+        results = []
+        for region, write in zip(regions, branches, strict=True):
+            self.region = region
+            results.append(write())
+        self.region = regions[0].parent
+        joined = self._like(results[0])
+        self.nodes.append(Node("Join", tuple(results), (joined,), storage=True, region=self.region, regions=regions))
+        return joined
+
+    def state(self, *shape: int) -> tuple[str, Callable[[str], None]]:
+        """A value that lives from run to run, and how to say what it becomes."""
+        now, initial = self._add(shape, "float32"), self.weights(*shape)
+
+        def become(following: str) -> None:
+            self.nodes.insert(0, Node("State", (initial, following), (now,), storage=True))
+
+        return now, become
+
     def graph(self, *outputs: str) -> Graph:
         return Graph("test", self.values, tuple(self.nodes), tuple(self.inputs), outputs)
 
 
 def run(graph: Graph, feeds: Sequence[Array]) -> list[Array]:
-    """What ONNX Runtime computes for a graph written as it stands, without any optimisation."""
+    """The outputs that ONNX Runtime computes for a graph written as it stands, without any optimisation."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     model = serialise(graph)
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = [item.name for item in session.get_inputs()]
-    return list(session.run(None, dict(zip(names, feeds, strict=True))))
+    return list(session.run(None, dict(zip(names, feeds, strict=True))))[: len(graph.outputs)]
 
 
 def feeds(graph: Graph, seed: int = 0) -> list[Array]:

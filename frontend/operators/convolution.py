@@ -98,7 +98,7 @@ def transpose_conv(call: Call) -> None:
     """TRANSPOSE_CONV: the gradient of a convolution, whose output shape is an input of its own."""
     weights, x = ranked(call, call.input(1), 4), ranked(call, call.input(2), 4)
     stated = call.tensor().shape
-    known = call.content(call.input(0)) is not None or len(stated) != 4 or call.lowering.dynamic
+    known = call.content(call.input(0)) is not None or len(stated) != 4 or call.draft.dynamic
     sizes = call.dims(0, "output shape") if known else stated
     outputs, height, width, seen = static(call, weights.shape, "filter shape")
     if len(sizes) != 4 or sizes[3] != outputs or x.shape[3] != seen:

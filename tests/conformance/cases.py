@@ -62,10 +62,11 @@ class Operand:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model and the data to run it on."""
+    """A model and the data to run it on; ``truth`` is one that LiteRT runs in its stead, where it cannot run it."""
 
     source: bytes
     inputs: tuple[Array, ...]
+    truth: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from flatbuffers import flexbuffers
 
 from tests.builder import Builder, Part
 from tests.conformance.cases import Model, Operand, Table, cases
@@ -33,6 +35,38 @@ def _branch(condition: bool, first: Operand, second: Operand) -> Model:
 def model(builder: Builder, output: int, *inputs: Operand) -> Model:
     """The finished model and its data."""
     return Model(builder.finish(output), tuple(operand.values for operand in inputs))
+
+
+@cases("CALL", "STABLEHLO_COMPOSITE")
+def calls(table: Table) -> None:
+    """LiteRT has no kernel for CALL; a composite operator is the same to it."""
+    operand = table.real(2, 3)
+    table.add_model("twice", lambda: replace(_calls(table.operator, operand), truth=_composite(operand)))
+
+
+def _composite(operand: Operand) -> bytes:
+    return _calls("STABLEHLO_COMPOSITE", operand).source
+
+
+def _calls(operator: str, operand: Operand) -> Model:
+    """A subgraph of a subgraph's, called from two places."""
+    key, more = "subgraph", dict[str, object]()
+    if operator == "STABLEHLO_COMPOSITE":
+        attributes = np.frombuffer(flexbuffers.Dumps({}), np.uint8)
+        key, more = "decomposition_subgraph_index", {"name": "twice", "composite_attributes": attributes}
+    builder = Builder()
+    x = builder.input("x", (2, 3))
+    results = [builder.tensor(name, (2, 3)) for name in ("y", "z")]
+    for source, result in zip((x, results[0]), results, strict=True):
+        builder.operator(operator, [source], [result], {key: 1, **more})
+    outer, inner = builder.part(), builder.part()
+    given, doubled = outer.input("given", (2, 3)), outer.tensor("doubled", (2, 3))
+    outer.operator(operator, [given], [doubled], {key: 2, **more})
+    outer.outputs(doubled)
+    given, doubled = inner.input("given", (2, 3)), inner.tensor("doubled", (2, 3))
+    inner.operator("ADD", [given, given], [doubled], {})
+    inner.outputs(doubled)
+    return model(builder, results[1], operand)
 
 
 @cases("WHILE")

@@ -21,12 +21,12 @@ Convert = Callable[[bytes], onnx.ModelProto]
 def check(case: Case, convert: Convert) -> None:
     """Raise AssertionError unless the converted model gives what LiteRT gives."""
     model = case.make()
-    truth = litert().run(model.source, model.inputs)
+    truth = litert().run(model.truth or model.source, model.inputs)
     converted = convert(model.source)
     onnx.checker.check_model(converted, full_check=True)
     runtime = OnnxRuntime(converted.SerializeToString(), threads=1)
     results = runtime.run(feeds(runtime, model.inputs, {}))
-    state = len(runtime.inputs) - len(model.inputs)
+    state = len(runtime.inputs) - len(model.inputs) + len(runtime.states)
     assert len(results) == len(truth.results) + state, f"{len(results)} outputs instead of {len(truth.results)}"
     for port, expected, actual in zip(truth.outputs, truth.results, results, strict=False):
         _compare(case, port, expected, actual)

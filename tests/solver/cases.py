@@ -349,3 +349,38 @@ def matmul(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     own = [1 if random.random() < 0.3 else dim for dim in batch] if random.random() < 0.7 else []
     y = constant_like(builder, random, [*own, k, n]) if random.random() < 0.4 else tensor(builder, random, [*own, k, n])
     return [result(builder, random, builder.op(op, x, y, shape=[*batch, m, n]))]
+
+
+@case("Carry")
+def carry(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    """A loop over two tensors, which swap places or not; the rule's other inputs may be constant."""
+    shape = dims(random, int(random.integers(1, 5)))
+    x = tensor(builder, random, shape)
+    y = constant_like(builder, random, shape) if random.random() < 0.3 else tensor(builder, random, shape)
+    swapped = random.random() < 0.5
+
+    def body(a: str, b: str) -> Sequence[str]:
+        c = builder.reshape(builder.reshape(builder.add(a, b), *split(random, shape)), *shape)
+        return (b, c) if swapped else (c, b)
+
+    last = builder.loop(int(random.integers(0, 4)), body, x, y)
+    return [result(builder, random, name) for name in last]
+
+
+@case("Join")
+def join(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 5)))
+    x, y = tensor(builder, random, shape), tensor(builder, random, shape)
+    condition = builder.input(dtype="bool")
+    other = (lambda: constant_like(builder, random, shape)) if random.random() < 0.3 else (lambda: y)
+    joined = builder.branch(condition, lambda: builder.relu(builder.add(x, y)), other)
+    return [result(builder, random, joined)]
+
+
+@case("State")
+def state(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 5)))
+    now, become = builder.state(*shape)
+    total = builder.add(tensor(builder, random, shape), now)
+    become(total)
+    return [result(builder, random, total), result(builder, random, builder.relu(now))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -83,10 +83,35 @@ def _concat(builder: GraphBuilder, random: np.random.Generator, pool: list[str])
     return builder.op("Concat", x, x, shape=whole, axis=axis)
 
 
+def _loop(builder: GraphBuilder, random: np.random.Generator, pool: list[str]) -> str:
+    """A loop of a few layers that keep the shape; it reads another tensor from around it."""
+    x = _pick(builder, random, pool)
+    other = _pick(builder, random, pool)
+
+    def body(now: str) -> list[str]:
+        inner = [now]
+        for _ in range(int(random.integers(1, 3))):
+            layer = [_unary, _add, _softmax, _conv][int(random.integers(0, 4))]
+            fresh = layer(builder, random, [inner[-1]])
+            inner.append(fresh if builder.shape(fresh) == builder.shape(x) else builder.relu(inner[-1]))
+        if builder.shape(other) == builder.shape(x):
+            inner.append(builder.add(inner[-1], other))
+        return [inner[-1]]
+
+    return builder.loop(2, body, x)[0]
+
+
+def _branch(builder: GraphBuilder, random: np.random.Generator, pool: list[str]) -> str:
+    x = _pick(builder, random, pool)
+    condition = builder.constant(random.random() < 0.5, "bool")
+    return builder.branch(condition, lambda: builder.relu(x), lambda: _softmax(builder, random, [x]))
+
+
 LAYERS: list[Layer] = [_conv, _conv, _unary, _add, _transpose, _reshape, _reduce, _softmax, _dense, _concat]
+CONTROL: list[Layer] = [*LAYERS, _loop, _branch]
 
 
-def random_graph(seed: int, size: int) -> Graph:
+def random_graph(seed: int, size: int, layers: Sequence[Layer] = LAYERS) -> Graph:
     """A network of about ``size`` operators; every tensor that nothing reads is an output."""
     random = np.random.default_rng(seed)
     builder = GraphBuilder(seed)
@@ -94,7 +119,7 @@ def random_graph(seed: int, size: int) -> Graph:
     if random.random() < 0.3:
         pool.append(builder.input(1, 4, 2, 4))
     for _ in range(size):
-        layer = LAYERS[int(random.integers(0, len(LAYERS)))]
+        layer = layers[int(random.integers(0, len(layers)))]
         pool.append(layer(builder, random, pool[-3:]))
     read = {name for node in builder.nodes for name in node.inputs}
     outputs = [name for name in dict.fromkeys(pool) if name not in read and name not in builder.inputs]

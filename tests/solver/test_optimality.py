@@ -21,11 +21,12 @@ from layoutsolve.solver.problem import LayoutProblem, Tiers, coarse_tiers, ranke
 from layoutsolve.solver.solve import solve
 from layoutsolve.solver.state import Statement
 from tests.graphs import GraphBuilder, feeds, run
-from tests.solver.random_graphs import random_graph
+from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 
 COMBINATIONS = 30_000
-small_graphs = st.builds(random_graph, st.integers(0, 10**6), st.integers(1, 7))
-larger_graphs = st.builds(random_graph, st.integers(0, 10**6), st.integers(5, 25))
+layers = st.sampled_from([LAYERS, CONTROL])
+small_graphs = st.builds(random_graph, st.integers(0, 10**6), st.integers(1, 7), layers)
+larger_graphs = st.builds(random_graph, st.integers(0, 10**6), st.integers(5, 25), layers)
 checked = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 

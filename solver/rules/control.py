@@ -1,0 +1,31 @@
+"""Operators that tie regions of a graph together: what is handed over keeps its layout, whatever that is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from layoutsolve.solver.rule import Arranged, Rule, Site, marked, rule
+
+
+@rule("Carry", "Join")
+def tie(site: Site) -> Rule:
+    """Any layout, the same at all ports."""
+    return handed_over(site)
+
+
+@rule("State")
+def state(site: Site) -> Rule:
+    """Any order of whole dimensions: the state is an input and an output of the model."""
+    found = handed_over(site)
+    return replace(found, solid=frozenset(label.partition(":")[0] for labels in found.dims[-1] for label in labels))
+
+
+def handed_over(site: Site) -> Rule:
+    """One layout at all ports. A dimension may have another size at each of them, where a loop grows a tensor."""
+    inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
+    shapes = [site.required(number).shape for number in inputs]
+    shapes += [site.graph.values[name].shape for name in site.node.outputs]
+    differing = [axis for axis, dims in enumerate(zip(*shapes, strict=True)) if len(set(dims)) > 1]
+    dims = tuple(marked(shape, differing, str(port)) for port, shape in enumerate(shapes))
+    solid = frozenset(f"k{axis}" for axis in differing)
+    return Rule(inputs, dims, (Arranged(frame=len(shapes) - 1),), lambda row, shapes: site.same(), solid=solid)
