@@ -38,8 +38,10 @@ _GROWTH = 16
 _SPARE = 1 << 20
 """How many elements of constants may be computed: a multiple of the file's bytes, so that memory follows its size."""
 
-_SPARE_OPERATORS = 1 << 12
-"""How many operators may be written beyond a multiple of the file's: a subgraph is written wherever it is called."""
+_SPARE_ENTRIES = 1 << 13
+"""How many operators and tensors may be written beyond a multiple of the file's: a subgraph is written wherever it is
+called.
+"""
 
 _DEPTH = 32
 """How deeply subgraphs may call each other."""
@@ -85,7 +87,8 @@ class Draft:
         self.contents: dict[str, Array] = {}
         self.dynamic = False
         self.spare = _GROWTH * model.size + _SPARE
-        self.operators_left = _GROWTH * sum(len(each.operators) for each in model.subgraphs) + _SPARE_OPERATORS
+        entries = sum(len(each.operators) + len(each.tensors) for each in model.subgraphs)
+        self.entries_left = _GROWTH * entries + _SPARE_ENTRIES
         self.handles: dict[str, tuple[str, str]] = {}
         self.states: dict[Hashable, State] = {}
         self._constants: dict[tuple[int, int], Value] = {}
@@ -118,10 +121,10 @@ class Draft:
             raise GapError("its constants grow far beyond the size of the file", "store large constants in the model")
         self.spare -= elements
 
-    def count_operator(self) -> None:
-        """Account for an operator about to be written."""
-        self.operators_left -= 1
-        if self.operators_left < 0:
+    def count(self, subgraph: Subgraph) -> None:
+        """Account for a subgraph about to be written."""
+        self.entries_left -= len(subgraph.operators) + len(subgraph.tensors)
+        if self.entries_left < 0:
             raise GapError("its subgraphs grow far beyond the size of the file", "call subgraphs less often")
 
     def add(self, value: Value) -> Value:
@@ -189,6 +192,7 @@ class Lowering:
         self.outer = outer
         self.region = region
         self.subgraph = draft.model.subgraphs[position]
+        draft.count(self.subgraph)
         self.bound: dict[int, Value] = {}
         self.initialising: bool = outer is not None and outer.initialising
         self.tensor_names = [draft.unique(tensor.name or f"tensor_{tensor.index}") for tensor in self.subgraph.tensors]

@@ -52,7 +52,6 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     call = Call(lowering, operator)
     function = REGISTRY.get(operator.name)
     try:
-        call.draft.count_operator()
         if function is None:
             kind = operator.name.split(":")[0]
             raise GapError("no conversion for this operator", _REMEDIES.get(kind, _REMEDY))
