@@ -44,6 +44,9 @@ _TYPES: Mapping[str, int] = {
     "complex64": TensorProto.COMPLEX64,
 }
 
+_DOMAINS = {"FusedMatMul": "com.microsoft"}
+"""The domain of each operator that is not ONNX's own."""
+
 _OPSET_OF_OPERATOR = {"Gelu": 20}
 _OPSET_OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 
@@ -136,12 +139,13 @@ class _Writer:
             list(self.initializers.values()),
             value_info=self.bodies[None].infos,
         )
-        opsets = [helper.make_opsetid("", version)]
+        domains = sorted({_DOMAINS[node.op] for node in self.graph.nodes if node.op in _DOMAINS})
+        opsets = [helper.make_opsetid("", version), *(helper.make_opsetid(domain, 1) for domain in domains)]
         model = helper.make_model(
             graph,
             opset_imports=opsets,
             producer_name="layoutsolve",
-            ir_version=helper.find_min_ir_version_for(opsets),
+            ir_version=helper.find_min_ir_version_for(opsets[:1]),
         )
         helper.set_model_props(model, dict(sorted(self.graph.metadata.items())))
         return model
@@ -271,6 +275,7 @@ class _Writer:
         self, op: str, inputs: list[str], outputs: list[str], attributes: Mapping[str, Any] | None = None
     ) -> None:
         proto = onnx.NodeProto(op_type=op, name=self._fresh(f"{op}:{outputs[0]}"), input=inputs, output=outputs)
+        proto.domain = _DOMAINS.get(op, "")
         for key, value in sorted((attributes or {}).items()):
             proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
         self.bodies[self.here].nodes.append(proto)

@@ -62,6 +62,7 @@ class Conversion:
         return {
             "strategy": self.assignment.strategy,
             "objective": self.assignment.objective,
+            "contrib": self.assignment.goal.contrib,
             "status": self.assignment.status,
             "transposes": operators.count("Transpose"),
             "hidden_transposes": self.price.hidden,
@@ -137,6 +138,7 @@ def convert(
     inputs: Ends = "keep",
     outputs: Ends = "keep",
     opset: int | None = None,
+    contrib: bool = False,
     time_limit: float = DEFAULT_SECONDS,
 ) -> Conversion:
     """Convert a TensorFlow Lite model, given as a path or as bytes.
@@ -145,14 +147,15 @@ def convert(
     one: ``{"image": ("NHWC", "NCHW")}``. ``inputs`` and ``outputs`` say how all others at the ends of the graph are
     stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a mapping from names to such a choice or a pair of orders, how some
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
-    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``time_limit`` is in seconds and
-    bounds the search for layouts. Raises :class:`ConversionError`.
+    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``contrib`` allows operators that
+    ONNX Runtime alone has (FusedMatMul). ``time_limit`` is in seconds and bounds the search for layouts. Raises
+    :class:`ConversionError`.
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
     graph = _read(source)
     clock.lap("read")
-    assignment = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
+    assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
     clock.lap("solve")
     applied = apply(graph, assignment)
     facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
@@ -209,6 +212,7 @@ def compare(
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
     outputs: Ends = "keep",
+    contrib: bool = False,
     time_limit: float = DEFAULT_SECONDS,
 ) -> list[Comparison]:
     """What every strategy makes of a model: one row each, over the same graph and priced the same way.
@@ -221,7 +225,7 @@ def compare(
     for strategy in STRATEGIES:
         start = time.perf_counter()
         try:
-            found = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
+            found = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
         except StrategyError:
             continue
         spent = time.perf_counter() - start

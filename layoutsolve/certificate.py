@@ -23,7 +23,7 @@ from layoutsolve.errors import CertificateError, LayoutError, OutputError
 from layoutsolve.frontend import read
 from layoutsolve.graph import Graph
 from layoutsolve.restated import Restated, restate
-from layoutsolve.solver import OBJECTIVES, Boundary, Price
+from layoutsolve.solver import OBJECTIVES, Boundary, Goal, Price
 from layoutsolve.solver.boundary import Ends
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.presolve import Component
@@ -63,6 +63,7 @@ class Certificate:
     source: str
     model: str
     objective: str
+    contrib: bool
     strategy: str
     boundary: Boundary
     rows: tuple[tuple[str, tuple[Layout, ...]], ...]
@@ -127,7 +128,7 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
             f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
         )
     rows = [found.row(number).layouts for number in range(len(found.rows))]
-    stated = restate(conversion.graph, conversion.boundary, found.objective, rows)
+    stated = restate(conversion.graph, conversion.boundary, found.goal, rows)
     titles = [operator.title for operator in found.problem.operators]
     parts = tuple(
         CertifiedPart(
@@ -144,6 +145,7 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
         _digest(_content(source)),
         _digest(conversion.model.SerializeToString(deterministic=True)),
         found.objective,
+        found.goal.contrib,
         found.strategy,
         conversion.boundary,
         tuple(zip(titles, rows, strict=True)),
@@ -174,7 +176,7 @@ def check_certificate(source: Source, model: Source, certificate: Certificate) -
 
 def _restated(graph: Graph, certificate: Certificate) -> Restated:
     rows = [layouts for _, layouts in certificate.rows]
-    stated = restate(graph, certificate.boundary, certificate.objective, rows)
+    stated = restate(graph, certificate.boundary, Goal(certificate.objective, certificate.contrib), rows)
     for operator, (title, _) in zip(stated.fine.operators, certificate.rows, strict=True):
         if operator.title != title:
             raise CertificateError(f"the certificate has operator '{title}' where the source has '{operator.title}'")
@@ -269,6 +271,7 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         str(facts["source"]),
         str(facts["model"]),
         facts["objective"],
+        bool(facts["contrib"]),
         str(facts["strategy"]),
         Boundary(_ends(limits["inputs"]), _ends(limits["outputs"]), layouts),
         tuple(_row(text) for text in facts["rows"]),

@@ -88,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="S",
         help="seconds that the search for layouts may take (default: 30)",
     )
+    parser.add_argument(
+        "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"
+    )
     parser.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
     parser.add_argument(
         "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
@@ -154,6 +157,7 @@ def _convert(options: argparse.Namespace, start: float) -> int:
         inputs=inputs,
         outputs=outputs,
         opset=options.opset,
+        contrib=options.contrib,
         time_limit=options.time_limit,
     )
     rechecked = _save(options, output, conversion)

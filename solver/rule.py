@@ -76,6 +76,8 @@ class Rule:
 class Site:
     """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
 
+    ``contrib`` allows operators of ONNX Runtime's own domain.
+
     A rule may state that an operation along a dimension leaves its trailing factor alone. Which factor that should be
     is seen only when everything else is factored; then the rule is asked again with ``tails``.
     """
@@ -83,6 +85,7 @@ class Site:
     graph: Graph
     node: Node
     tails: Mapping[str, int] = field(default_factory=dict)
+    contrib: bool = False
 
     def input(self, number: int) -> Value | None:
         """An input, None where it is left out."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product as product_of
+
 from layoutsolve.graph import Shape
 from layoutsolve.solver.problem import Row
 from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
@@ -104,15 +106,65 @@ def matmul(site: Site) -> Rule | None:
         ("MatMul", Placed(((*rows, K), (K, N), (*rows, N)), free - {*lines}, prefix=lines, columns=columns)),
         ("swapped MatMul", Placed(((K, M), (N, K), (N, M)), free, prefix=labels, columns=columns)),
     ]
+    if site.contrib and site.floating and labels and (matrix or dims[0][:-2] == dims[1][:-2]):
+        forms += _fused(labels, matrix)
     if all(dim == 1 for dim in result[:-2]):
         for kind, one, other in (("NT", (M, K), (N, K)), ("TN", (K, M), (K, N)), ("TT", (K, M), (N, K))):
             forms.append((kind, Placed((one, other, (M, N)), free)))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return product(forms[row.form][0], bare=True)
+        kind = forms[row.form][0]
+        return _fused_product(kind) if kind.startswith("fused") else product(kind, bare=True)
 
     ways = tuple(form for _, form in forms)
     return Rule((0, 1), dims, ways, rewrite, kind=lambda row: forms[row.form][0])
+
+
+def _fused(labels: tuple[str, ...], matrix: bool) -> list[tuple[str, Placed]]:
+    """The forms of FusedMatMul, named by the swap of operands and the dimensions of both, with ``b`` for the batch.
+
+    Each operand is transposed or not, in its matrices or between its rows and all of its batch, which then has to be
+    one stored dimension at every port. A right side that is one ``matrix`` stays as it is.
+    """
+    free, forms = frozenset("mkn").union(labels), []
+    if matrix:
+        sides = ((K, M), (K, N), (M, N)), ((M, K), (N, K), (N, M))
+        names = "fused bkm bkn", "fused swapped bnk bmk"
+        return [
+            (name, Placed(side, frozenset("mkn"), prefix=labels, columns=frozenset({1})))
+            for name, side in zip(names, sides, strict=True)
+        ]
+    for way, one, other, made in (("fused", "mk", "kn", "mn"), ("fused swapped", "nk", "km", "nm")):
+        for left, right in product_of(_ways(one), _ways(other)):
+            ports = [left, right, f"b{made}"] if way == "fused" else [right, left, f"b{made}"]
+            if left[0] == right[0] == "b":
+                matrices = tuple(((port[1],), (port[2],)) for port in ports)
+                form = Placed(matrices, free, prefix=labels)
+            else:
+                form = Placed(tuple(_places(port, labels) for port in ports), free, mixed=True)
+            forms.append((f"{way} {left} {right}", form))
+    return forms
+
+
+def _ways(matrix: str) -> list[str]:
+    """The dimensions of an operand as FusedMatMul takes it: the batch before its matrix, or between its parts."""
+    first, second = matrix[0], matrix[1]
+    return [f"b{first}{second}", f"b{second}{first}", f"{first}b{second}", f"{second}b{first}"]
+
+
+def _places(letters: str, labels: tuple[str, ...]) -> Dims:
+    return tuple(labels if letter == "b" else (letter,) for letter in letters)
+
+
+def _fused_product(kind: str) -> tuple[Step, ...]:
+    """The FusedMatMul of a form: an operand's rows or columns come last where it is transposed."""
+    *way, left, right = kind.split()
+    swapped = "swapped" in way
+    attributes = {}
+    for side, letters, rows in (("A", left, "n" if swapped else "m"), ("B", right, "k")):
+        attributes[f"trans{side}"] = int(letters.replace("b", "")[0] != rows)
+        attributes[f"transBatch{side}"] = int(letters[1] == "b")
+    return (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes),)
 
 
 def _batched(shape: Shape, batch: int, matrix: str) -> Dims:
