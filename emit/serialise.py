@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from layoutsolve.emit.external import External
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
 
@@ -58,8 +59,8 @@ def required_opset(graph: Graph) -> int:
     return max([LOWEST_OPSET, *operators, *stored])
 
 
-def serialise(graph: Graph, opset: int | None = None) -> onnx.ModelProto:
-    """The ONNX model of a graph.
+def serialise(graph: Graph, opset: int | None = None, external: External | None = None) -> onnx.ModelProto:
+    """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where ``opset`` is too
     low for the graph or outside of what is written at all.
@@ -68,7 +69,7 @@ def serialise(graph: Graph, opset: int | None = None) -> onnx.ModelProto:
     version = lowest if opset is None else opset
     if not lowest <= version <= HIGHEST_OPSET:
         raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
-    return _Writer(graph).model(version)
+    return _Writer(graph, external).model(version)
 
 
 _Infos = list[onnx.ValueInfoProto]
@@ -105,8 +106,8 @@ class _Flow:
 class _Writer:
     """One model in the making. Names of new tensors derive from the stored tensor's and are made unique."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, external: External | None = None) -> None:
+        self.graph, self.external = graph, external
         self.taken = set(graph.values) | set(graph.names.values())
         self.public = self._public_names()
         self.bodies: dict[Region | None, _Body] = {None: _Body()}
@@ -282,7 +283,7 @@ class _Writer:
         self.bodies[self.here].made.update(outputs)
 
     def _initializer(self, name: str, dtype: str, data: Array) -> str:
-        self.initializers[name] = tensor(name, dtype, data)
+        self.initializers[name] = tensor(name, dtype, data, self.external)
         return name
 
     def _stored(self, name: str) -> str:
@@ -356,13 +357,16 @@ class _Writer:
         return False
 
 
-def tensor(name: str, dtype: str, data: Array) -> onnx.TensorProto:
+def tensor(name: str, dtype: str, data: Array, external: External | None = None) -> onnx.TensorProto:
     """A TensorProto of an array that holds elements of ``dtype``."""
     if dtype in ("int4", "uint4", "string"):
         values = np.asarray(data).reshape(-1).tolist()
         return helper.make_tensor(name, _TYPES[dtype], list(data.shape), values)
     stored = np.ascontiguousarray(data).astype(np.dtype(dtype).newbyteorder("<"), copy=False)
-    return onnx.TensorProto(name=name, data_type=_TYPES[dtype], dims=data.shape, raw_data=stored.tobytes())
+    proto = onnx.TensorProto(name=name, data_type=_TYPES[dtype], dims=data.shape)
+    if external is None or not external.take(proto, stored):
+        proto.raw_data = stored.tobytes()
+    return proto
 
 
 def _dimension(dim: Dim) -> int | str:

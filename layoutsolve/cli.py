@@ -91,6 +91,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"
     )
+    parser.add_argument(
+        "--external-data",
+        action="store_true",
+        default=None,
+        help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
+    )
     parser.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
     parser.add_argument(
         "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
@@ -158,6 +164,7 @@ def _convert(options: argparse.Namespace, start: float) -> int:
         outputs=outputs,
         opset=options.opset,
         contrib=options.contrib,
+        external_data=options.external_data,
         time_limit=options.time_limit,
     )
     rechecked = _save(options, output, conversion)
