@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Model, Operator, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
@@ -140,6 +141,12 @@ class Call:
         self.operator = operator
         self.origin = Origin(lowering.position, operator.index, operator.name)
 
+    def restated(self, options: Mapping[str, Any], name: str | None = None) -> Call:
+        """The same operator with other options, or under another name, for the lowering of another operator."""
+        call = Call(self.lowering, replace(self.operator, name=name or self.operator.name, options=options))
+        call.origin = self.origin
+        return call
+
     # -- what the operator is given --------------------------------------------------------------------------------
 
     @property
@@ -150,6 +157,21 @@ class Call:
     def option(self, key: str, default: Any = 0) -> Any:
         """An option by its name in the schema."""
         return self.operator.options.get(key, default)
+
+    @property
+    def custom_options(self) -> bytes:
+        """The options of a custom operator, as they are in the file."""
+        return self.operator.custom_options
+
+    def settings(self) -> dict[str, Any]:
+        """The options of a custom operator that keeps them as a FlexBuffer map, by name.
+
+        Raises :class:`ModelError` where they are something else.
+        """
+        found = decode(self.operator.custom_options)
+        if not isinstance(found, dict):
+            raise ModelError(f"{self.origin} has custom options that are no map")
+        return found
 
     def optional(self, position: int) -> Value | None:
         """An input, None where it is left out."""
@@ -288,9 +310,11 @@ class Call:
         self.lowering.bind(slot.tensor.index, value)
 
     def _check_shape(self, shape: Shape, tensor: Tensor) -> None:
-        """The file states the shape as well; it is worth nothing where sizes are dynamic, or where it is left empty."""
+        """The file states the shape as well. It is worth nothing where sizes are dynamic, where it is left empty, and
+        after custom operators, of which a converter does not know what they give.
+        """
         stated = tensor.shape
-        if not stated or (self.lowering.dynamic and not tensor.signature):
+        if not stated or self.origin.operator.startswith("CUSTOM:") or (self.lowering.dynamic and not tensor.signature):
             return
         signature = tensor.signature or stated
         if len(stated) != len(shape):

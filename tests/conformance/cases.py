@@ -62,10 +62,14 @@ class Operand:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model and the data to run it on."""
+    """A model and the data to run it on.
+
+    ``expected`` are the outputs where LiteRT's cannot be had: it has no kernel, or leaves memory as it was.
+    """
 
     source: bytes
     inputs: tuple[Array, ...]
+    expected: tuple[Array, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
