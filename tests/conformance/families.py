@@ -14,6 +14,7 @@ from tests.conformance import (
     elementwise,
     filling,
     gathering,
+    mediapipe,
     networks,
     normalisation,
     padding,
@@ -30,7 +31,7 @@ from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
-    filling, gathering, networks, normalisation, padding, pooling, quantise, recurrent, reduction, resize,
+    filling, gathering, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent, reduction, resize,
     signal, slicing, space,
 )  # fmt: skip
 

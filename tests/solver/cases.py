@@ -349,3 +349,10 @@ def matmul(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     own = [1 if random.random() < 0.3 else dim for dim in batch] if random.random() < 0.7 else []
     y = constant_like(builder, random, [*own, k, n]) if random.random() < 0.4 else tensor(builder, random, [*own, k, n])
     return [result(builder, random, builder.op(op, x, y, shape=[*batch, m, n]))]
+
+
+@case("GridSample")
+def grid_sample(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    n, c, h, w, rows, columns = dims(random, 6, (1, 2, 4))
+    x, grid = tensor(builder, random, [n, c, h, w]), tensor(builder, random, [n, rows, columns, 2])
+    return [result(builder, random, builder.op(op, x, grid, shape=[n, c, rows, columns], padding_mode="border"))]
