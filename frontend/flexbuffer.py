@@ -23,6 +23,8 @@ _READS_PER_BYTE, _SPARE_READS = 8, 256
 def decode(raw: bytes) -> Any:
     """What the bytes hold: None, bool, int, float, str, bytes, or a list or dict of these.
 
+    Bytes of a string that are no UTF-8 are kept as lone surrogates.
+
     Raises :class:`ModelError` where they are no FlexBuffer.
     """
     try:
@@ -92,7 +94,7 @@ class _Reader:
             return self.text(place)
         if kind in (_STRING, _BLOB):
             found = self.raw[place : place + self.size(place, inner)]
-            return found if kind == _BLOB else found.decode("utf-8", "replace")
+            return found if kind == _BLOB else found.decode("utf-8", "surrogateescape")
         if 16 <= kind <= 24:
             return self.elements((_INT, _UINT, _FLOAT)[(kind - 16) % 3], place, inner, (kind - 16) // 3 + 2, depth)
         if kind in _TYPED:

@@ -13,6 +13,7 @@ from tests.conformance import (
     detection,
     elementwise,
     filling,
+    flex,
     gathering,
     mediapipe,
     networks,
@@ -31,8 +32,8 @@ from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
-    filling, gathering, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent, reduction, resize,
-    signal, slicing, space,
+    filling, flex, gathering, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent, reduction,
+    resize, signal, slicing, space,
 )  # fmt: skip
 
 ELSEWHERE = {
