@@ -108,7 +108,9 @@ class _Applier:
                     results.append(local[item])
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
-            self.nodes.append(Node(step.op, names, tuple(results), step.attributes, node.origin, node.storage))
+            self.nodes.append(
+                Node(step.op, names, tuple(results), step.attributes, node.origin, node.storage, domain=step.domain)
+            )
 
     def _between(self, step: Step, inputs: Sequence[str], name: str, result: str) -> str:
         """A value between two steps: a shape, or real numbers as many as the result."""

@@ -43,12 +43,15 @@ _TYPES: Mapping[str, int] = {
 }
 
 _OPSET_OF_OPERATOR = {"Gelu": 20}
+_VERSIONS = {"ai.onnx.ml": 3}
+"""The version of other domains, where it is not 1: that of opset 18's time."""
+
 _OPSET_OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 
 
 def required_opset(graph: Graph) -> int:
     """The lowest operator set, from :data:`LOWEST_OPSET` on, that carries the graph."""
-    operators = (_OPSET_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes)
+    operators = (_OPSET_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes if not node.domain)
     stored = (_OPSET_OF_STORAGE.get(value.dtype, LOWEST_OPSET) for value in graph.values.values() if value.quant)
     return max([LOWEST_OPSET, *operators, *stored])
 
@@ -98,9 +101,10 @@ class _Writer:
             value_info=self._value_infos(),
         )
         opsets = [helper.make_opsetid("", version)]
+        others = sorted({node.domain for node in self.graph.nodes if node.domain})
         model = helper.make_model(
             graph,
-            opset_imports=opsets,
+            opset_imports=opsets + [helper.make_opsetid(domain, _VERSIONS.get(domain, 1)) for domain in others],
             producer_name="layoutsolve",
             ir_version=helper.find_min_ir_version_for(opsets),
         )
@@ -145,9 +149,15 @@ class _Writer:
         return unique
 
     def _node(
-        self, op: str, inputs: list[str], outputs: list[str], attributes: Mapping[str, Any] | None = None
+        self,
+        op: str,
+        inputs: list[str],
+        outputs: list[str],
+        attributes: Mapping[str, Any] | None = None,
+        domain: str = "",
     ) -> None:
-        proto = onnx.NodeProto(op_type=op, name=self._fresh(f"{op}:{outputs[0]}"), input=inputs, output=outputs)
+        name = self._fresh(f"{op}:{outputs[0] if outputs else ''}")
+        proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
             proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
         self.nodes.append(proto)
@@ -200,7 +210,7 @@ class _Writer:
         inputs = [read(name) if name else "" for name in node.inputs]
         quantised = [(name, self._quant(name, node)) for name in node.outputs]
         outputs = [self._fresh(f"{name}/real") if quant else self._name(name) for name, quant in quantised]
-        self._node(node.op, inputs, outputs, node.attributes)
+        self._node(node.op, inputs, outputs, node.attributes, node.domain)
         for real, (name, quant) in zip(outputs, quantised, strict=True):
             if quant:
                 self._quantize(real, name, quant)
@@ -237,6 +247,6 @@ def _dimension(dim: Dim) -> int | str:
 def _attribute(key: str, value: object) -> object:
     if key == "to" and isinstance(value, str):
         return _TYPES[value]
-    if isinstance(value, Iterable) and not isinstance(value, (str, np.ndarray)):
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray)):
         return list(value)
     return tensor("", str(value.dtype), value) if isinstance(value, np.ndarray) else value

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.errors import ModelError
+from layoutsolve.errors import ModelError, OptionError
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Model, Operator, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
+from layoutsolve.frontend.reader import BUILTIN_OPERATORS
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Shape, Size, Value, symbol
 
@@ -52,16 +53,33 @@ def lowers(*operators: str) -> Callable[[Lowered], Lowered]:
     return register
 
 
+def register(operator: str) -> Callable[[Lowered], Lowered]:
+    """Make a function the lowering of an operator: 'CUSTOM:<code>' for a custom one, or the name of a built-in one.
+
+    The function is given a :class:`Call`, from which it reads inputs and options, and writes ONNX operators until every
+    output is written; what it cannot convert it raises as a :class:`GapError`. One that was registered before is
+    replaced. Raises :class:`OptionError` where TensorFlow Lite has no operator of that name.
+    """
+    known = operator.removeprefix("CUSTOM:") if operator.startswith("CUSTOM:") else operator in BUILTIN_OPERATORS
+    if not known:
+        raise OptionError(f"'{operator}' is no operator: give 'CUSTOM:<code>', or a built-in one such as 'CONV_2D'")
+    return lowers(operator)
+
+
 def real_dtype(value: Value) -> str:
     """The type of the numbers a value means: float32 where it is quantised."""
     return "float32" if value.quant else value.dtype
 
 
 class Lowering:
-    """The reference graph of a subgraph in the making."""
+    """The reference graph of a subgraph in the making.
 
-    def __init__(self, model: Model, position: int = 0) -> None:
+    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    """
+
+    def __init__(self, model: Model, position: int = 0, custom: str = "error") -> None:
         self.model = model
+        self.custom = custom
         self.position = position
         self.subgraph = model.subgraphs[position]
         self.values: dict[str, Value] = {}
@@ -269,6 +287,7 @@ class Call:
         real: str | None = None,
         storage: bool = False,
         pattern: bool = False,
+        domain: str = "",
         **attributes: Any,
     ) -> Value:
         """Write a node with one output. ``real`` is the type of the numbers it gives, by default its first input's."""
@@ -276,7 +295,11 @@ class Call:
         expected = real or (real_dtype(given) if given else slot.real)
         if not storage and slot.tensor is not None and expected != slot.real:
             raise ModelError(f"{self.origin} gives {expected}, but its output '{slot.name}' is declared as {slot.real}")
-        return self.write_many(op, inputs, [(tuple(shape), slot)], storage=storage, pattern=pattern, **attributes)[0]
+        outputs = [(tuple(shape), slot)]
+        made = self.write_many(
+            op, inputs, outputs, storage=storage, pattern=pattern, domain=domain, attributes=attributes
+        )
+        return made[0]
 
     def write_many(
         self,
@@ -286,15 +309,18 @@ class Call:
         *,
         storage: bool = False,
         pattern: bool = False,
-        **attributes: Any,
+        domain: str = "",
+        attributes: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> list[Value]:
-        """Write a node with several outputs."""
+        """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
         values = [self.lowering.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
         names = tuple(value.name if value else "" for value in inputs)
         made = tuple(value.name for value in values)
-        self.lowering.nodes.append(Node(op, names, made, attributes, self.origin, storage, pattern))
+        given = {**(attributes or {}), **more}
+        self.lowering.nodes.append(Node(op, names, made, given, self.origin, storage, pattern, domain))
         return values
 
     def known(self, slot: Slot, data: Array) -> Value:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.errors import Gap, ModelError, UnsupportedError
+from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.builder import REGISTRY, Call, Lowering
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.fold import fold
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Model, Operator, Tensor
+from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, symbol
+
+CUSTOM = ("error", "passthrough")
+"""What may become of custom operators without a lowering."""
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
 
 _REMEDIES = {
-    "CUSTOM": "replace the custom operator by built-in ones, or cut the model before it",
+    "CUSTOM": "pass it through (--custom passthrough), register a lowering for it, or cut the model before it",
     "VAR_HANDLE": "convert a model without variables",
     "READ_VARIABLE": "convert a model without variables",
     "ASSIGN_VARIABLE": "convert a model without variables",
@@ -27,10 +31,15 @@ _REMEDIES = {
 _REMEDY = "express it by other operators in the source model"
 
 
-def lower(model: Model, name: str) -> Graph:
-    """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
+def lower(model: Model, name: str, custom: str = "error") -> Graph:
+    """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once.
+
+    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    """
+    if custom not in CUSTOM:
+        raise OptionError(f"custom operators cannot be treated as '{custom}': choose one of {', '.join(CUSTOM)}")
     try:
-        return _lower(Lowering(dilated(model)), name)
+        return _lower(Lowering(dilated(model), custom=custom), name)
     except GapError as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
     except _CONTRADICTIONS as error:
@@ -55,6 +64,8 @@ def _lower(lowering: Lowering, name: str) -> Graph:
 def _lower_operator(lowering: Lowering, operator: Operator, broken: set[int]) -> Gap | None:
     call = Call(lowering, operator)
     function = REGISTRY.get(operator.name)
+    if function is None and operator.name.startswith("CUSTOM:") and lowering.custom == "passthrough":
+        function = pass_through
     try:
         if function is None:
             kind = operator.name.split(":")[0]

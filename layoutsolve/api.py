@@ -36,7 +36,7 @@ class Conversion:
     """A converted model with everything that is known about it.
 
     ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
-    choice of layouts has a lower price. ``boundary`` is what was asked for.
+    choice of layouts has a lower price. ``boundary`` and ``custom`` are what was asked for.
     """
 
     graph: Graph
@@ -44,6 +44,7 @@ class Conversion:
     model: onnx.ModelProto
     seconds: Mapping[str, float]
     boundary: Boundary = field(default_factory=Boundary)
+    custom: str = "error"
 
     @property
     def price(self) -> Price:
@@ -138,6 +139,7 @@ def convert(
     outputs: Ends = "keep",
     opset: int | None = None,
     time_limit: float = DEFAULT_SECONDS,
+    custom: str = "error",
 ) -> Conversion:
     """Convert a TensorFlow Lite model, given as a path or as bytes.
 
@@ -146,11 +148,13 @@ def convert(
     stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a mapping from names to such a choice or a pair of orders, how some
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
     source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``time_limit`` is in seconds and
-    bounds the search for layouts. Raises :class:`ConversionError`.
+    bounds the search for layouts. ``custom`` says what becomes of custom operators without a lowering: an 'error' that
+    lists them, or 'passthrough', which writes them as nodes of the domain ``layoutsolve.custom``. Raises
+    :class:`ConversionError`.
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
-    graph = _read(source)
+    graph = _read(source, custom)
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
     clock.lap("solve")
@@ -158,7 +162,7 @@ def convert(
     facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
     model = serialise(replace(applied, metadata=facts), opset)
     clock.lap("emit")
-    return Conversion(graph, assignment, model, clock.laps, boundary)
+    return Conversion(graph, assignment, model, clock.laps, boundary, custom)
 
 
 class _Clock:
@@ -172,11 +176,11 @@ class _Clock:
         self.last = now
 
 
-def _read(source: Source) -> Graph:
+def _read(source: Source, custom: str) -> Graph:
     if isinstance(source, (bytes, memoryview)):
-        return read(source)
+        return read(source, custom=custom)
     path = Path(source)
-    return read(file_bytes(path), path.stem)
+    return read(file_bytes(path), path.stem, custom)
 
 
 def file_bytes(path: Path) -> memoryview:
@@ -210,12 +214,13 @@ def compare(
     inputs: Ends = "keep",
     outputs: Ends = "keep",
     time_limit: float = DEFAULT_SECONDS,
+    custom: str = "error",
 ) -> list[Comparison]:
     """What every strategy makes of a model: one row each, over the same graph and priced the same way.
 
     A strategy that cannot solve the model has no row.
     """
-    graph = _read(source)
+    graph = _read(source, custom)
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     rows = []
     for strategy in STRATEGIES:

@@ -141,7 +141,7 @@ class Node:
     ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
     is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
     Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
-    model.
+    model. ``domain`` is '' for ONNX's own operators; of any other nothing is known, it keeps the layout of its tensors.
     """
 
     op: str
@@ -151,6 +151,7 @@ class Node:
     origin: Origin | None = None
     storage: bool = False
     pattern: bool = False
+    domain: str = ""
 
     def __str__(self) -> str:
         attributes = ", ".join(f"{key}={value}" for key, value in self.attributes.items())
