@@ -43,6 +43,7 @@ _TYPES: Mapping[str, int] = {
 }
 
 _OPSET_OF_OPERATOR = {"Gelu": 20}
+_OPSET_OF_STRINGS = {"Equal": 19}
 _VERSIONS = {"ai.onnx.ml": 3}
 """The version of other domains, where it is not 1: that of opset 18's time."""
 
@@ -52,8 +53,13 @@ _OPSET_OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 def required_opset(graph: Graph) -> int:
     """The lowest operator set, from :data:`LOWEST_OPSET` on, that carries the graph."""
     operators = (_OPSET_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes if not node.domain)
+    texts = (
+        _OPSET_OF_STRINGS.get(node.op, LOWEST_OPSET)
+        for node in graph.nodes
+        if any(name and graph.values[name].dtype == "string" for name in node.inputs)
+    )
     stored = (_OPSET_OF_STORAGE.get(value.dtype, LOWEST_OPSET) for value in graph.values.values() if value.quant)
-    return max([LOWEST_OPSET, *operators, *stored])
+    return max([LOWEST_OPSET, *operators, *texts, *stored])
 
 
 def serialise(graph: Graph, opset: int | None = None) -> onnx.ModelProto:
@@ -245,7 +251,7 @@ def _dimension(dim: Dim) -> int | str:
 
 
 def _attribute(key: str, value: object) -> object:
-    if key == "to" and isinstance(value, str):
+    if key in ("to", "dtype") and isinstance(value, str):
         return _TYPES[value]
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray)):
         return list(value)

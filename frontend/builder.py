@@ -17,6 +17,7 @@ from layoutsolve.frontend.model import Model, Operator, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
 from layoutsolve.frontend.reader import BUILTIN_OPERATORS
 from layoutsolve.frontend.sparse import dense
+from layoutsolve.frontend.strings import strings
 from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Shape, Size, Value, symbol
 
 
@@ -136,13 +137,13 @@ class Lowering:
     def _constant_tensor(self, tensor: Tensor) -> Value:
         if tensor.is_variable or tensor.dtype in ("resource", "variant"):
             raise GapError(f"tensor '{tensor.name}' holds state", "convert a model without variables")
-        if tensor.dtype == "string":
-            raise GapError(f"tensor '{tensor.name}' is a constant of strings", "remove text processing from the model")
         if tensor.dtype in ("bfloat16", "complex128"):
             raise GapError(f"tensor '{tensor.name}' is a constant of {tensor.dtype}", "use float32 or float16")
         if tensor.sparsity is not None:
             self.spend(prod(tensor.shape))
             data = dense(tensor)
+        elif tensor.dtype == "string":
+            data = strings(tensor)
         elif tensor.data is not None:
             data = tensor.data
         else:
@@ -269,7 +270,8 @@ class Call:
 
     def constant(self, data: Any, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
         """A new constant."""
-        array = np.asarray(data) if dtype in (None, "int4", "uint4") else np.asarray(data, np.dtype(dtype))
+        numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
+        array = np.asarray(data, numpy)
         name = self.lowering.unique(f"{self.slot().name}/{label}")
         return self.lowering.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 

@@ -26,7 +26,6 @@ _REMEDIES = {
     "ASSIGN_VARIABLE": "convert a model without variables",
     "WHILE": "unroll the loop when exporting the model",
     "IF": "export one branch only",
-    "CALL_ONCE": "convert a model without variables",
 }
 _REMEDY = "express it by other operators in the source model"
 

@@ -141,7 +141,7 @@ class Node:
     ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
     is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
     Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
-    model. ``domain`` is '' for ONNX's own operators; of any other nothing is known, it keeps the layout of its tensors.
+    model. ``domain`` is '' for ONNX's own operators.
     """
 
     op: str

@@ -149,8 +149,9 @@ def rule(*operators: str) -> Callable[[RuleFunction], RuleFunction]:
 
 
 def rule_of(site: Site) -> Rule:
-    """The rule of a node. Rules are those of ONNX's own operators."""
-    function = None if site.node.domain else RULES.get(site.node.op)
+    """The rule of a node; that of an operator of another domain is registered as ``domain:Name``."""
+    node = site.node
+    function = RULES.get(f"{node.domain}:{node.op}" if node.domain else node.op)
     return (function(site) if function else None) or opaque(site)
 
 

@@ -3,6 +3,7 @@
 from layoutsolve.frontend.operators import (
     activation,
     arrangement,
+    chance,
     comparison,
     contraction,
     convolution,
@@ -12,6 +13,7 @@ from layoutsolve.frontend.operators import (
     filling,
     flex,
     gathering,
+    lookup,
     mediapipe,
     normalisation,
     padding,
@@ -26,6 +28,7 @@ from layoutsolve.frontend.operators import (
 __all__ = [
     "activation",
     "arrangement",
+    "chance",
     "comparison",
     "contraction",
     "convolution",
@@ -35,6 +38,7 @@ __all__ = [
     "filling",
     "flex",
     "gathering",
+    "lookup",
     "mediapipe",
     "normalisation",
     "padding",

@@ -19,7 +19,7 @@ BROADCASTING = (
 )  # fmt: skip
 
 
-@rule(*UNARY)
+@rule(*UNARY, "ai.onnx.ml:LabelEncoder")
 def unary(site: Site) -> Rule:
     """Any layout, the same on both sides; further inputs are scalars."""
     dims = numbered(site.output().shape)

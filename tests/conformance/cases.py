@@ -250,7 +250,7 @@ def written(
     inputs: Sequence[Operand | None],
     outputs: Sequence[Operand],
     options: Mapping[str, Any],
-    custom_options: bytes,
+    custom_options: bytes = b"",
 ) -> bytes:
     """The bytes of a model of one operator, whose outputs have the shapes given."""
     builder = Builder()

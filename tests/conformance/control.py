@@ -64,7 +64,7 @@ def _carried(part: Part) -> tuple[int, int]:
     return part.input("count", (), "int32"), part.input("value", (2, 3))
 
 
-@cases("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
+@cases("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 def variables(table: Table) -> None:
     table.add_model("accumulating", partial(_accumulator, table.real(2, 3)))
 
