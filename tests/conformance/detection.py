@@ -43,6 +43,10 @@ def suppression(table: Table) -> None:
     halves = Operand(np.array([[0, 0, 2, 1], [0, 0, 1, 1], [1, 0, 2, 1], [0, 0, 2, 2]], np.float32))
     exact = [halves, Operand(np.array([0.9, 0.8, 0.7, 0.6], np.float32)), constant(4), overlap, score, *more]
     table.add("exactly-at-threshold", exact, outputs)
+    dynamic = [boxes(table, 8).dynamic(0), given[1].dynamic(0), *given[2:], overlap, score]
+    table.add("dynamic", [*dynamic, *more], outputs)
+    if soft:
+        table.add("dynamic-soft", [*dynamic, constant(0.4, "float32")], outputs)
     flipped = Operand(boxes(table, 8).values[:, [2, 1, 0, 3]])
     table.add("flipped-corners", [flipped, *given[1:], overlap, score, *more], outputs)
     if soft:
