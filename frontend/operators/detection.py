@@ -165,7 +165,7 @@ def _decays(call: Call, boxes: Value, overlap: float, sigma: float) -> tuple[Val
     ratio = call.write("Where", [meet, ratio, zero], ratio.shape, call.temporary("overlaps"), real="float32")
     most = call.constant(overlap, "overlap", "float32")
     kept = call.write("Less", [ratio, most], ratio.shape, call.temporary("kept", "bool"), real="bool")
-    scale = call.constant(np.float32(-0.5) / np.float32(sigma), "scale", "float32")
+    scale = call.constant(max(-0.5 / sigma, float(np.finfo(np.float32).min)), "scale", "float32")
     square = write("Mul", [write("Mul", [ratio, scale], "scaled", wide=False), ratio], "square", wide=False)
     return kept, call.write("Exp", [square], ratio.shape, call.temporary("decay"))
 
@@ -244,7 +244,8 @@ def _decoded(call: Call, encodings: Value, anchors: Value, scales: Array) -> Val
     data = anchors.data
     if data is None:
         raise GapError("its anchors are computed at run time", "make the anchors constant in the source model")
-    known = np.asarray(data if anchors.quant is None else real_values(data, anchors.quant), np.float64)
+    with np.errstate(all="ignore"):
+        known = np.asarray(data if anchors.quant is None else real_values(data, anchors.quant), np.float64)
     count = encodings.shape[0]
 
     def part(start: int, label: str) -> Value:

@@ -117,6 +117,19 @@ def test_passthrough_is_certified(tmp_path: Path, capsys: pytest.CaptureFixture[
     layoutsolve.check_certificate(source, source.with_suffix(".onnx"), again)
 
 
+def test_passthrough_compares() -> None:
+    assert {row.price.transposes for row in layoutsolve.compare(custom(), custom="passthrough")} == {0}
+
+
+def test_attributes_that_are_no_text() -> None:
+    """A NodeDef is bytes, and a FlexBuffer has it as a string all the same."""
+    node = "\x12\x09LeakyRelu*\x0e\n\x05alpha\x12\x05%AAAA"
+    options = packed(["LeakyRelu", node]).replace(b"%AAAA", b"%" + struct.pack("<f", 0.3))
+    (relu,) = layoutsolve.convert(custom("FlexLeakyRelu", options)).model.graph.node
+    assert relu.op_type == "LeakyRelu"
+    assert relu.attribute[0].f == np.float32(0.3)
+
+
 @pytest.mark.parametrize("name", ["", "Reshape", "Transpose", "Identity"])
 def test_names_that_cannot_be_passed_through(name: str) -> None:
     with pytest.raises(UnsupportedError, match="cannot be passed through"):
