@@ -45,18 +45,24 @@ _TYPES: Mapping[str, int] = {
     "complex64": TensorProto.COMPLEX64,
 }
 
-_DOMAINS = {"FusedMatMul": "com.microsoft"}
-"""The domain of each operator that is not ONNX's own."""
-
 _OPSET_OF_OPERATOR = {"Gelu": 20}
+_OPSET_OF_STRINGS = {"Equal": 19}
+_VERSIONS = {"ai.onnx.ml": 3}
+"""The version of other domains, where it is not 1: that of opset 18's time."""
+
 _OPSET_OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 
 
 def required_opset(graph: Graph) -> int:
     """The lowest operator set, from :data:`LOWEST_OPSET` on, that carries the graph."""
-    operators = (_OPSET_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes)
+    operators = (_OPSET_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes if not node.domain)
+    texts = (
+        _OPSET_OF_STRINGS.get(node.op, LOWEST_OPSET)
+        for node in graph.nodes
+        if any(name and graph.values[name].dtype == "string" for name in node.inputs)
+    )
     stored = (_OPSET_OF_STORAGE.get(value.dtype, LOWEST_OPSET) for value in graph.values.values() if value.quant)
-    return max([LOWEST_OPSET, *operators, *stored])
+    return max([LOWEST_OPSET, *operators, *texts, *stored])
 
 
 def serialise(graph: Graph, opset: int | None = None, external: External | None = None) -> onnx.ModelProto:
@@ -140,13 +146,13 @@ class _Writer:
             list(self.initializers.values()),
             value_info=self.bodies[None].infos,
         )
-        domains = sorted({_DOMAINS[node.op] for node in self.graph.nodes if node.op in _DOMAINS})
-        opsets = [helper.make_opsetid("", version), *(helper.make_opsetid(domain, 1) for domain in domains)]
+        opsets = [helper.make_opsetid("", version)]
+        others = sorted({node.domain for node in self.graph.nodes if node.domain})
         model = helper.make_model(
             graph,
-            opset_imports=opsets,
+            opset_imports=opsets + [helper.make_opsetid(domain, _VERSIONS.get(domain, 1)) for domain in others],
             producer_name="layoutsolve",
-            ir_version=helper.find_min_ir_version_for(opsets[:1]),
+            ir_version=helper.find_min_ir_version_for(opsets),
         )
         helper.set_model_props(model, dict(sorted(self.graph.metadata.items())))
         return model
@@ -273,10 +279,15 @@ class _Writer:
         return unique
 
     def _node(
-        self, op: str, inputs: list[str], outputs: list[str], attributes: Mapping[str, Any] | None = None
+        self,
+        op: str,
+        inputs: list[str],
+        outputs: list[str],
+        attributes: Mapping[str, Any] | None = None,
+        domain: str = "",
     ) -> None:
-        proto = onnx.NodeProto(op_type=op, name=self._fresh(f"{op}:{outputs[0]}"), input=inputs, output=outputs)
-        proto.domain = _DOMAINS.get(op, "")
+        name = self._fresh(f"{op}:{outputs[0] if outputs else ''}")
+        proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
             proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
         self.bodies[self.here].nodes.append(proto)
@@ -336,7 +347,7 @@ class _Writer:
         inputs = [read(name) if name else "" for name in node.inputs]
         quantised = [(name, self._quant(name, node)) for name in node.outputs]
         outputs = [self._fresh(f"{name}/real") if quant else self._name(name) for name, quant in quantised]
-        self._node(node.op, inputs, outputs, node.attributes)
+        self._node(node.op, inputs, outputs, node.attributes, node.domain)
         for real, (name, quant) in zip(outputs, quantised, strict=True):
             if quant:
                 self._quantize(real, name, quant)
@@ -374,8 +385,8 @@ def _dimension(dim: Dim) -> int | str:
 
 
 def _attribute(key: str, value: object) -> object:
-    if key == "to" and isinstance(value, str):
+    if key in ("to", "dtype") and isinstance(value, str):
         return _TYPES[value]
-    if isinstance(value, Iterable) and not isinstance(value, (str, np.ndarray)):
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray)):
         return list(value)
     return tensor("", str(value.dtype), value) if isinstance(value, np.ndarray) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count
@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.errors import ModelError
+from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
+from layoutsolve.frontend.reader import BUILTIN_OPERATORS
 from layoutsolve.frontend.sparse import dense
+from layoutsolve.frontend.strings import strings
 from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value, symbol
 
 
@@ -60,6 +63,19 @@ def lowers(*operators: str) -> Callable[[Lowered], Lowered]:
     return register
 
 
+def register(operator: str) -> Callable[[Lowered], Lowered]:
+    """Make a function the lowering of an operator: 'CUSTOM:<code>' for a custom one, or the name of a built-in one.
+
+    The function is given a :class:`Call`, from which it reads inputs and options, and writes ONNX operators until every
+    output is written; what it cannot convert it raises as a :class:`GapError`. One that was registered before is
+    replaced. Raises :class:`OptionError` where TensorFlow Lite has no operator of that name.
+    """
+    known = operator.removeprefix("CUSTOM:") if operator.startswith("CUSTOM:") else operator in BUILTIN_OPERATORS
+    if not known:
+        raise OptionError(f"'{operator}' is no operator: give 'CUSTOM:<code>', or a built-in one such as 'CONV_2D'")
+    return lowers(operator)
+
+
 def real_dtype(value: Value) -> str:
     """The type of the numbers a value means: float32 where it is quantised."""
     return "float32" if value.quant else value.dtype
@@ -76,12 +92,16 @@ class State:
 
 
 class Draft:
-    """The reference graph of a whole model in the making."""
+    """The reference graph of a whole model in the making.
 
-    def __init__(self, model: Model, write: Callable[[Lowering], None]) -> None:
+    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    """
+
+    def __init__(self, model: Model, write: Callable[[Lowering], None], custom: str = "error") -> None:
         """``write`` writes all operators of a subgraph."""
         self.model = model
         self.write = write
+        self.custom = custom
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.contents: dict[str, Array] = {}
@@ -142,13 +162,13 @@ class Draft:
     def _constant(self, tensor: Tensor, name: str) -> Value:
         if tensor.dtype in ("resource", "variant"):
             raise GapError(f"tensor '{tensor.name}' is of type {tensor.dtype}", "replace what makes it")
-        if tensor.dtype == "string":
-            raise GapError(f"tensor '{tensor.name}' is a constant of strings", "remove text processing from the model")
         if tensor.dtype in ("bfloat16", "complex128"):
             raise GapError(f"tensor '{tensor.name}' is a constant of {tensor.dtype}", "use float32 or float16")
         if tensor.sparsity is not None:
             self.spend(prod(tensor.shape))
             data = dense(tensor)
+        elif tensor.dtype == "string":
+            data = strings(tensor)
         elif tensor.data is not None:
             data = tensor.data
         else:
@@ -237,6 +257,12 @@ class Call:
         self.operator = operator
         self.origin = Origin(lowering.position, operator.index, operator.name)
 
+    def restated(self, options: Mapping[str, Any], name: str | None = None) -> Call:
+        """The same operator with other options, or under another name, for the lowering of another operator."""
+        call = Call(self.lowering, replace(self.operator, name=name or self.operator.name, options=options))
+        call.origin = self.origin
+        return call
+
     # -- what the operator is given --------------------------------------------------------------------------------
 
     @property
@@ -247,6 +273,21 @@ class Call:
     def option(self, key: str, default: Any = 0) -> Any:
         """An option by its name in the schema."""
         return self.operator.options.get(key, default)
+
+    @property
+    def custom_options(self) -> bytes:
+        """The options of a custom operator, as they are in the file."""
+        return self.operator.custom_options
+
+    def settings(self) -> dict[str, Any]:
+        """The options of a custom operator that keeps them as a FlexBuffer map, by name.
+
+        Raises :class:`ModelError` where they are something else.
+        """
+        found = decode(self.operator.custom_options)
+        if not isinstance(found, dict):
+            raise ModelError(f"{self.origin} has custom options that are no map")
+        return found
 
     def optional(self, position: int) -> Value | None:
         """An input, None where it is left out."""
@@ -388,7 +429,8 @@ class Call:
 
     def constant(self, data: Any, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
         """A new constant."""
-        array = np.asarray(data) if dtype in (None, "int4", "uint4") else np.asarray(data, np.dtype(dtype))
+        numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
+        array = np.asarray(data, numpy)
         name = self.draft.unique(f"{self.slot().name}/{label}")
         return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 
@@ -406,6 +448,7 @@ class Call:
         real: str | None = None,
         storage: bool = False,
         pattern: bool = False,
+        domain: str = "",
         **attributes: Any,
     ) -> Value:
         """Write a node with one output. ``real`` is the type of the numbers it gives, by default its first input's."""
@@ -413,7 +456,11 @@ class Call:
         expected = real or (real_dtype(given) if given else slot.real)
         if not storage and slot.tensor is not None and expected != slot.real:
             raise ModelError(f"{self.origin} gives {expected}, but its output '{slot.name}' is declared as {slot.real}")
-        return self.write_many(op, inputs, [(tuple(shape), slot)], storage=storage, pattern=pattern, **attributes)[0]
+        outputs = [(tuple(shape), slot)]
+        made = self.write_many(
+            op, inputs, outputs, storage=storage, pattern=pattern, domain=domain, attributes=attributes
+        )
+        return made[0]
 
     def write_many(
         self,
@@ -424,16 +471,19 @@ class Call:
         storage: bool = False,
         pattern: bool = False,
         regions: tuple[Region, ...] = (),
-        **attributes: Any,
+        domain: str = "",
+        attributes: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> list[Value]:
-        """Write a node with several outputs."""
+        """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
         values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
         names = tuple(value.name if value else "" for value in inputs)
         made = tuple(value.name for value in values)
-        region = self.lowering.region
-        self.draft.nodes.append(Node(op, names, made, attributes, self.origin, storage, pattern, region, regions))
+        given = {**(attributes or {}), **more}
+        node = Node(op, names, made, given, self.origin, storage, pattern, domain, self.lowering.region, regions)
+        self.draft.nodes.append(node)
         return values
 
     def known(self, slot: Slot, data: Array) -> Value:
@@ -449,9 +499,11 @@ class Call:
         self.lowering.bind(slot.tensor.index, value)
 
     def _check_shape(self, shape: Shape, tensor: Tensor) -> None:
-        """The file states the shape as well; it is worth nothing where sizes are dynamic, or where it is left empty."""
+        """The file states the shape as well. It is worth nothing where sizes are dynamic, where it is left empty, and
+        after custom operators, of which a converter does not know what they give.
+        """
         stated = tensor.shape
-        if not stated or (self.draft.dynamic and not tensor.signature):
+        if not stated or self.origin.operator.startswith("CUSTOM:") or (self.draft.dynamic and not tensor.signature):
             return
         signature = tensor.signature or stated
         if len(stated) != len(shape):

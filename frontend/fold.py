@@ -71,6 +71,8 @@ def _known_inputs(call: Call) -> list[Array] | None:
         sizes = np.empty(len(shape), object)
         sizes[:] = shape
         return [sizes]
+    if any(index != -1 and call.lowering.subgraph.tensors[index].dtype == "string" for index in call.operator.inputs):
+        return None
     arrays = [_known(call, position) for position in range(call.arity)]
     known = [array for array in arrays if array is not None]
     if not known or len(known) != len(arrays):

@@ -5,26 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.errors import Gap, ModelError, UnsupportedError
+from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.builder import REGISTRY, Call, Draft, Lowering
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.fold import fold
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Model, Operator, Tensor
+from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, symbol
+
+CUSTOM = ("error", "passthrough")
+"""What may become of custom operators without a lowering."""
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
 
-_REMEDIES = {"CUSTOM": "replace the custom operator by built-in ones, or cut the model before it"}
+_REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lowering for it, or cut the model before it"}
 _REMEDY = "express it by other operators in the source model"
 
 
-def lower(model: Model, name: str) -> Graph:
-    """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
+def lower(model: Model, name: str, custom: str = "error") -> Graph:
+    """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once.
+
+    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    """
+    if custom not in CUSTOM:
+        raise OptionError(f"custom operators cannot be treated as '{custom}': choose one of {', '.join(CUSTOM)}")
     try:
-        lowering = Lowering(Draft(dilated(model), _write))
+        lowering = Lowering(Draft(dilated(model), _write, custom))
         _enter_inputs(lowering)
         _write(lowering)
         lowering.draft.close_states()
@@ -51,6 +60,8 @@ def _write(lowering: Lowering) -> None:
 def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) -> list[Gap]:
     call = Call(lowering, operator)
     function = REGISTRY.get(operator.name)
+    if function is None and operator.name.startswith("CUSTOM:") and lowering.draft.custom == "passthrough":
+        function = pass_through
     try:
         if function is None:
             kind = operator.name.split(":")[0]

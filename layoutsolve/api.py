@@ -36,8 +36,8 @@ class Conversion:
     """A converted model with everything that is known about it.
 
     ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
-    choice of layouts has a lower price. ``boundary`` is what was asked for. ``external`` has the constants where they
-    are too large for the model itself; :meth:`save` writes them beside it.
+    choice of layouts has a lower price. ``boundary`` and ``custom`` are what was asked for. ``external`` has the
+    constants where they are too large for the model itself; :meth:`save` writes them beside it.
     """
 
     graph: Graph
@@ -45,6 +45,7 @@ class Conversion:
     model: onnx.ModelProto
     seconds: Mapping[str, float]
     boundary: Boundary = field(default_factory=Boundary)
+    custom: str = "error"
     external: External | None = field(default=None, repr=False)
 
     @property
@@ -155,6 +156,7 @@ def convert(
     contrib: bool = False,
     external_data: bool | None = None,
     time_limit: float = DEFAULT_SECONDS,
+    custom: str = "error",
 ) -> Conversion:
     """Convert a TensorFlow Lite model, given as a path or as bytes.
 
@@ -164,12 +166,14 @@ def convert(
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
     source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``contrib`` allows operators that
     ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model, by default
-    where they are more than a model can hold. ``time_limit`` is in seconds and bounds the search for layouts. Raises
+    where they are more than a model can hold. ``time_limit`` is in seconds and bounds the search for layouts.
+    ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
+    which writes them as nodes of the domain ``layoutsolve.custom``. Raises
     :class:`ConversionError`.
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
-    graph = _read(source)
+    graph = _read(source, custom)
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
     clock.lap("solve")
@@ -179,7 +183,7 @@ def convert(
     external = External() if too_large else None
     model = serialise(replace(applied, metadata=facts), opset, external)
     clock.lap("emit")
-    return Conversion(graph, assignment, model, clock.laps, boundary, external)
+    return Conversion(graph, assignment, model, clock.laps, boundary, custom, external)
 
 
 class _Clock:
@@ -193,11 +197,11 @@ class _Clock:
         self.last = now
 
 
-def _read(source: Source) -> Graph:
+def _read(source: Source, custom: str) -> Graph:
     if isinstance(source, (bytes, memoryview)):
-        return read(source)
+        return read(source, custom=custom)
     path = Path(source)
-    return read(file_bytes(path), path.stem)
+    return read(file_bytes(path), path.stem, custom)
 
 
 def file_bytes(path: Path) -> memoryview:
@@ -232,12 +236,13 @@ def compare(
     outputs: Ends = "keep",
     contrib: bool = False,
     time_limit: float = DEFAULT_SECONDS,
+    custom: str = "error",
 ) -> list[Comparison]:
     """What every strategy makes of a model: one row each, over the same graph and priced the same way.
 
     A strategy that cannot solve the model has no row.
     """
-    graph = _read(source)
+    graph = _read(source, custom)
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     rows = []
     for strategy in STRATEGIES:

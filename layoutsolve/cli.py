@@ -82,6 +82,12 @@ def _parser() -> argparse.ArgumentParser:
         "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
     )
     parser.add_argument(
+        "--custom",
+        default="error",
+        metavar="WHAT",
+        help="custom operators without a lowering: error (default), or passthrough to keep them as they are",
+    )
+    parser.add_argument(
         "--time-limit",
         type=float,
         default=30.0,
@@ -166,6 +172,7 @@ def _convert(options: argparse.Namespace, start: float) -> int:
         contrib=options.contrib,
         external_data=options.external_data,
         time_limit=options.time_limit,
+        custom=options.custom,
     )
     rechecked = _save(options, output, conversion)
     checked = verify(options.model, conversion) if options.verify else None

@@ -161,7 +161,7 @@ def zeros(dtype: str, shape: Sequence[int | str | None]) -> Array:
 
 
 def _stored(data: Array, permutation: Sequence[int] | None) -> Array:
-    data = data.astype(str).astype(object) if data.dtype.kind == "S" else data
+    data = np.char.decode(data, "utf-8").astype(object) if data.dtype.kind == "S" else data
     return data if permutation is None else np.ascontiguousarray(np.transpose(data, permutation))
 
 

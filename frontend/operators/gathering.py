@@ -6,6 +6,7 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import axis_of
@@ -23,6 +24,9 @@ def gather(call: Call) -> None:
     if batch:
         _gather_in_batches(call, axis, batch)
         return
+    if x.dtype == "string" and len(x.shape) != 1:
+        # ONNX Runtime 1.31 copies only the first string of each row.
+        raise GapError("it gathers rows of strings", "gather from a vector of strings")
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     slot = call.slot()
     storage = moves([x], slot.dtype, slot.quant)

@@ -164,7 +164,7 @@ def _fused_product(kind: str) -> tuple[Step, ...]:
     for side, letters, rows in (("A", left, "n" if swapped else "m"), ("B", right, "k")):
         attributes[f"trans{side}"] = int(letters.replace("b", "")[0] != rows)
         attributes[f"transBatch{side}"] = int(letters[1] == "b")
-    return (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes),)
+    return (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes, "com.microsoft"),)
 
 
 def _batched(shape: Shape, batch: int, matrix: str) -> Dims:

@@ -101,3 +101,17 @@ def local_response(site: Site) -> Rule:
     dims: Dims = (("n",), ("c",), *_space("s", rank))
     form = Placed((dims, dims), free=frozenset("n") | _whole("s", count=rank))
     return Rule((0,), (dims, dims), (form,), lambda row, shapes: site.same(), solid=frozenset("c"))
+
+
+@rule("GridSample")
+def sampled(site: Site) -> Rule:
+    """Channels may be factored in any order, and so may the batch, which the grid has as well."""
+    rank = len(site.required(0).shape) - 2
+    places: tuple[Dims, ...] = (
+        (("n",), ("c",), *_space("s", rank)),
+        (("n",), *_space("p", rank), ("k",)),
+        (("n",), ("c",), *_space("p", rank)),
+    )
+    form = Placed(places, free=frozenset("nc"))
+    solid = _whole("s", "p", count=rank) | {"k"}
+    return Rule((0, 1), places, (form,), lambda row, shapes: site.same(), solid=solid)

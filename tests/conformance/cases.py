@@ -62,10 +62,14 @@ class Operand:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model and the data to run it on; ``truth`` is one that LiteRT runs in its stead, where it cannot run it."""
+    """A model and the data to run it on.
+
+    Where LiteRT cannot run it, ``truth`` is one that it runs in its stead, or ``expected`` are the outputs.
+    """
 
     source: bytes
     inputs: tuple[Array, ...]
+    expected: tuple[Array, ...] | None = None
     truth: bytes = b""
 
 
@@ -223,18 +227,18 @@ def single(
     Where an input is dynamic, the file states size 1 as converters do, and an output is dynamic where its size follows.
     """
 
-    def written(chosen: Sequence[Operand]) -> bytes:
-        return _written(operator, inputs, chosen, options, custom_options)
+    def made(chosen: Sequence[Operand]) -> bytes:
+        return written(operator, inputs, chosen, options, custom_options)
 
     fed = [each for each in inputs if each is not None and not each.constant and not each.variable]
     feeds, least = tuple(operand.values for operand in fed), [operand.least for operand in fed]
-    draft = written(outputs)
+    draft = made(outputs)
     stated = [found.shape for found in litert().run(draft, least).results]
     actual = stated
     if any(operand.signature for operand in fed):
         actual = [found.shape for found in litert().run(draft, feeds).results]
     shaped = [_shaped(*output) for output in zip(outputs, stated, actual, strict=True)]
-    return Model(written(shaped), feeds)
+    return Model(made(shaped), feeds)
 
 
 def _shaped(output: Operand, stated: tuple[int, ...], actual: tuple[int, ...]) -> Operand:
@@ -242,13 +246,14 @@ def _shaped(output: Operand, stated: tuple[int, ...], actual: tuple[int, ...]) -
     return replace(output, shape=stated, signature=tuple(sizes) if -1 in sizes else None)
 
 
-def _written(
+def written(
     operator: str,
     inputs: Sequence[Operand | None],
     outputs: Sequence[Operand],
     options: Mapping[str, Any],
-    custom_options: bytes,
+    custom_options: bytes = b"",
 ) -> bytes:
+    """The bytes of a model of one operator, whose outputs have the shapes given."""
     builder = Builder()
     indices = [-1 if operand is None else _input(builder, f"in{at}", operand) for at, operand in enumerate(inputs)]
     results = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -384,3 +385,20 @@ def state(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     total = builder.add(tensor(builder, random, shape), now)
     become(total)
     return [result(builder, random, total), result(builder, random, builder.relu(now))]
+
+
+@case("GridSample")
+def grid_sample(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    n, c, h, w, rows, columns = dims(random, 6, (1, 2, 4))
+    x, grid = tensor(builder, random, [n, c, h, w]), tensor(builder, random, [n, rows, columns, 2])
+    return [result(builder, random, builder.op(op, x, grid, shape=[n, c, rows, columns], padding_mode="border"))]
+
+
+@case("ai.onnx.ml:LabelEncoder")
+def label_encoder(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    domain, name = op.split(":")
+    x = tensor(builder, random, dims(random, int(random.integers(1, 5))), "int64")
+    table = {"keys_int64s": (0, 1), "values_int64s": (7, 5), "default_int64": -1}
+    y = builder.op(name, x, shape=builder.shape(x), dtype="int64", **table)
+    builder.nodes[-1] = replace(builder.nodes[-1], domain=domain)
+    return [result(builder, random, y)]
