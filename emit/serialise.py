@@ -42,7 +42,7 @@ _TYPES: Mapping[str, int] = {
     "complex64": TensorProto.COMPLEX64,
 }
 
-_OPSET_OF_OPERATOR = {"Gelu": 20}
+_OPSET_OF_OPERATOR = {"DFT": 20, "Gelu": 20}
 _OPSET_OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.operators.slicing import resolved
 from layoutsolve.frontend.quantisation import real_values
-from layoutsolve.frontend.shapes import axis_of, reshaped
+from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.graph import Array, Size, product, quotient
 
 _GROWTH = 2
@@ -31,7 +31,7 @@ class _UnknownError(Exception):
 
 def fold(call: Call) -> bool:
     """Write the outputs as constants, if they are. Symbolic ones are noted, and the operator is still to be lowered."""
-    evaluator = _EVALUATORS.get(call.operator.name)
+    evaluator = None if call.reads_complex else _EVALUATORS.get(call.operator.name)
     if evaluator is None or _alias(call):
         return evaluator is not None
     arrays = _known_inputs(call)
@@ -241,6 +241,13 @@ def _difference_of_sizes(a: Any, b: Any) -> Any:
     return a if b == 0 else None
 
 
+def _broadcast_args(call: Call, arrays: list[Array]) -> list[Array]:
+    sizes = broadcast([tuple(array.reshape(-1).tolist()) for array in arrays], call.derive)
+    result = np.empty(len(sizes), object)
+    result[:] = sizes
+    return [result]
+
+
 def _product_of_all(call: Call, arrays: list[Array]) -> list[Array]:
     data, axes = arrays
     if data.ndim != 1 or axes.size != 1:
@@ -313,6 +320,7 @@ _EVALUATORS: dict[str, Evaluator] = {
     "FLOOR_MOD": _binary(np.mod, lambda a, b: None),
     "MAXIMUM": _binary(np.maximum, lambda a, b: None),
     "MINIMUM": _binary(np.minimum, lambda a, b: None),
+    "BROADCAST_ARGS": _broadcast_args,
     "REDUCE_PROD": _product_of_all,
     "NEG": _unary(np.negative),
     "SQRT": _unary(np.sqrt),

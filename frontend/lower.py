@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.frontend.builder import REGISTRY, Call, Lowering
+from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call, Lowering
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.fold import fold
 from layoutsolve.frontend.gaps import GapError
@@ -75,7 +75,7 @@ def _lower_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
 def _enter_inputs(lowering: Lowering) -> None:
     for index in lowering.subgraph.inputs:
         tensor = lowering.subgraph.tensors[index]
-        if tensor.dtype in ("resource", "variant", "int2", "complex128"):
+        if tensor.dtype in ("resource", "variant", "int2", "complex64", "complex128"):
             raise GapError(f"input '{tensor.name}' is of type {tensor.dtype}", "give the model inputs of numbers")
         shape = _input_shape(lowering, tensor)
         value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
@@ -98,6 +98,8 @@ def _input_shape(lowering: Lowering, tensor: Tensor) -> Shape:
 def _graph(lowering: Lowering, name: str) -> Graph:
     inputs = tuple(lowering.value(index).name for index in dict.fromkeys(lowering.subgraph.inputs))
     outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
+    if lowering.complex.intersection(outputs):
+        raise GapError("an output of the model holds complex numbers", REAL_NUMBERS)
     nodes = _live(lowering.nodes, outputs)
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
     values = {key: value for key, value in lowering.values.items() if key in used}

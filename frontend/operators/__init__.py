@@ -3,6 +3,7 @@
 from layoutsolve.frontend.operators import (
     activation,
     arrangement,
+    bitwise,
     comparison,
     contraction,
     convolution,
@@ -15,6 +16,8 @@ from layoutsolve.frontend.operators import (
     quantise,
     reduction,
     resize,
+    scattering,
+    signal,
     slicing,
     space,
 )
@@ -22,6 +25,7 @@ from layoutsolve.frontend.operators import (
 __all__ = [
     "activation",
     "arrangement",
+    "bitwise",
     "comparison",
     "contraction",
     "convolution",
@@ -34,6 +38,8 @@ __all__ = [
     "quantise",
     "reduction",
     "resize",
+    "scattering",
+    "signal",
     "slicing",
     "space",
 ]

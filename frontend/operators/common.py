@@ -196,6 +196,40 @@ def as_int64(call: Call, value: Value, label: str = "int64") -> Value:
     return call.write("Cast", [value], value.shape, call.temporary(label, "int64"), real="int64", to="int64")
 
 
+def as_stored(call: Call, value: Value) -> Value:
+    """The stored integers of a quantised value, as numbers."""
+    if value.quant is None:
+        return value
+    if value.data is not None:
+        return call.constant(value.data, "stored", value.dtype)
+    return call.write("Identity", [value], value.shape, call.temporary("stored", value.dtype), storage=True)
+
+
+def cast_to(call: Call, value: Value, dtype: str, label: str = "cast") -> Value:
+    """A value that is not quantised as numbers of another type; a constant is cast at once."""
+    if value.dtype == dtype:
+        return value
+    if value.data is not None:
+        return call.constant(value.data.astype(dtype), label, dtype)
+    return call.write("Cast", [value], value.shape, call.temporary(label, dtype), real=dtype, to=dtype)
+
+
+def write_stored(
+    call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, dtype: str, **attributes: Any
+) -> Value:
+    """Write a node that gives numbers of ``dtype``; they are what the output stores, whatever that means."""
+    if slot.quant is None and slot.dtype == dtype:
+        return call.write(op, inputs, shape, slot, real=dtype, **attributes)
+    return store(call, call.write(op, inputs, shape, call.temporary("numbers", dtype), real=dtype, **attributes), slot)
+
+
+def store(call: Call, numbers: Value, slot: Slot) -> Value:
+    """Write an output that stores these numbers."""
+    if slot.quant is None and slot.dtype != numbers.dtype:
+        return call.write("Cast", [numbers], numbers.shape, slot, real=slot.dtype, to=slot.dtype)
+    return call.write("Identity", [cast_to(call, numbers, slot.dtype)], numbers.shape, slot, storage=True)
+
+
 def finish_int(
     call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
 ) -> Value:

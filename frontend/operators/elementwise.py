@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import copy, write_activated
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Shape, Value
@@ -128,3 +132,29 @@ def floor_mod(call: Call) -> None:
     wrong = call.write("And", [differ, inexact], shape, truth("wrong"))
     moved = call.write("Add", [rest, b], shape, call.temporary("moved", dtype))
     call.write("Where", [wrong, moved, rest], shape, call.slot(), real=dtype)
+
+
+@lowers("ATAN2")
+def atan2(call: Call) -> None:
+    """ATAN2 of y and x: the angle of their absolute values, mirrored where x and where y is negative, -0 included."""
+    y, x = call.input(0), call.input(1)
+    shape, slot = y.shape, call.slot()
+    if x.shape != shape or x.dtype != y.dtype:
+        raise ModelError(f"{call.origin} reads {y} and {x}, which have to be alike")
+    if y.dtype not in ("float32", "float16"):
+        raise GapError(f"it computes angles of {y.dtype}", "use float32")
+
+    def step(op: str, *given: Value, dtype: str = y.dtype) -> Value:
+        return call.write(op, given, shape, call.temporary(op.lower(), dtype), real=dtype)
+
+    def negative(value: Value) -> Value:
+        below = step("Less", value, zero, dtype="bool")
+        return step("Or", below, step("Less", step("Reciprocal", value), zero, dtype="bool"), dtype="bool")
+
+    zero = call.constant(0, "zero", y.dtype)
+    rise, run = step("Abs", y), step("Abs", x)
+    even = step("Equal", rise, run, dtype="bool")  # 0 / 0 is the angle 0, inf / inf that of 1
+    acute = step("Atan", step("Where", even, step("Sign", rise), step("Div", rise, run)))
+    obtuse = step("Sub", call.constant(np.pi, "pi", y.dtype), acute)
+    angle = step("Where", negative(x), obtuse, acute)
+    call.write("Where", [negative(y), step("Neg", angle), angle], shape, slot, real=y.dtype)

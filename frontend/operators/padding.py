@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.operators.arrangement import join, total
-from layoutsolve.frontend.operators.common import BYTES, as_int64, copy
+from layoutsolve.frontend.operators.common import BYTES, as_int64, as_stored, cast_to, copy, store
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.graph import Shape, Value
+from layoutsolve.graph import Shape, Value, product
 
 Pads = Sequence[tuple[int, int]]
 
@@ -107,3 +107,35 @@ def _mirrored(call: Call, x: Value, axis: int, pads: tuple[int, int], slot: Slot
     if after:
         parts.append(take(call, x, {axis: Span(-1, -after - 1, -1)}, call.like("after", x), {axis: after}))
     return join(call, parts, axis, slot)
+
+
+@lowers("DILATE")
+def dilate(call: Call) -> None:
+    """DILATE: fillers between the elements along each axis, written as padding behind each of them."""
+    x, factors, slot = call.input(0), call.integers(1, "factors"), call.slot()
+    if len(factors) != len(x.shape) or min(factors, default=0) < 1:
+        raise ModelError(f"{call.origin} dilates rank {len(x.shape)} by {list(factors)}")
+    if 0 in x.shape:
+        raise ModelError(f"{call.origin} dilates a tensor without elements")
+    numbers, filler = as_stored(call, x), call.reshaped(as_stored(call, call.input(2)), (), "filler")
+    if filler.dtype != x.dtype:
+        raise ModelError(f"{call.origin} fills {x.dtype} with {filler.dtype}")
+    axes = [axis for axis, factor in enumerate(factors) if factor > 1 and x.shape[axis] != 1]
+    if not axes:
+        copy(call, x)
+        return
+    apart = [part for axis, dim in enumerate(x.shape) for part in ((dim, 1) if axis in axes else (dim,))]
+    grown = [(0, factors[axis] - 1) if behind else (0, 0)
+             for axis in range(len(factors)) for behind in ((False, True) if axis in axes else (False,))]  # fmt: skip
+    wide = "int32" if x.dtype in ("int16", "uint16") else x.dtype
+    parts = call.reshaped(cast_to(call, numbers, wide), tuple(apart), "parts")
+    padded = write_pad(call, parts, grown, call.temporary("padded", wide), cast_to(call, filler, wide))
+    whole = tuple(product((dim, factors[axis])) if axis in axes else dim for axis, dim in enumerate(x.shape))
+    spans = {axis: Span(0, 1 - factors[axis]) for axis in axes}
+    sizes = {axis: total(call, [whole[axis], 1 - factors[axis]]) for axis in axes}
+    direct = slot.quant is None and slot.dtype == wide
+    cut = take(
+        call, call.reshaped(padded, whole, "whole"), spans, slot if direct else call.temporary("cut", wide), sizes
+    )
+    if not direct:
+        store(call, cut, slot)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import frexp, ldexp
 
+import numpy as np
+
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
@@ -92,6 +94,29 @@ def dequantize(call: Call) -> None:
         raise GapError(f"its input of type {x.dtype} has no quantisation parameters", "state scale and zero point")
     else:
         call.write("Identity", [x], x.shape, slot)
+
+
+@lowers("FAKE_QUANT")
+def fake_quant(call: Call) -> None:
+    """FAKE_QUANT: float numbers clamped and rounded as if quantised; the range is moved so that zero is a step."""
+    x, slot = call.input(0), call.slot()
+    low, high, bits = np.float32(call.option("min")), np.float32(call.option("max")), call.option("num_bits")
+    if call.option("narrow_range", False):
+        raise GapError("it has a narrow range, which LiteRT does not run", "use the full range")
+    if not low <= 0 <= high or not np.isfinite(high - low) or low == high or not 1 <= bits <= 16:
+        raise ModelError(f"{call.origin} has the range {low} to {high} in {bits} bits")
+    steps = np.float32((1 << bits) - 1)
+    scale = (high - low) / steps
+    zero = np.clip(np.floor(-low / scale + np.float32(0.5)), 0, steps)
+
+    def step(op: str, value: Value, *numbers: np.float32) -> Value:
+        given = [value, *(call.constant(number, "number", "float32") for number in numbers)]
+        return call.write(op, given, x.shape, call.temporary(op.lower()))
+
+    least = -zero * scale
+    counted = step("Mul", step("Sub", step("Clip", x, least, (steps - zero) * scale), least), 1 / scale)
+    whole = step("Floor", step("Add", counted, np.float32(0.5)))
+    call.write("Add", [step("Mul", whole, scale), call.constant(least, "least", "float32")], x.shape, slot)
 
 
 @lowers("CAST")
