@@ -57,28 +57,20 @@ def pad(call: Call) -> None:
     """PAD with zeros, PADV2 with a value."""
     x = call.input(0)
     if call.content(call.input(1)) is None:
-        _pad_computed(call, x)
+        rank, rows = len(x.shape), call.input(1)
+        if rows.shape != (rank, 2):
+            raise ModelError(f"{call.origin} pads rank {rank} by '{rows.name}' of shape {list(map(str, rows.shape))}")
+        pad_computed(call, x, rows, tuple(map(call.unknown, range(rank))), call.slot(), call.optional(2))
     else:
         write_pad(call, x, paddings(call, len(x.shape)), call.slot(), call.optional(2))
 
 
-def _pad_computed(call: Call, x: Value) -> None:
-    """Padding that is known at run time only: rows of (before, after) become all before, all after."""
-    slot, value, rank = call.slot(), call.optional(2), len(x.shape)
-    rows = call.input(1)
-    if rows.shape != (rank, 2):
-        raise ModelError(f"{call.origin} pads rank {rank} by '{rows.name}' of shape {list(map(str, rows.shape))}")
+def pad_computed(call: Call, x: Value, rows: Value, shape: Shape, slot: Slot, value: Value | None = None) -> Value:
+    """Write a Pad known at run time only: rows of (before, after) become all before, all after."""
     columns = call.transposed(as_int64(call, rows), (1, 0), "columns")
-    vector = call.reshaped(columns, (2 * rank,), "pads")
+    vector = call.reshaped(columns, (2 * len(x.shape),), "pads")
     filled = [x] if value is None else [x, value]
-    _fill(
-        call,
-        [x, vector],
-        value,
-        moves(filled, slot.dtype, slot.quant, BYTES),
-        tuple(map(call.unknown, range(rank))),
-        slot,
-    )
+    return _fill(call, [x, vector], value, moves(filled, slot.dtype, slot.quant, BYTES), shape, slot)
 
 
 @lowers("MIRROR_PAD")
