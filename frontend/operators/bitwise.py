@@ -44,9 +44,11 @@ def right_shift(call: Call) -> None:
 def _power_of_two(call: Call, counts: Value, most: int) -> Value:
     if counts.data is not None:
         return call.constant(np.int64(1) << np.clip(counts.data.astype(np.int64), 0, most), "power", "int64")
-    bounds = [call.constant(bound, "bound", "int64") for bound in (0, most)]
-    wide = cast_to(call, counts, "int64")
-    clamped = call.write("Clip", [wide, *bounds], counts.shape, call.temporary("count", "int64"))
+    # ONNX Runtime's Clip sees the lower 32 bits of int64 only.
+    raised = [cast_to(call, counts, "int64"), call.constant(0, "least", "int64")]
+    lowered = [call.write("Max", raised, counts.shape, call.temporary("raised", "int64"))]
+    lowered.append(call.constant(most, "most", "int64"))
+    clamped = call.write("Min", lowered, counts.shape, call.temporary("count", "int64"))
     one = call.constant(1, "one", "uint64")
     inputs = [one, cast_to(call, clamped, "uint64")]
     slot = call.temporary("power", "uint64")

@@ -34,6 +34,8 @@ def scatter_nd(call: Call) -> None:
     indices, updates, slot = call.input(0), as_stored(call, call.input(1)), call.slot()
     vector, shape = size_vector(call, 2, "shape")
     depth = indices.shape[-1] if indices.shape else None
+    if depth == 0:
+        raise GapError("its indices have no elements to say where", "index at least one axis")
     if not isinstance(depth, int) or depth > len(shape) or updates.dtype != slot.dtype:
         raise ModelError(f"{call.origin} puts '{updates.name}' of {updates.dtype} by indices of depth {depth}")
     outer = indices.shape[:-1]
@@ -256,19 +258,23 @@ def embedding_lookup_sparse(call: Call) -> None:
     lengths = call.integers(2, "shape")
     if len(lengths) != depth or min(lengths) < 0:
         raise ModelError(f"{call.origin} has the shape {list(lengths)} for indices of depth {depth}")
-    outer, rest = lengths[:-1], static(call, table.shape[1:], "table")
+    rest = static(call, table.shape[1:], "table")
+    outer = lengths[:-1] or (1,)
     rows = call.write("Gather", [table, as_int64(call, ids)], (count, *rest), call.temporary("rows"), axis=0)
     column = call.reshaped(weights, (count, *[1] * len(rest)), "weights")
     weighted = call.write("Mul", [rows, column], (count, *rest), call.temporary("weighted"))
-    places = take(call, as_int64(call, indices), {1: Span(0, depth - 1)}, call.temporary("places", "int64"))
+    if depth == 1:
+        places = call.constant(np.zeros((count, 1)), "places", "int64")
+    else:
+        places = take(call, as_int64(call, indices), {1: Span(0, depth - 1)}, call.temporary("places", "int64"))
     sums = [_filled(call, 0, "float32", (*outer, *rest)), places, weighted]
     shape = (*outer, *rest)
-    if combiner == 0:
-        call.write("ScatterND", sums, shape, slot, reduction="add")
-        return
-    total = call.write("ScatterND", sums, shape, call.temporary("sums"), reduction="add")
-    divisor = _divisor(call, weights, places, outer, root=combiner == 2)
-    call.write("Div", [total, call.reshaped(divisor, (*outer, *[1] * len(rest)), "divisor")], shape, slot)
+    result = call.write("ScatterND", sums, shape, call.temporary("sums"), reduction="add")
+    if combiner:
+        divisor = _divisor(call, weights, places, outer, root=combiner == 2)
+        column = call.reshaped(divisor, (*outer, *[1] * len(rest)), "divisor")
+        result = call.write("Div", [result, column], shape, call.temporary("averages"))
+    call.reshape(result, (*lengths[:-1], *rest), slot)
 
 
 def _divisor(call: Call, weights: Value, places: Value, outer: tuple[int, ...], *, root: bool) -> Value:

@@ -22,6 +22,8 @@ def rfft_2d(call: Call) -> None:
     height, width = lengths
     if any(length < 1 or length & (length - 1) for length in lengths):
         raise GapError(f"its length {list(lengths)} is not of powers of two, as LiteRT has it", "use powers of two")
+    if width == 1:
+        raise GapError("it transforms rows of one number, for which LiteRT gives no meaningful result", "leave it out")
     x = _fitted(call, x, rank - 2, height)
     x = _fitted(call, x, rank - 1, width)
     real = call.reshaped(x, (*x.shape, 1), "real")

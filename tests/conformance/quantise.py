@@ -76,3 +76,7 @@ def imitating(table: Table) -> None:
     for bits in (8, 4):
         chosen = {"min": -1.1, "max": 2.3, "num_bits": bits}
         table.add(f"float32-{bits}", [table.real(2, 50, low=-3, high=3)], options=chosen)
+    for low, high in ((0.0, 6.0), (-3.0, 0.0), (-1.0, 1.0), (-0.001, 5.0)):
+        chosen = {"min": low, "max": high, "num_bits": 8}
+        table.add(f"float32-{low}-{high}", [table.real(2, 50, low=-7, high=7)], options=chosen)
+    table.add("float32-16", [table.real(2, 50, low=-7, high=7)], options={"min": -5.0, "max": 5.0, "num_bits": 16})
