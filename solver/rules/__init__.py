@@ -1,5 +1,5 @@
 """The rules, one file per family of operators. Importing this package registers all of them."""
 
-from layoutsolve.solver.rules import arrangement, contraction, elementwise, reduction, slicing, window
+from layoutsolve.solver.rules import arrangement, contraction, elementwise, reduction, scattering, slicing, window
 
-__all__ = ["arrangement", "contraction", "elementwise", "reduction", "slicing", "window"]
+__all__ = ["arrangement", "contraction", "elementwise", "reduction", "scattering", "slicing", "window"]
