@@ -15,6 +15,22 @@ from layoutsolve.graph import Dim, Graph, Node, Shape, Value, symbol
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
 
+_BYTES = frozenset({"int8", "uint8"})
+_SCALED = {
+    **dict.fromkeys(("ABS", "ADD", "MUL", "SUB"), _BYTES),
+    **dict.fromkeys(
+        (
+            "AVERAGE_POOL_2D", "BATCH_MATMUL", "DIV", "ELU", "EXP", "GELU", "HARD_SWISH", "L2_NORMALIZATION",
+            "LEAKY_RELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "MEAN", "PRELU", "REDUCE_PROD", "RELU", "RELU6",
+            "RELU_0_TO_1", "RELU_N1_TO_1", "RESIZE_BILINEAR", "RSQRT", "SOFTMAX", "SQRT", "SQUARED_DIFFERENCE", "SUM",
+            "TANH",
+        ),
+        _BYTES | {"int16"},
+    ),
+    "MAX_POOL_2D": frozenset({"int16"}),
+}  # fmt: skip
+"""What LiteRT takes as quantised only: without parameters, its scale is zero and its results mean nothing."""
+
 _REMEDIES = {
     "CUSTOM": "replace the custom operator by built-in ones, or cut the model before it",
     "VAR_HANDLE": "convert a model without variables",
@@ -60,6 +76,7 @@ def _lower_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
             kind = operator.name.split(":")[0]
             raise GapError("no conversion for this operator", _REMEDIES.get(kind, _REMEDY))
         if not broken.intersection(operator.inputs) and not fold(call):
+            _check_parameters(call)
             function(call)
     except GapError as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
@@ -70,6 +87,16 @@ def _lower_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     except _CONTRADICTIONS as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
     return None
+
+
+def _check_parameters(call: Call) -> None:
+    scaled = _SCALED.get(call.operator.name, frozenset())
+    if not scaled:
+        return
+    for index in call.operator.inputs[:1]:
+        value = call.lowering.value(index)
+        if value.dtype in scaled and value.quant is None:
+            raise GapError(f"its input of {value.dtype} has no quantisation parameters", "state scale and zero point")
 
 
 def _enter_inputs(lowering: Lowering) -> None:

@@ -13,6 +13,9 @@ from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.graph import Shape, Value, product
 
+_WIDENED = ("int16", "uint16")
+"""Plain types that ONNX Runtime does not pad."""
+
 Pads = Sequence[tuple[int, int]]
 
 
@@ -45,6 +48,11 @@ def _fill(
     slot: Slot,
     mode: str = "constant",
 ) -> Value:
+    if inputs[0].dtype in _WIDENED and not storage and inputs[0].quant is None:
+        wide = [cast_to(call, inputs[0], "int32"), inputs[1]]
+        filler = None if value is None else cast_to(call, value, "int32")
+        padded = _fill(call, wide, filler, False, shape, call.temporary("wide", "int32"), mode)
+        return store(call, padded, slot)
     if value is not None:
         inputs = [*inputs, call.reshaped(value, (), "value")]
     elif storage and slot.quant is not None and mode == "constant":
@@ -119,15 +127,12 @@ def dilate(call: Call) -> None:
     apart = [part for axis, dim in enumerate(x.shape) for part in ((dim, 1) if axis in axes else (dim,))]
     grown = [(0, factors[axis] - 1) if behind else (0, 0)
              for axis in range(len(factors)) for behind in ((False, True) if axis in axes else (False,))]  # fmt: skip
-    wide = "int32" if x.dtype in ("int16", "uint16") else x.dtype
-    parts = call.reshaped(cast_to(call, numbers, wide), tuple(apart), "parts")
-    padded = write_pad(call, parts, grown, call.temporary("padded", wide), cast_to(call, filler, wide))
+    parts = call.reshaped(numbers, tuple(apart), "parts")
+    padded = write_pad(call, parts, grown, call.temporary("padded", x.dtype), filler)
     whole = tuple(product((dim, factors[axis])) if axis in axes else dim for axis, dim in enumerate(x.shape))
     spans = {axis: Span(0, 1 - factors[axis]) for axis in axes}
     sizes = {axis: total(call, [whole[axis], 1 - factors[axis]]) for axis in axes}
-    direct = slot.quant is None and slot.dtype == wide
-    cut = take(
-        call, call.reshaped(padded, whole, "whole"), spans, slot if direct else call.temporary("cut", wide), sizes
-    )
-    if not direct:
-        store(call, cut, slot)
+    cut = slot if slot.quant is None else call.temporary("cut", x.dtype)
+    result = take(call, call.reshaped(padded, whole, "whole"), spans, cut, sizes)
+    if cut is not slot:
+        store(call, result, slot)

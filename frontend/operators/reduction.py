@@ -10,7 +10,16 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import BYTES, as_stored, cast_to, copy, finish_int, static, write_stored
+from layoutsolve.frontend.operators.common import (
+    BYTES,
+    as_stored,
+    cast_to,
+    copy,
+    finish_int,
+    static,
+    store,
+    write_stored,
+)
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.graph import Dim, Shape, Value, product
@@ -51,6 +60,11 @@ def reduce(call: Call) -> None:
         numbers = call.write("Cast", [x], x.shape, call.temporary("numbers", "int32"), real="int32", to="int32")
         found = call.write(op, [numbers, vector], shape, call.temporary("reduced", "int32"), **attributes)
         call.write("Cast", [found], shape, slot, real="bool", to="bool")
+    elif real_dtype(x) == "int16":
+        found = call.write(
+            op, [cast_to(call, x, "int32"), vector], shape, call.temporary("wide", "int32"), **attributes
+        )
+        store(call, found, slot)
     elif name == "MEAN" and not real_dtype(x).startswith("float"):
         _integer_mean(call, x, vector, shape, product(x.shape[axis] for axis in axes), attributes)
     elif name == "MEAN" and (offset := _mean_offset(x, slot, axes, keep)):
