@@ -41,6 +41,8 @@ def prelu(call: Call) -> None:
     x, slope = call.input(0), call.input(1)
     if broadcast([x.shape, slope.shape], call.derive) != x.shape:
         raise GapError("its slope is larger than its input", "broadcast the input first")
+    if x.dtype == slope.dtype == "int16":
+        raise GapError("its slope is of 16 bits, of which LiteRT reads 8", "quantise the slope to int8")
     call.write("PRelu", [x, slope], x.shape, call.slot())
 
 

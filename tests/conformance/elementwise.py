@@ -69,7 +69,7 @@ def quantised_abs(table: Table) -> None:
 
 @cases("RSQRT", "SQRT", "EXP", "LOG")
 def quantised_tables(table: Table) -> None:
-    dtypes = {"RSQRT": ("int8",), "EXP": ("int8", "int16"), "LOG": ("int8", "int16")}.get(table.operator, ())
+    dtypes = {"RSQRT": ("int8", "int16"), "EXP": ("int8", "int16"), "LOG": ("int8", "int16")}.get(table.operator, ())
     low, high, top, bottom = {
         "RSQRT": (0.5, 9, 1.5, 0),
         "SQRT": (0.0, 9, 3, 0),

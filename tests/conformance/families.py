@@ -25,13 +25,14 @@ from tests.conformance import (
     signal,
     slicing,
     space,
+    types,
 )
 from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
     filling, gathering, networks, normalisation, padding, pooling, quantise, recurrent, reduction, resize,
-    signal, slicing, space,
+    signal, slicing, space, types,
 )  # fmt: skip
 
 ELSEWHERE = {
