@@ -53,6 +53,7 @@ def broadcast_args(call: Call) -> None:
     counts = static(call, [vector.shape[0] for vector in vectors], "number of sizes")
     length, slot = max(counts), call.slot()
     if min(counts) < length:
+        call.lowering.spend(length)
         short = counts.index(min(counts))
         ones = call.vector([1] * (length - counts[short]), "ones")
         parts = [ones, vectors[short]] if counts[short] else [ones]

@@ -264,6 +264,7 @@ def embedding_lookup_sparse(call: Call) -> None:
     column = call.reshaped(weights, (count, *[1] * len(rest)), "weights")
     weighted = call.write("Mul", [rows, column], (count, *rest), call.temporary("weighted"))
     if depth == 1:
+        call.lowering.spend(count)
         places = call.constant(np.zeros((count, 1)), "places", "int64")
     else:
         places = take(call, as_int64(call, indices), {1: Span(0, depth - 1)}, call.temporary("places", "int64"))
