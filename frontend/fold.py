@@ -14,7 +14,7 @@ import numpy as np
 
 from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.operators.slicing import resolved
-from layoutsolve.frontend.quantisation import real_values
+from layoutsolve.frontend.quantisation import limits, real_values
 from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.graph import Array, Size, product, quotient
 
@@ -184,6 +184,12 @@ def _cast(call: Call, arrays: list[Array]) -> list[Array]:
         if target not in ("int32", "int64"):
             raise _UnknownError
         return arrays
+    if arrays[0].dtype.kind == "f" and np.dtype(target).kind in "iu":
+        low, high = limits(target)
+        with np.errstate(invalid="ignore", over="ignore"):
+            fits = arrays[0] < np.asarray(high + 1, arrays[0].dtype)
+            whole = np.maximum(arrays[0], np.asarray(low, arrays[0].dtype)).astype(target)
+        return [np.where(fits, whole, np.asarray(high, target))]
     return [arrays[0].astype(target)]
 
 

@@ -10,7 +10,8 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Tensor
-from layoutsolve.frontend.operators.common import copy
+from layoutsolve.frontend.operators.common import copy, write_where
+from layoutsolve.frontend.quantisation import limits
 from layoutsolve.graph import Quant, Value
 
 _NUMBERS = (
@@ -131,9 +132,23 @@ def cast(call: Call) -> None:
         call.write("Identity", [x], x.shape, slot, storage=True)
         return
     plain = slot if slot.quant is None else call.temporary("cast", slot.dtype)
-    result = call.write("Cast", [x], x.shape, plain, real=slot.dtype, to=slot.dtype)
+    if x.dtype.startswith("float") and slot.dtype != "bool" and not slot.dtype.startswith("float"):
+        result = _saturated(call, x, plain)
+    else:
+        result = call.write("Cast", [x], x.shape, plain, real=slot.dtype, to=slot.dtype)
     if plain is not slot:
         call.write("Identity", [result], x.shape, slot, storage=True)
+
+
+def _saturated(call: Call, x: Value, slot: Slot) -> Value:
+    """Floats as integers: what is too large, or no number, becomes the greatest; what is too small the least."""
+    low, high = limits(slot.dtype)
+    with np.errstate(over="ignore"):
+        bounds = [call.constant(np.float64(bound), "bound", x.dtype) for bound in (low, high + 1)]
+    raised = call.write("Max", [x, bounds[0]], x.shape, call.temporary("raised", x.dtype))
+    whole = call.write("Cast", [raised], x.shape, call.temporary("whole", slot.dtype), real=slot.dtype, to=slot.dtype)
+    fits = call.write("Less", [x, bounds[1]], x.shape, call.temporary("fits", "bool"), real="bool")
+    return write_where(call, fits, whole, call.constant(high, "greatest", slot.dtype), x.shape, slot)
 
 
 @lowers("DENSIFY")
