@@ -190,7 +190,8 @@ def _cast(call: Call, arrays: list[Array]) -> list[Array]:
             fits = arrays[0] < np.asarray(high + 1, arrays[0].dtype)
             whole = np.maximum(arrays[0], np.asarray(low, arrays[0].dtype)).astype(target)
         return [np.where(fits, whole, np.asarray(high, target))]
-    return [arrays[0].astype(target)]
+    with np.errstate(over="ignore"):
+        return [arrays[0].astype(target)]
 
 
 def _dequantize(call: Call, arrays: list[Array]) -> list[Array]:
