@@ -45,7 +45,7 @@ _TYPES: Mapping[str, int] = {
     "complex64": TensorProto.COMPLEX64,
 }
 
-_OPSET_OF_OPERATOR = {"Gelu": 20}
+_OPSET_OF_OPERATOR = {"DFT": 20, "Gelu": 20}
 _OPSET_OF_STRINGS = {"Equal": 19}
 _VERSIONS = {"ai.onnx.ml": 3}
 """The version of other domains, where it is not 1: that of opset 18's time."""

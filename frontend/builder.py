@@ -48,6 +48,8 @@ called.
 
 _DEPTH = 32
 """How deeply subgraphs may call each other."""
+REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_ABS"
+"""What to do about complex numbers: ONNX Runtime has no arithmetic for them."""
 
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
@@ -105,6 +107,7 @@ class Draft:
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.contents: dict[str, Array] = {}
+        self.complex: set[str] = set()
         self.dynamic = False
         self.spare = _GROWTH * model.size + _SPARE
         entries = sum(len(each.operators) + len(each.tensors) for each in model.subgraphs)
@@ -162,7 +165,7 @@ class Draft:
     def _constant(self, tensor: Tensor, name: str) -> Value:
         if tensor.dtype in ("resource", "variant"):
             raise GapError(f"tensor '{tensor.name}' is of type {tensor.dtype}", "replace what makes it")
-        if tensor.dtype in ("bfloat16", "complex128"):
+        if tensor.dtype in ("bfloat16", "complex64", "complex128"):
             raise GapError(f"tensor '{tensor.name}' is a constant of {tensor.dtype}", "use float32 or float16")
         if tensor.sparsity is not None:
             self.spend(prod(tensor.shape))
@@ -294,7 +297,10 @@ class Call:
         inputs = self.operator.inputs
         if position >= len(inputs) or inputs[position] == -1:
             return None
-        return self.lowering.value(inputs[position])
+        value = self.lowering.value(inputs[position])
+        if value.name in self.draft.complex:
+            raise GapError("it computes with complex numbers", REAL_NUMBERS)
+        return value
 
     def input(self, position: int) -> Value:
         """An input that must be there."""
@@ -306,6 +312,25 @@ class Call:
     def inputs(self) -> list[Value]:
         """All inputs, none left out."""
         return [self.input(position) for position in range(self.arity)]
+
+    @property
+    def reads_complex(self) -> bool:
+        """Whether an input holds complex numbers."""
+        bound = (self.lowering.bound.get(index) for index in self.operator.inputs)
+        return any(value is not None and value.name in self.draft.complex for value in bound)
+
+    def complex_input(self, position: int) -> Value:
+        """An input of complex numbers: float32 with a last dimension of two, the real and the imaginary part."""
+        index = self.operator.inputs[position] if position < len(self.operator.inputs) else -1
+        if index == -1 or self.lowering.value(index).name not in self.draft.complex:
+            raise ModelError(f"{self.origin} reads complex numbers, which its input {position} does not hold")
+        return self.lowering.value(index)
+
+    def viewed(self) -> tuple[Value, Shape, Slot]:
+        """For views: the first input, its dimensions beyond those in TFLite (complex numbers have one) and the slot."""
+        if self.operator.inputs and self.lowering.bound.get(self.operator.inputs[0]) is not None and self.reads_complex:
+            return self.complex_input(0), (2,), self.complex_slot()
+        return self.input(0), (), self.slot()
 
     def declared(self, position: int) -> str:
         """The type that the file states for an input; a dequantised constant may be stored as another."""
@@ -404,11 +429,11 @@ class Call:
 
     def derive(self, key: tuple[object, ...]) -> Size:
         """The symbol of a size without a closed form (see :data:`layoutsolve.frontend.shapes.Derive`)."""
-        return self.draft.symbol_for(key, f"{self.slot().name}_{key[0]}")
+        return self.draft.symbol_for(key, f"{self._name()}_{key[0]}")
 
     def unknown(self, axis: int, position: int = 0) -> Size:
         """The symbol of a size that depends on data."""
-        name = f"{self.slot(position).name}_{axis}"
+        name = f"{self._name(position)}_{axis}"
         return self.draft.symbol_for(("unknown", self, position, axis), name)
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -416,12 +441,23 @@ class Call:
     def slot(self, position: int = 0) -> Slot:
         """The slot of an output."""
         tensor = self.tensor(position)
-        name = self.lowering.tensor_names[tensor.index]
-        return Slot(name, tensor.dtype, quant_of(tensor), tensor)
+        if tensor.dtype == "complex64":
+            raise GapError("it computes complex numbers", REAL_NUMBERS)
+        return Slot(self._name(position), tensor.dtype, quant_of(tensor), tensor)
+
+    def _name(self, position: int = 0) -> str:
+        return self.lowering.tensor_names[self.tensor(position).index]
+
+    def complex_slot(self) -> Slot:
+        """The slot of an output of complex numbers (see :meth:`complex_input`)."""
+        tensor = self.tensor()
+        if tensor.dtype != "complex64":
+            raise ModelError(f"{self.origin} gives complex numbers, but its output is declared as {tensor.dtype}")
+        return Slot(self._name(), "float32", None, tensor)
 
     def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
         """A slot for a value in between, named after the first output."""
-        return Slot(self.draft.unique(f"{self.slot().name}/{label}"), dtype, quant)
+        return Slot(self.draft.unique(f"{self._name()}/{label}"), dtype, quant)
 
     def like(self, label: str, value: Value) -> Slot:
         """A slot for a value in between, stored as ``value`` is."""
@@ -431,7 +467,7 @@ class Call:
         """A new constant."""
         numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
         array = np.asarray(data, numpy)
-        name = self.draft.unique(f"{self.slot().name}/{label}")
+        name = self.draft.unique(f"{self._name()}/{label}")
         return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 
     def vector(self, numbers: Sequence[int], label: str) -> Value:
@@ -495,7 +531,11 @@ class Call:
     def _finish(self, value: Value, slot: Slot) -> None:
         if slot.tensor is None:
             return
-        self._check_shape(value.shape, slot.tensor)
+        if slot.tensor.dtype == "complex64":
+            self._check_shape(value.shape[:-1], slot.tensor)
+            self.draft.complex.add(value.name)
+        else:
+            self._check_shape(value.shape, slot.tensor)
         self.lowering.bind(slot.tensor.index, value)
 
     def _check_shape(self, shape: Shape, tensor: Tensor) -> None:

@@ -3,6 +3,7 @@
 from layoutsolve.frontend.operators import (
     activation,
     arrangement,
+    bitwise,
     chance,
     comparison,
     contraction,
@@ -22,6 +23,8 @@ from layoutsolve.frontend.operators import (
     quantise,
     reduction,
     resize,
+    scattering,
+    signal,
     slicing,
     space,
 )
@@ -29,6 +32,7 @@ from layoutsolve.frontend.operators import (
 __all__ = [
     "activation",
     "arrangement",
+    "bitwise",
     "chance",
     "comparison",
     "contraction",
@@ -48,6 +52,8 @@ __all__ = [
     "quantise",
     "reduction",
     "resize",
+    "scattering",
+    "signal",
     "slicing",
     "space",
 ]

@@ -200,6 +200,11 @@ def constant(data: Any, dtype: str = "int32") -> Operand:
     return Operand(np.asarray(data, "S" if dtype == "string" else dtype), dtype, constant=True)
 
 
+def fed(data: Any, dtype: str = "int32") -> Operand:
+    """An input of given numbers: indices, sizes."""
+    return Operand(np.asarray(data, dtype), dtype)
+
+
 def result(dtype: str = "float32", low: float = -1.0, high: float = 1.0) -> Operand:
     """An output; of an integer type of 8 or 16 bits it is quantised over ``low`` to ``high``."""
     return Operand(dtype=dtype, quant=fitted(dtype, low, high) if dtype in ("int8", "uint8", "int16") else None)

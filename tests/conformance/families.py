@@ -28,13 +28,14 @@ from tests.conformance import (
     signal,
     slicing,
     space,
+    types,
 )
 from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
     filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent,
-    reduction, resize, signal, slicing, space,
+    reduction, resize, signal, slicing, space, types,
 )  # fmt: skip
 
 ELSEWHERE = {

@@ -402,3 +402,53 @@ def label_encoder(builder: GraphBuilder, random: Random, op: str) -> Sequence[st
     y = builder.op(name, x, shape=builder.shape(x), dtype="int64", **table)
     builder.nodes[-1] = replace(builder.nodes[-1], domain=domain)
     return [result(builder, random, y)]
+
+
+@case("ScatterElements")
+def scatter_elements(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 4)), (1, 2, 4, 6))
+    axis = int(random.integers(0, len(shape)))
+    part = [1 if at == axis else dim for at, dim in enumerate(shape)]
+    line = builder.input(1, dtype="int64")
+    places = builder.reshape(line, *[1] * len(shape))
+    places = builder.op("Expand", places, builder.constant(part, "int64"), shape=part, dtype="int64")
+    if shape[axis] == 1:
+        places = builder.constant(np.zeros(part), "int64")
+    x, updates = tensor(builder, random, shape), tensor(builder, random, part)
+    return [result(builder, random, builder.op(op, x, places, updates, shape=shape, axis=axis))]
+
+
+@case("ScatterND")
+def scatter_nd(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 5)), (2, 4, 6))
+    depth = int(random.integers(1, min(2, len(shape)) + 1))
+    if random.random() < 0.5:
+        places = builder.constant(random.integers(0, 2, (2, 1, depth)), "int64")
+    else:
+        places = builder.input(2, 1, depth, dtype="int64")
+    x, updates = tensor(builder, random, shape), tensor(builder, random, [2, 1, *shape[depth:]])
+    return [result(builder, random, builder.op(op, x, places, updates, shape=shape, reduction="add"))]
+
+
+@case("ReverseSequence")
+def reverse_sequence(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(2, 5)), (1, 2, 4, 6))
+    batch = int(random.integers(0, 2))
+    count = shape[batch]
+    if random.random() < 0.5:
+        lengths = builder.constant(random.integers(1, shape[1 - batch] + 1, count), "int64")
+    else:
+        lengths = builder.input(count, dtype="int64")
+    x = tensor(builder, random, shape)
+    y = builder.op(op, x, lengths, shape=shape, batch_axis=batch, time_axis=1 - batch)
+    return [result(builder, random, y)]
+
+
+@case("DFT")
+def dft(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(2, 4)), (1, 2, 4, 6))
+    axis, real = int(random.integers(0, len(shape))), bool(random.integers(0, 2))
+    out = [dim // 2 + 1 if at == axis and real else dim for at, dim in enumerate(shape)]
+    x = tensor(builder, random, [*shape, 1 if real else 2])
+    rest = [builder.constant(shape[axis], "int64"), builder.constant(axis, "int64")]
+    return [result(builder, random, builder.op(op, x, *rest, shape=[*out, 2], onesided=int(real)))]
