@@ -18,6 +18,11 @@ from layoutsolve.solver.layout import Group, Layout, order
 from layoutsolve.solver.problem import Arrangement, Slot
 
 
+UNITS = 4
+"""The most dimensions of size 1 that a layout has, unless the source has more: operators may add one each time that a
+layout goes round through them."""
+
+
 @dataclass(frozen=True)
 class Arranged:
     """Any arrangement of the slots.
@@ -83,10 +88,13 @@ class Port:
         return self.logical, tuple(self.atoms.items()), self.constant, self.symbolic
 
     def expressible(self, layout: Layout) -> bool:
-        """Whether a Reshape can lead to a layout: it computes one unknown size at most, so none are multiplied anew."""
-        if len(self.symbolic) < 2:
-            return True
-        return all(len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout)
+        """Whether a layout is a candidate here: it has few dimensions of size 1, and a Reshape can lead to it.
+
+        A Reshape computes one unknown size at most, so none are multiplied anew.
+        """
+        if not self.constant and layout.count(()) > max(UNITS, self.logical.count(())):
+            return False
+        return len(self.symbolic) < 2 or all(len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout)
 
     def expand(self, group: Iterable[Slot]) -> Group:
         """The atoms of this port that a group of slots stands for."""
