@@ -90,6 +90,17 @@ def test_partial_orders(swapped: bool, early: bool) -> None:
     assert minimum(net, net.conv(x, 3)) == 2
 
 
+@pytest.mark.parametrize("swapped", [True, False])
+def test_partial_orders_alone(swapped: bool) -> None:
+    """None: no tensor that is given has all of H, W and C, [C, H] and [W, C] are broadcast against each other; their
+    product is stored as [W, C, H], of which the mean over W is [C, H]."""
+    net = Network()
+    first = net.reshape(net.transpose(net.input(5, 3), 1, 0), 3, 1, 5)
+    second = net.reshape(net.input(4, 5), 1, 4, 5)
+    x = net.binary("MUL", second, first) if swapped else net.binary("MUL", first, second)
+    assert minimum(net, net.transpose(net.mean(x, 1), 1, 0)) == 0
+
+
 def test_no_common_refinement() -> None:
     """Four: both ends, and two around the one reshape that is opaque. Six channels are shuffled as (2 3), which weights
     absorb, and as (3 2), which has no factors in common with that; so its reshape takes and gives pixels first."""
