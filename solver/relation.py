@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from layoutsolve.solver.layout import Group, Layout, order
 from layoutsolve.solver.problem import Arrangement, Slot
 
-
 UNITS = 4
 """The most dimensions of size 1 that a layout has, unless the source has more: operators may add one each time that a
 layout goes round through them."""
@@ -94,7 +93,9 @@ class Port:
         """
         if not self.constant and layout.count(()) > max(UNITS, self.logical.count(())):
             return False
-        return len(self.symbolic) < 2 or all(len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout)
+        return len(self.symbolic) < 2 or all(
+            len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout
+        )
 
     def expand(self, group: Iterable[Slot]) -> Group:
         """The atoms of this port that a group of slots stands for."""
