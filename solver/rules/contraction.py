@@ -14,7 +14,8 @@ def gemm(site: Site) -> Rule | None:
     """``[p, k] x [k, m] + [m]``: stored either way round, operands swapped, or as MatMul where ``p`` is several
     dimensions.
 
-    A quantised product keeps to Gemm with the weights on the right, the form that has an integer kernel.
+    A quantised product keeps to forms that have an integer kernel: Gemm with the weights on the right, or a 1x1 Conv of
+    one image, which takes and gives ``[k, p]``.
     """
     if site.attribute("alpha", 1.0) != 1.0 or site.attribute("beta", 1.0) != 1.0:
         return None
@@ -26,8 +27,13 @@ def gemm(site: Site) -> Rule | None:
     free = frozenset("pkm") if constant else frozenset("p")
     if (site.floating or (bare and _integer(site))) and bias in ((), ((M,),)):
         forms = products(P, "k", "m", free, biased=not bare)
+    elif constant and _real(site) and bias in ((), ((M,),)):
+        forms = [form for form in products(P, "k", "m", free, biased=not bare) if not form[0].endswith("MatMul")]
     else:
         forms = [(kind, Placed((data, (M, K), *bias, (P, M)), free)) for kind, data in (("NT", (P, K)), ("TT", (K, P)))]
+        if constant and bias in ((), ((M,),)):
+            planes = (((), K, P, ()), (M, K, (), ()), *bias, ((), M, P, ()))
+            forms.append(("Conv", Placed(planes, free)))
     if not constant:
         forms += [
             (kind, Placed((data, (K, M), *bias, (P, M)), free)) for kind, data in (("NN", (P, K)), ("TN", (K, P)))
@@ -63,13 +69,16 @@ def products(
 
 
 def product(kind: str, bare: bool) -> tuple[Step, ...]:
-    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, or MatMul and Add."""
+    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, MatMul and Add, or
+    Conv."""
     swapped = kind.startswith("swapped")
     operands: tuple[int, int] = (1, 0) if swapped else (0, 1)
     if kind.endswith("MatMul"):
         if bare:
             return (Step("MatMul", operands, (0,)),)
         return (Step("MatMul", operands, ("product",)), Step("Add", ("product", 2), (0,)))
+    if kind == "Conv":
+        return (Step("Conv", (0, 1) if bare else (0, 1, 2), (0,), {"kernel_shape": (1, 1)}),)
     transposed = {"transA": int(kind[-2] == "T"), "transB": int(kind[-1] == "T")}
     return (Step("Gemm", operands if bare else (*operands, 2), (0,), transposed),)
 
@@ -78,6 +87,11 @@ def _integer(site: Site) -> bool:
     """Whether all tensors are quantised. With weights alone ONNX Runtime rounds the data of a MatMul."""
     values = [site.required(0), site.required(1), site.output()]
     return all(value.quant is not None for value in values)
+
+
+def _real(site: Site) -> bool:
+    """Whether the weights alone are quantised."""
+    return site.required(0).quant is None and site.output().quant is None
 
 
 def _bias(shape: Shape) -> Dims:

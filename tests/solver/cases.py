@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Graph
+from layoutsolve.graph import Graph, Quant
 from layoutsolve.solver.rules.elementwise import BROADCASTING, UNARY
 from tests.graphs import GraphBuilder
 
@@ -334,11 +334,34 @@ def local_response(builder: GraphBuilder, random: Random, op: str) -> Sequence[s
 def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     p, k, m = dims(random, 3, (1, 2, 4, 6))
     trans_a, trans_b = int(random.integers(0, 2)), int(random.integers(0, 2))
-    x = tensor(builder, random, [k, p] if trans_a else [p, k])
     sizes = [m, k] if trans_b else [k, m]
+    kind = str(random.choice(["float", "weights alone", "integers"]))
+    if kind != "float":
+        return [result(builder, random, quantised_gemm(builder, random, (p, k, m), kind == "integers"))]
+    x = tensor(builder, random, [k, p] if trans_a else [p, k])
     weights = builder.weights(*sizes) if random.random() < 0.7 else tensor(builder, random, sizes)
     bias = [builder.weights(m)] if random.random() < 0.6 else []
     return [result(builder, random, builder.op(op, x, weights, *bias, shape=[p, m], transA=trans_a, transB=trans_b))]
+
+
+def quantised_gemm(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], integers: bool) -> str:
+    """Weights of 8 bits, quantised per channel or not; data of 8 bits as well, or floats."""
+    p, k, m = sizes
+    step = np.array([0.25], np.float32)
+    quant = Quant(step, np.zeros(1, np.int8)) if integers else None
+    dtype = "int8" if integers else "float32"
+    axis = 0 if random.random() < 0.5 else None
+    scale = step if axis is None else np.exp2(-random.integers(1, 4, m)).astype(np.float32)
+    x = tensor(builder, random, [p, k], dtype, quant)
+    inputs = [
+        x,
+        builder.constant(random.integers(-9, 9, (m, k)), "int8", Quant(scale, np.zeros(scale.size, np.int8), axis)),
+    ]
+    if random.random() < 0.6:
+        offsets = Quant(scale * step, np.zeros(scale.size, np.int32), axis) if integers else None
+        data = random.integers(-9, 9, m)
+        inputs.append(builder.constant(data, "int32" if integers else "float32", offsets))
+    return builder.op("Gemm", *inputs, shape=[p, m], dtype=dtype, quant=quant, transB=1)
 
 
 @case("MatMul")
