@@ -305,6 +305,8 @@ def convolution(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]
     group = int(random.choice([1, 2]))
     shape = [int(random.choice([1, 2])), *dims(random, space, (3, 4)), group * int(random.choice([1, 2, 4]))]
     channels = group * int(random.choice([1, 2, 4]))
+    if op == "Conv" and random.random() < 0.3:
+        return [result(builder, random, quantised_pointwise(builder, random, shape, channels))]
     x = tensor(builder, random, shape)
     kernel = [int(random.choice([1, 2]))] * space
     sizes = (shape[-1], channels // group) if op == "ConvTranspose" else (channels, shape[-1] // group)
@@ -345,23 +347,38 @@ def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 
 def quantised_gemm(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], integers: bool) -> str:
-    """Weights of 8 bits, quantised per channel or not; data of 8 bits as well, or floats."""
+    """A product of 8-bit weights and data of 8 bits, or floats."""
     p, k, m = sizes
-    step = np.array([0.25], np.float32)
-    quant = Quant(step, np.zeros(1, np.int8)) if integers else None
-    dtype = "int8" if integers else "float32"
-    axis = 0 if random.random() < 0.5 else None
-    scale = step if axis is None else np.exp2(-random.integers(1, 4, m)).astype(np.float32)
+    quant, dtype, rest = quantised(builder, random, (m, k), integers)
     x = tensor(builder, random, [p, k], dtype, quant)
-    inputs = [
-        x,
-        builder.constant(random.integers(-9, 9, (m, k)), "int8", Quant(scale, np.zeros(scale.size, np.int8), axis)),
-    ]
+    return builder.op("Gemm", x, *rest, shape=[p, m], dtype=dtype, quant=quant, transB=1)
+
+
+def quantised_pointwise(builder: GraphBuilder, random: Random, shape: list[int], channels: int) -> str:
+    """A 1x1 convolution with 8-bit weights over data of 8 bits, or floats."""
+    weights = (channels, shape[-1], *[1] * (len(shape) - 2))
+    quant, dtype, rest = quantised(builder, random, weights, random.random() < 0.6)
+    planes = [shape[0], shape[-1], *shape[1:-1]]
+    x = tensor(builder, random, planes, dtype, quant)
+    strides = [1] * (len(shape) - 2)
+    return builder.op(
+        "Conv", x, *rest, shape=[shape[0], channels, *shape[1:-1]], dtype=dtype, quant=quant, strides=strides
+    )
+
+
+def quantised(
+    builder: GraphBuilder, random: Random, sizes: tuple[int, ...], integers: bool
+) -> tuple[Quant | None, str, list[str]]:
+    """Quantisation and type of the data, and 8-bit weights, per channel or not, with a bias or not."""
+    step = np.array([0.25], np.float32)
+    axis = 0 if random.random() < 0.5 else None
+    scale = step if axis is None else np.exp2(-random.integers(1, 4, sizes[0])).astype(np.float32)
+    weights = Quant(scale, np.zeros(scale.size, np.int8), axis)
+    rest = [builder.constant(random.integers(-9, 9, sizes), "int8", weights)]
     if random.random() < 0.6:
         offsets = Quant(scale * step, np.zeros(scale.size, np.int32), axis) if integers else None
-        data = random.integers(-9, 9, m)
-        inputs.append(builder.constant(data, "int32" if integers else "float32", offsets))
-    return builder.op("Gemm", *inputs, shape=[p, m], dtype=dtype, quant=quant, transB=1)
+        rest.append(builder.constant(random.integers(-9, 9, sizes[0]), "int32" if integers else "float32", offsets))
+    return (Quant(step, np.zeros(1, np.int8)), "int8", rest) if integers else (None, "float32", rest)
 
 
 @case("MatMul")
