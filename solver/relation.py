@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from layoutsolve.solver.layout import Group, Layout, order
 from layoutsolve.solver.problem import Arrangement, Slot
 
-UNITS = 4
-"""The most dimensions of size 1 that a layout has, unless the source has more: operators may add one each time that a
-layout goes round through them."""
+UNITS, MORE = 4, 2
+"""The most dimensions of size 1 that a layout has, and how many more than in the source; as many as there, anyway.
+
+Operators may add one each time that a layout goes round through them.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class Port:
 
         A Reshape computes one unknown size at most, so none are multiplied anew.
         """
-        if not self.constant and layout.count(()) > max(UNITS, self.logical.count(())):
+        units = self.logical.count(())
+        if not self.constant and layout.count(()) > max(units, min(units + MORE, UNITS)):
             return False
         return len(self.symbolic) < 2 or all(
             len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout
