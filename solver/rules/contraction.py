@@ -16,7 +16,8 @@ def gemm(site: Site) -> Rule | None:
     """``[p, k] x [k, m] + [m]``: stored either way round, operands swapped, or as MatMul where ``p`` is several
     dimensions.
 
-    A quantised product keeps to Gemm with the weights on the right, the form that has an integer kernel.
+    A quantised product keeps to forms that have an integer kernel: Gemm with the weights on the right, or a 1x1 Conv of
+    one image, which takes and gives ``[k, p]``.
     """
     if site.attribute("alpha", 1.0) != 1.0 or site.attribute("beta", 1.0) != 1.0:
         return None
@@ -26,10 +27,14 @@ def gemm(site: Site) -> Rule | None:
     bias: tuple[Dims, ...] = (_bias(site.required(2).shape),) if len(inputs) == 3 else ()
     constant, bare = site.constant(1) is not None, len(inputs) == 2
     free = frozenset("pkm") if constant else frozenset("p")
-    if (site.floating or (bare and _integer(site))) and bias in ((), ((M,),)):
-        forms = products(P, "k", "m", free, biased=not bare)
+    plain = bias in ((), ((M,),))
+    if plain and (constant or site.floating or (bare and _integer(site))):
+        forms = kernels(site, products(P, "k", "m", free, biased=not bare))
     else:
         forms = [(kind, Placed((data, (M, K), *bias, (P, M)), free)) for kind, data in (("NT", (P, K)), ("TT", (K, P)))]
+    if plain and constant and len(forms) == 2:
+        planes = (((), K, P, ()), (M, K, (), ()), *bias, ((), M, P, ()))
+        forms.append(("Conv", Placed(planes, free)))
     if not constant:
         forms += [
             (kind, Placed((data, (K, M), *bias, (P, M)), free)) for kind, data in (("NN", (P, K)), ("TN", (K, P)))
@@ -64,20 +69,36 @@ def products(
     ]
 
 
+def kernels(site: Site, forms: list[tuple[str, Placed]]) -> list[tuple[str, Placed]]:
+    """Those products that ONNX Runtime computes as they are written, the first of them first.
+
+    Where the weights alone are quantised it rounds the data of a MatMul. Where all is quantised and a bias is added, it
+    has an integer kernel for weights on the right.
+    """
+    if site.floating or (site.input(2) is None and _integer(site)):
+        return forms
+    if site.required(0).quant is None and site.output().quant is None:
+        return [form for form in forms if not form[0].endswith("MatMul")]
+    return [form for form in forms if form[0] in ("NT", "TT")]
+
+
 def product(kind: str, bare: bool) -> tuple[Step, ...]:
-    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, or MatMul and Add."""
+    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, MatMul and Add, or
+    Conv."""
     swapped = kind.startswith("swapped")
     operands: tuple[int, int] = (1, 0) if swapped else (0, 1)
     if kind.endswith("MatMul"):
         if bare:
             return (Step("MatMul", operands, (0,)),)
         return (Step("MatMul", operands, ("product",)), Step("Add", ("product", 2), (0,)))
+    if kind == "Conv":
+        return (Step("Conv", (0, 1) if bare else (0, 1, 2), (0,), {"kernel_shape": (1, 1)}),)
     transposed = {"transA": int(kind[-2] == "T"), "transB": int(kind[-1] == "T")}
     return (Step("Gemm", operands if bare else (*operands, 2), (0,), transposed),)
 
 
 def _integer(site: Site) -> bool:
-    """Whether all tensors are quantised. With weights alone ONNX Runtime rounds the data of a MatMul."""
+    """Whether data, weights and result are quantised."""
     values = [site.required(0), site.required(1), site.output()]
     return all(value.quant is not None for value in values)
 

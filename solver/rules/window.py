@@ -5,7 +5,7 @@ from __future__ import annotations
 from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.problem import Row
 from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
-from layoutsolve.solver.rules.contraction import product, products
+from layoutsolve.solver.rules.contraction import kernels, product, products
 
 
 def _space(name: str, count: int) -> Dims:
@@ -42,13 +42,13 @@ def convolution(site: Site) -> Rule:
 
 
 def _pointwise(site: Site) -> bool:
-    """Whether a convolution multiplies every pixel by the same constant matrix, in float."""
+    """Whether a convolution multiplies every pixel by the same constant matrix."""
     kernel = site.required(1).shape[2:]
     constant = all(site.constant(number) is not None for number in range(1, len(site.node.inputs)))
     still = all(stride == 1 for stride in site.attribute("strides", ())) and not any(site.attribute("pads", ()))
     unpadded = site.attribute("auto_pad", "NOTSET") == "NOTSET"
     one = all(size == 1 for size in kernel) and site.attribute("group", 1) == 1
-    return site.node.op == "Conv" and one and still and unpadded and constant and site.floating
+    return site.node.op == "Conv" and one and still and unpadded and constant
 
 
 def pointwise(site: Site) -> Rule:
@@ -60,7 +60,7 @@ def pointwise(site: Site) -> Rule:
     biased = site.input(2) is not None
     bias: tuple[Dims, ...] = ((("o",),),) if biased else ()
     dims = ((("n",), ("c",), *space), (("o",), ("c",), *units), *bias, (("n",), ("o",), *space))
-    forms = products(pixels, "c", "o", free=frozenset({*pixels, "c", "o"}), biased=biased)
+    forms = kernels(site, products(pixels, "c", "o", free=frozenset({*pixels, "c", "o"}), biased=biased))
     conv = Placed(dims, free=frozenset("nco"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Graph
+from layoutsolve.graph import Graph, Quant
 from layoutsolve.solver.rules.elementwise import BROADCASTING, UNARY
 from tests.graphs import GraphBuilder
 
@@ -306,6 +306,8 @@ def convolution(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]
     group = int(random.choice([1, 2]))
     shape = [int(random.choice([1, 2])), *dims(random, space, (3, 4)), group * int(random.choice([1, 2, 4]))]
     channels = group * int(random.choice([1, 2, 4]))
+    if op == "Conv" and random.random() < 0.3:
+        return [result(builder, random, quantised_pointwise(builder, random, shape, channels))]
     x = tensor(builder, random, shape)
     kernel = [int(random.choice([1, 2]))] * space
     sizes = (shape[-1], channels // group) if op == "ConvTranspose" else (channels, shape[-1] // group)
@@ -335,11 +337,49 @@ def local_response(builder: GraphBuilder, random: Random, op: str) -> Sequence[s
 def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     p, k, m = dims(random, 3, (1, 2, 4, 6))
     trans_a, trans_b = int(random.integers(0, 2)), int(random.integers(0, 2))
-    x = tensor(builder, random, [k, p] if trans_a else [p, k])
     sizes = [m, k] if trans_b else [k, m]
+    kind = str(random.choice(["float", "weights alone", "integers"]))
+    if kind != "float":
+        return [result(builder, random, quantised_gemm(builder, random, (p, k, m), kind == "integers"))]
+    x = tensor(builder, random, [k, p] if trans_a else [p, k])
     weights = builder.weights(*sizes) if random.random() < 0.7 else tensor(builder, random, sizes)
     bias = [builder.weights(m)] if random.random() < 0.6 else []
     return [result(builder, random, builder.op(op, x, weights, *bias, shape=[p, m], transA=trans_a, transB=trans_b))]
+
+
+def quantised_gemm(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], integers: bool) -> str:
+    """A product of 8-bit weights and data of 8 bits, or floats."""
+    p, k, m = sizes
+    quant, dtype, rest = quantised(builder, random, (m, k), integers)
+    x = tensor(builder, random, [p, k], dtype, quant)
+    return builder.op("Gemm", x, *rest, shape=[p, m], dtype=dtype, quant=quant, transB=1)
+
+
+def quantised_pointwise(builder: GraphBuilder, random: Random, shape: list[int], channels: int) -> str:
+    """A 1x1 convolution with 8-bit weights over data of 8 bits, or floats."""
+    weights = (channels, shape[-1], *[1] * (len(shape) - 2))
+    quant, dtype, rest = quantised(builder, random, weights, random.random() < 0.6)
+    planes = [shape[0], shape[-1], *shape[1:-1]]
+    x = tensor(builder, random, planes, dtype, quant)
+    strides = [1] * (len(shape) - 2)
+    return builder.op(
+        "Conv", x, *rest, shape=[shape[0], channels, *shape[1:-1]], dtype=dtype, quant=quant, strides=strides
+    )
+
+
+def quantised(
+    builder: GraphBuilder, random: Random, sizes: tuple[int, ...], integers: bool
+) -> tuple[Quant | None, str, list[str]]:
+    """Quantisation and type of the data, and 8-bit weights, per channel or not, with a bias or not."""
+    step = np.array([0.25], np.float32)
+    axis = 0 if random.random() < 0.5 else None
+    scale = step if axis is None else np.exp2(-random.integers(1, 4, sizes[0])).astype(np.float32)
+    weights = Quant(scale, np.zeros(scale.size, np.int8), axis)
+    rest = [builder.constant(random.integers(-9, 9, sizes), "int8", weights)]
+    if random.random() < 0.6:
+        offsets = Quant(scale * step, np.zeros(scale.size, np.int32), axis) if integers else None
+        rest.append(builder.constant(random.integers(-9, 9, sizes[0]), "int32" if integers else "float32", offsets))
+    return (Quant(step, np.zeros(1, np.int8)), "int8", rest) if integers else (None, "float32", rest)
 
 
 @case("MatMul")

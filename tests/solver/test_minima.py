@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import symbol
+from layoutsolve.graph import Quant, symbol
 from layoutsolve.solver import assign
 from tests.graphs import GraphBuilder, feeds, run
 
@@ -75,6 +75,20 @@ def test_pointwise_convolution_turns_data() -> None:
     assert minimum(b, b.conv(b.relu(b.conv(b.input(1, 8, 8, 4), 6)), 5))[0] == 0
     b = GraphBuilder()
     assert minimum(b, b.conv(b.conv(b.conv(b.input(1, 8, 8, 4), 6, 3), 5), 3, 3)) == (2, 0)
+
+
+@pytest.mark.parametrize("integers", [True, False])
+def test_quantised_dense_on_planes(integers: bool) -> None:
+    """Planes in and out, [C, P]: quantised weights multiply them from the left, or as a 1x1 convolution where the data
+    are quantised as well. Nothing is moved."""
+    b = GraphBuilder()
+    step, zero = np.array([0.5], np.float32), np.zeros(1, np.int8)
+    quant = Quant(step, zero) if integers else None
+    dtype = "int8" if integers else "float32"
+    x = b.transpose(b.reshape(b.input(1, 4, 16, dtype=dtype, quant=quant), 4, 16), 1, 0)
+    weights = b.constant(b.random.integers(-9, 9, (5, 4)), "int8", Quant(step, zero))
+    x = b.op("Gemm", x, weights, shape=(16, 5), dtype=dtype, quant=quant, transB=1)
+    assert minimum(b, b.reshape(b.transpose(x, 1, 0), 1, 5, 16))[0] == 0
 
 
 def shuffle(b: GraphBuilder, x: str, groups: int) -> str:
