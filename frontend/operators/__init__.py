@@ -10,14 +10,17 @@ from layoutsolve.frontend.operators import (
     elementwise,
     filling,
     gathering,
+    lstm,
     normalisation,
     padding,
     pooling,
     quantise,
     reduction,
     resize,
+    rnn,
     slicing,
     space,
+    svdf,
 )
 
 __all__ = [
@@ -30,12 +33,15 @@ __all__ = [
     "elementwise",
     "filling",
     "gathering",
+    "lstm",
     "normalisation",
     "padding",
     "pooling",
     "quantise",
     "reduction",
     "resize",
+    "rnn",
     "slicing",
     "space",
+    "svdf",
 ]

@@ -1,0 +1,363 @@
+"""What the recurrent operators share: weights, activations, state, and a walk through time step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.builder import Call, Slot
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import static
+from layoutsolve.frontend.quantisation import real_values
+from layoutsolve.graph import Array, Dim, Quant, Value
+
+MOST_STEPS = 64
+"""How many steps are written one after the other; each takes about a dozen nodes."""
+
+_COST = 1000
+"""What a step counts for in elements of constants, so that the size of the graph follows that of the file as well."""
+
+_TANH = 4
+_BOUNDS: dict[int, tuple[float, float]] = {2: (-1.0, 1.0), 3: (0.0, 6.0)}
+_FUSED: dict[int, str] = {0: "Affine", 1: "Relu", _TANH: "Tanh"}
+
+
+# -- weights -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A constant matrix: floats, or int8 with a scale and a zero point for each row."""
+
+    data: Array
+    scale: Array | None = None
+    zero: Array | None = None
+
+    @property
+    def real(self) -> Array:
+        """The numbers it means."""
+        if self.scale is None or self.zero is None:
+            return self.data
+        return real_values(self.data, Quant(self.scale, self.zero, 0))
+
+    @property
+    def negated(self) -> Matrix:
+        """The matrix times -1; as floats where int8 has no room for it."""
+        if self.scale is None or (self.zero is not None and self.zero.any()) or (self.data == -128).any():
+            return Matrix(-self.real)
+        return Matrix(-self.data, self.scale, self.zero)
+
+    def rows(self, start: int, stop: int) -> Matrix:
+        """Some of its rows."""
+        if self.scale is None or self.zero is None:
+            return Matrix(self.data[start:stop])
+        return Matrix(self.data[start:stop], self.scale[start:stop], self.zero[start:stop])
+
+    def columns(self, call: Call, label: str) -> Value:
+        """Its transpose as a constant, for products with rows of data."""
+        return self._written(call, self.data.T, label, 1)
+
+    def direction(self, call: Call, label: str) -> Value:
+        """The constant with an axis for the direction in front, as ONNX's recurrent operators take it."""
+        return self._written(call, self.data[None], label, 1)
+
+    def _written(self, call: Call, data: Array, label: str, axis: int) -> Value:
+        call.lowering.spend(data.size)
+        if self.scale is None or self.zero is None:
+            return call.constant(data, label, "float32")
+        return call.constant(data, label, "int8", Quant(self.scale, self.zero, axis))
+
+
+def matrix(call: Call, position: int, rows: Dim, columns: Dim) -> Matrix:
+    """An input that is a constant matrix of this shape; a vector stands for a diagonal matrix."""
+    value = _weights(call, position)
+    data = value.data
+    assert data is not None
+    if data.ndim == 1 and rows == columns == data.size:
+        call.lowering.spend(data.size**2)
+        return Matrix(np.diag(_real(value)))
+    if data.shape != (rows, columns):
+        raise ModelError(f"{call.origin} has weights of shape {list(data.shape)}, it needs [{rows}, {columns}]")
+    quant = value.quant
+    if quant is None or value.dtype not in ("int8", "uint8") or quant.axis not in (None, 0):
+        return Matrix(_real(value))
+    count = len(data)
+    scale = np.broadcast_to(quant.scale, (count,))
+    if call.declared(position) == "float32":
+        if value.dtype == "uint8":
+            return Matrix(_real(value))
+        return Matrix(data, scale, np.broadcast_to(quant.zero_point, (count,)))
+    if quant.axis is not None:
+        raise ModelError(f"{call.origin} has weights with a scale for each row, LiteRT takes one")
+    return Matrix(data.view(np.int8), scale, np.zeros(count, np.int8))
+
+
+def vector(call: Call, position: int, size: Dim) -> Array:
+    """An input that is a constant vector of this size, as the floats that it means."""
+    value = _weights(call, position)
+    assert value.data is not None
+    if value.data.shape != (size,):
+        raise ModelError(f"{call.origin} has a vector of shape {list(value.data.shape)}, it needs [{size}]")
+    return _real(value)
+
+
+def integers(call: Call, position: int, size: Dim, scale: Array | float) -> Array:
+    """An input that is a constant vector of int32 that count in steps of ``scale``, as floats."""
+    value = _weights(call, position)
+    assert value.data is not None
+    if value.data.shape != (size,) or value.dtype != "int32":
+        raise ModelError(f"{call.origin} has a bias of {value.dtype}{list(value.data.shape)}, it needs int32[{size}]")
+    return (value.data.astype(np.float64) * scale).astype(np.float32)
+
+
+def stacked(parts: Sequence[Matrix]) -> Matrix:
+    """Matrices one below the other; int8 only where all are."""
+    scales = [part.scale for part in parts if part.scale is not None]
+    zeros = [part.zero for part in parts if part.zero is not None]
+    if len(scales) != len(parts) or len(zeros) != len(parts):
+        return Matrix(np.concatenate([part.real for part in parts]))
+    return Matrix(np.concatenate([part.data for part in parts]), np.concatenate(scales), np.concatenate(zeros))
+
+
+def beside(left: Matrix, right: Matrix) -> Matrix:
+    """Two matrices side by side; int8 only where both count in the same steps."""
+    if left.scale is not None and right.scale is not None and left.zero is not None and right.zero is not None:
+        same = np.array_equal(left.scale, right.scale) and np.array_equal(left.zero, right.zero)
+        if same:
+            return Matrix(np.concatenate([left.data, right.data], 1), left.scale, left.zero)
+    return Matrix(np.concatenate([left.real, right.real], 1))
+
+
+def _weights(call: Call, position: int) -> Value:
+    value = call.input(position)
+    if value.data is None:
+        raise GapError("its weights are computed at run time", "make the weights constant")
+    return value
+
+
+def _real(value: Value) -> Array:
+    assert value.data is not None
+    if value.quant is not None:
+        return real_values(value.data, value.quant)
+    if not value.dtype.startswith("float"):
+        raise ModelError(f"'{value.name}' holds {value.dtype} without quantisation parameters, it needs real numbers")
+    return value.data.astype(np.float32)
+
+
+# -- activations ---------------------------------------------------------------------------------------------------
+
+
+def fused(code: int) -> str | None:
+    """The name of a fused activation among those of ONNX's recurrent operators, None where it has none."""
+    return _FUSED.get(code)
+
+
+def activated(call: Call, code: int, value: Value, slot: Slot) -> Value:
+    """``value`` after a fused activation, unchanged (and nothing written) where there is none."""
+    if code == 0:
+        return value
+    if code in _BOUNDS:
+        low, high = (call.constant(bound, "bound", "float32") for bound in _BOUNDS[code])
+        return call.write("Clip", [value, low, high], value.shape, slot)
+    if code not in _FUSED:
+        raise GapError(f"its fused activation has the code {code}", "use TANH, RELU or RELU6")
+    return call.write(_FUSED[code], [value], value.shape, slot)
+
+
+# -- sequences -----------------------------------------------------------------------------------------------------
+
+Step = Callable[[Value, tuple[Value, ...]], tuple[Value, ...]]
+"""From what one step reads and the states before it to the states after it; the first one is what the step gives."""
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """A walk through the time of one operator: along ``axis`` of its data, None where there is one step without axis.
+
+    ``steps`` is the size of that axis, ``batch`` that of the other one.
+    """
+
+    call: Call
+    axis: int | None
+    steps: Dim
+    batch: int
+    backward: bool = False
+
+    @staticmethod
+    def over(call: Call, x: Value, *, time_major: bool = False) -> Walk:
+        """The walk forward through ``x``: [batch, features], [batch, time, features], or time first."""
+        if len(x.shape) == 2:
+            return Walk(call, None, 1, static(call, x.shape[:1], "batch")[0])
+        if len(x.shape) != 3:
+            raise ModelError(f"{call.origin} reads '{x.name}' of rank {len(x.shape)}, it needs rank 2 or 3")
+        axis = 0 if time_major else 1
+        return Walk(call, axis, x.shape[axis], static(call, x.shape[1 - axis : 2 - axis], "batch")[0])
+
+    @property
+    def reverse(self) -> Walk:
+        """The same walk from the end to the beginning."""
+        return Walk(self.call, self.axis, self.steps, self.batch, True)
+
+    def state(self, position: int, features: int) -> Value:
+        """A state before the first step, [batch, features]."""
+        value = self.call.state(position)
+        if prod(static(self.call, value.shape, "state")) != self.batch * features:
+            raise ModelError(f"{self.call.origin} has a state of shape {list(value.shape)} for {features} features")
+        return self.call.reshaped(value, (self.batch, features), "before")
+
+    def leave(self, position: int, value: Value) -> None:
+        """Leave a state behind after the last step."""
+        self.call.update(position, self.call.reshaped(value, self.call.state(position).shape, "after"))
+
+    # -- step by step ----------------------------------------------------------------------------------------------
+
+    def rows(self, x: Value) -> Value:
+        """All that the steps read as [steps * batch, features], time first."""
+        rows = (self._count() * self.batch, x.shape[-1])
+        return self.call.reshaped(x if self.steps == 1 else self._first(x), rows, "rows")
+
+    def through(self, x: Value, states: tuple[Value, ...], step: Step, slot: Slot) -> tuple[Value, tuple[Value, ...]]:
+        """Walk step by step over ``x`` as :meth:`rows` gives it, [batch, features] at a time.
+
+        Writes and returns what all steps give, and the states after the last one.
+        """
+        call, count = self.call, self._count()
+        call.lowering.spend(_COST * count)
+        given: list[Value] = []
+        parts = self._parts(x, count)
+        for part in reversed(parts) if self.backward else parts:
+            states = step(part, states)
+            given.append(states[0])
+        if self.backward:
+            given.reverse()
+        whole, features = given[0], given[0].shape[-1]
+        if whole.dtype != slot.dtype:
+            raise ModelError(f"{call.origin} gives {whole.dtype}, but its output '{slot.name}' is {slot.dtype}")
+        if count > 1:
+            rows, storage = (count * self.batch, features), whole.quant is not None
+            whole = call.write("Concat", given, rows, call.like("steps", whole), storage=storage, axis=0)
+        return self._written(whole, features, slot), states
+
+    def _count(self) -> int:
+        if not isinstance(self.steps, int) or self.steps > MOST_STEPS:
+            raise GapError(
+                f"its {self.steps} steps would have to be written one after the other",
+                f"use at most {MOST_STEPS} steps, or an LSTM or RNN without clipping, projection and normalisation",
+            )
+        if self.steps == 0:
+            raise GapError("its sequence has no steps", "use a sequence of one step at least")
+        return self.steps
+
+    def _parts(self, x: Value, count: int) -> list[Value]:
+        if count == 1:
+            return [x]
+        slots = [((self.batch, x.shape[-1]), self.call.temporary("step")) for _ in range(count)]
+        sizes = self.call.vector([self.batch] * count, "split")
+        return self.call.write_many("Split", [x, sizes], slots, axis=0)
+
+    def _first(self, x: Value) -> Value:
+        """Data with time first."""
+        return self.call.transposed(x, (1, 0, 2), "time_first", pattern=True) if self.axis == 1 else x
+
+    def _written(self, value: Value, features: Dim, slot: Slot) -> Value:
+        """Write what all steps gave, time first, as the operator gives it."""
+        if self.axis is None:
+            if value.shape == (self.batch, features):
+                return self.call.write("Identity", [value], value.shape, slot, storage=value.quant is not None)
+            return self.call.reshape(value, (self.batch, features), slot)
+        if self.axis == 0:
+            return self.call.reshape(value, (self.steps, self.batch, features), slot)
+        if self.steps == 1:
+            return self.call.reshape(value, (self.batch, 1, features), slot)
+        whole = self.call.reshaped(value, (self.steps, self.batch, features), "steps")
+        return self.call.transpose(whole, (1, 0, 2), slot, pattern=True)
+
+    # -- by ONNX's recurrent operators -----------------------------------------------------------------------------
+
+    def fused(
+        self,
+        op: str,
+        x: Value,
+        weights: Sequence[Value],
+        states: tuple[Value, ...],
+        slot: Slot,
+        *,
+        extra: Sequence[Value] = (),
+        **attributes: Any,
+    ) -> tuple[Value, tuple[Value, ...]]:
+        """Write the whole walk as one ONNX operator; the results are those of :meth:`through`.
+
+        ``extra`` inputs come last.
+        """
+        call, features = self.call, states[0].shape[-1]
+        before = [call.reshaped(state, (1, self.batch, features), "initial") for state in states]
+        shapes = [(self.steps, 1, self.batch, features), *[(1, self.batch, features)] * len(states)]
+        slots = [(shape, call.temporary(label)) for shape, label in zip(shapes, ("y", "y_h", "y_c"), strict=False)]
+        read = call.reshaped(x, (1, *x.shape), "time_first") if self.axis is None else self._first(x)
+        inputs = [read, *weights, None, *before, *extra]
+        attributes = {"direction": "reverse" if self.backward else "forward", "hidden_size": features, **attributes}
+        given, *after = call.write_many(op, inputs, slots, **attributes)
+        return self._written(given, features, slot), tuple(after)
+
+
+@dataclass(frozen=True, eq=False)
+class Auxiliary:
+    """A second input of a cell, with the position of its weights."""
+
+    value: Value
+    position: int
+
+    @property
+    def features(self) -> Dim:
+        """The number of its features."""
+        return self.value.shape[-1]
+
+    def joined(self, call: Call, x: Value) -> Value:
+        """The first input with this one beside it."""
+        features = sum(static(call, (x.shape[-1], self.features), "number of features"))
+        slot = call.temporary("inputs")
+        return call.write("Concat", [x, self.value], (*x.shape[:-1], features), slot, axis=len(x.shape) - 1)
+
+
+def auxiliary(
+    call: Call, x: Value, position: int, weights: tuple[int, int], *, weighted: bool
+) -> tuple[Value, tuple[Auxiliary | None, Auxiliary | None]]:
+    """What the way back reads, and the auxiliary inputs of both ways.
+
+    An auxiliary input that is not ``weighted`` is what the way back reads instead of ``x``.
+    """
+    extra = call.optional(position)
+    if extra is None:
+        return x, (None, None)
+    if extra.shape[:-1] != x.shape[:-1]:
+        raise ModelError(f"{call.origin} reads an auxiliary input of another length or batch")
+    if not weighted:
+        return extra, (None, None)
+    return x, (Auxiliary(real(call, extra), weights[0]), Auxiliary(real(call, extra), weights[1]))
+
+
+def real(call: Call, value: Value) -> Value:
+    """``value``, which must be float32."""
+    if value.quant is not None or value.dtype != "float32":
+        raise GapError(f"it computes with {value.dtype}", "use float activations")
+    return value
+
+
+def ways(call: Call) -> tuple[Slot, Slot]:
+    """Where the two directions of an operator write to: its outputs, or values in between that are to be merged."""
+    if call.option("merge_outputs"):
+        return call.temporary("forward"), call.temporary("backward")
+    return call.slot(0), call.slot(1)
+
+
+def merge(call: Call, forward: Value, backward: Value) -> None:
+    """Write what both directions gave side by side, where the operator has a single output."""
+    if call.option("merge_outputs"):
+        features = sum(static(call, (forward.shape[-1], backward.shape[-1]), "number of features"))
+        shape = (*forward.shape[:-1], features)
+        call.write("Concat", [forward, backward], shape, call.slot(), axis=len(shape) - 1)
