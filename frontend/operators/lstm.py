@@ -136,6 +136,9 @@ def bidirectional(call: Call) -> None:
     """BIDIRECTIONAL_SEQUENCE_LSTM; an auxiliary input without weights is what the way back reads."""
     x = real(call, ranked(call, call.input(0), 3))
     walk, slots = Walk.over(call, x, time_major=bool(call.option("time_major"))), ways(call)
+    if call.option("merge_outputs") and walk.axis == 1 and walk.batch > 1:
+        reason = "LiteRT writes beyond its states where it merges its outputs with the batch first"
+        raise GapError(reason, "put time first, use a batch of 1, or keep two outputs and concatenate them")
     back, (ahead, behind) = auxiliary(call, x, 39, (40, 44), weighted=call.optional(41) is not None)
     forward = _direction(walk, x, ahead, Places(1, 35), slots[0])
     backward = _direction(walk.reverse, back, behind, Places(18, 37), slots[1])
@@ -292,7 +295,7 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
             "it is quantised for LiteRT's kernel with 8 bits inside, which is no more than an experiment",
             "quantise it to int8 with int16 cells",
         )
-    output, cell = (call.state(places.state + offset) for offset in range(2))
+    output, cell = (call.input(places.state + offset) for offset in range(2))
     if cell.dtype != "int16" or cell.quant is None or output.quant is None:
         raise ModelError(f"{call.origin} has states without quantisation parameters")
     mantissa, exponent = np.frexp(cell.quant.scale[0])
@@ -527,8 +530,9 @@ def _basic(call: Call, x: Value) -> None:
     hidden, after = _Writer(call, cell, (walk.batch, units)).step(_split(call, total, cell), state)
     for position, value in enumerate((hidden, after, both, total)):
         _show(call, value, position)
-    walk.leave(1, hidden)
-    walk.leave(4, after)
+    for position, value in ((1, hidden), (4, after)):
+        if call.lowering.subgraph.tensors[call.operator.inputs[position]].is_variable:
+            walk.leave(position, value)
 
 
 def _basic_integers(call: Call, rows: int, columns: int) -> tuple[Formats, Matrix, Array]:

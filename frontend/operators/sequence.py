@@ -67,7 +67,7 @@ class Matrix:
         return self._written(call, self.data[None], label, 1)
 
     def _written(self, call: Call, data: Array, label: str, axis: int) -> Value:
-        call.lowering.spend(data.size)
+        call.draft.spend(data.size)
         if self.scale is None or self.zero is None:
             return call.constant(data, label, "float32")
         return call.constant(data, label, "int8", Quant(self.scale, self.zero, axis))
@@ -79,7 +79,7 @@ def matrix(call: Call, position: int, rows: Dim, columns: Dim) -> Matrix:
     data = value.data
     assert data is not None
     if data.ndim == 1 and rows == columns == data.size:
-        call.lowering.spend(data.size**2)
+        call.draft.spend(data.size**2)
         return Matrix(np.diag(_real(value)))
     if data.shape != (rows, columns):
         raise ModelError(f"{call.origin} has weights of shape {list(data.shape)}, it needs [{rows}, {columns}]")
@@ -205,14 +205,14 @@ class Walk:
 
     def state(self, position: int, features: int) -> Value:
         """A state before the first step, [batch, features]."""
-        value = self.call.state(position)
+        value = self.call.input(position)
         if prod(static(self.call, value.shape, "state")) != self.batch * features:
             raise ModelError(f"{self.call.origin} has a state of shape {list(value.shape)} for {features} features")
         return self.call.reshaped(value, (self.batch, features), "before")
 
     def leave(self, position: int, value: Value) -> None:
         """Leave a state behind after the last step."""
-        self.call.update(position, self.call.reshaped(value, self.call.state(position).shape, "after"))
+        self.call.update(position, self.call.reshaped(value, self.call.input(position).shape, "after"))
 
     # -- step by step ----------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Walk:
         Writes and returns what all steps give, and the states after the last one.
         """
         call, count = self.call, self._count()
-        call.lowering.spend(_COST * count)
+        call.draft.spend(_COST * count)
         given: list[Value] = []
         parts = self._parts(x, count)
         for part in reversed(parts) if self.backward else parts:

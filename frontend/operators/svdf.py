@@ -24,7 +24,7 @@ def svdf(call: Call) -> None:
     batch, features = static(call, x.shape, "input shape")
     if rank < 1 or filters % rank or memory < 1:
         raise ModelError(f"{call.origin} has {filters} filters of rank {rank} that remember {memory} steps")
-    state, units = call.state(4), filters // rank
+    state, units = call.input(4), filters // rank
     if state.shape != (batch, filters * memory):
         raise ModelError(f"{call.origin} has a state of shape {list(state.shape)}")
     given, time = matrix(call, 1, filters, features), matrix(call, 2, filters, memory)
