@@ -40,7 +40,10 @@ def unidirectional(call: Call) -> None:
 
 @lowers("BIDIRECTIONAL_SEQUENCE_RNN")
 def bidirectional(call: Call) -> None:
-    """BIDIRECTIONAL_SEQUENCE_RNN; an auxiliary input without weights is what the way back reads."""
+    """BIDIRECTIONAL_SEQUENCE_RNN; an auxiliary input without weights is what the way back reads.
+
+    With the batch first, though, LiteRT's way back reads the first input whatever else there is.
+    """
     x = ranked(call, call.input(0), 3)
     major, extra = bool(call.option("time_major")), call.optional(9)
     weighted = extra is not None and call.optional(10) is not None
@@ -49,7 +52,7 @@ def bidirectional(call: Call) -> None:
     walk, slots = Walk.over(call, x, time_major=major), ways(call)
     back, (ahead, behind) = auxiliary(call, x, 9, (10, 11), weighted=weighted)
     forward = _direction(walk, x, ahead, 1, slots[0])
-    backward = _direction(walk.reverse, back, behind, 5, slots[1])
+    backward = _direction(walk.reverse, back if major else x, behind, 5, slots[1])
     merge(call, forward, backward)
 
 

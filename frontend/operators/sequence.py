@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -103,7 +103,14 @@ def vector(call: Call, position: int, size: Dim) -> Array:
     assert value.data is not None
     if value.data.shape != (size,):
         raise ModelError(f"{call.origin} has a vector of shape {list(value.data.shape)}, it needs [{size}]")
+    if value.dtype == "uint8" and value.quant is not None and call.declared(position) != "float32":
+        return _real(replace(value, dtype="int8", data=value.data.view(np.int8), quant=_symmetric(value.quant)))
     return _real(value)
+
+
+def _symmetric(quant: Quant) -> Quant:
+    """The parameters as LiteRT takes those of hybrid weights: their bytes are signed and have no zero point."""
+    return Quant(quant.scale, np.zeros(quant.zero_point.shape, np.int8), quant.axis)
 
 
 def integers(call: Call, position: int, size: Dim, scale: Array | float) -> Array:

@@ -1,5 +1,14 @@
 """The rules, one file per family of operators. Importing this package registers all of them."""
 
-from layoutsolve.solver.rules import arrangement, contraction, control, elementwise, reduction, slicing, window
+from layoutsolve.solver.rules import (
+    arrangement,
+    contraction,
+    control,
+    elementwise,
+    recurrent,
+    reduction,
+    slicing,
+    window,
+)
 
-__all__ = ["arrangement", "contraction", "control", "elementwise", "reduction", "slicing", "window"]
+__all__ = ["arrangement", "contraction", "control", "elementwise", "recurrent", "reduction", "slicing", "window"]

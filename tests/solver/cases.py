@@ -384,3 +384,32 @@ def state(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     total = builder.add(tensor(builder, random, shape), now)
     become(total)
     return [result(builder, random, total), result(builder, random, builder.relu(now))]
+
+
+@case("LSTM", "RNN")
+def recurrent(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    time, batch, features, units = dims(random, 4, (1, 2, 4))
+    gates, states = (4, 2) if op == "LSTM" else (1, 1)
+    x = builder.transpose(tensor(builder, random, [batch, time, features]), 1, 0, 2, pattern=True)
+    weights = [builder.weights(1, gates * units, size) for size in (features, units)]
+    if random.random() < 0.2:
+        weights[0] = tensor(builder, random, [1, gates * units, features])
+    rest = [
+        builder.weights(1, 2 * gates * units),
+        "",
+        *(tensor(builder, random, [1, batch, units]) for _ in range(states)),
+    ]
+    shapes = [[time, 1, batch, units], *[[1, batch, units]] * states]
+    direction = str(random.choice(["forward", "reverse"]))
+    y, *after = builder.many(op, x, *weights, *rest, shapes=shapes, hidden_size=units, direction=direction)
+    y = builder.transpose(builder.reshape(y, time, batch, units), 1, 0, 2, pattern=True)
+    return [result(builder, random, name) for name in (y, *after)]
+
+
+@case("LayerNormalization")
+def layer_normalization(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 5)), (1, 2, 4, 6))
+    x = tensor(builder, random, shape)
+    vectors = [builder.weights(shape[-1]) for _ in range(2)]
+    y = builder.op(op, x, *vectors, shape=shape, axis=int(random.choice([-1, len(shape) - 1])), epsilon=1e-3)
+    return [result(builder, random, y)]
