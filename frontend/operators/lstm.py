@@ -379,8 +379,7 @@ def _unrolled(
 
     def step(given: Value, before: tuple[Value, ...]) -> tuple[Value, ...]:
         output, state = before
-        product = call.write("MatMul", [output, recurrent], shape, call.temporary("product"))
-        total = call.write("Add", [product, given], shape, sums.slot(call, "sum"))
+        total = call.write("Gemm", [output, recurrent, given], shape, sums.slot(call, "sum"))
         return writer.step(_split(call, total, cell), state)
 
     return walk.through(inputs, states, step, slot)
@@ -478,10 +477,8 @@ class _Writer:
         if self.columns is None:
             return retyped(call, hidden, output)
         shape = (*self.shape[:-1], self.columns.shape[-1])
-        if self.added is None:
-            return self._bounded("MatMul", [hidden, self.columns], shape, output, cell.projection_clip)
-        product = call.write("MatMul", [hidden, self.columns], shape, call.temporary("product"))
-        return self._bounded("Add", [product, self.added], shape, output, cell.projection_clip)
+        inputs = [hidden, self.columns, *([] if self.added is None else [self.added])]
+        return self._bounded("Gemm", inputs, shape, output, cell.projection_clip)
 
 
 def retyped(call: Call, value: Value, stored: Stored) -> Value:
@@ -519,11 +516,8 @@ def _basic(call: Call, x: Value) -> None:
         formats, raw = _FLOATS, [real(call, value) for value in (x, output)]
         weights, bias = matrix(call, 2, rows, columns), vector(call, 3, rows)
     both = call.write("Concat", raw, joined, formats.output.slot(call, "inputs"), storage=formats.integer, axis=1)
-    product = call.write(
-        "MatMul", [both, weights.columns(call, "weights")], (walk.batch, rows), call.temporary("product")
-    )
-    added = [product, call.constant(bias, "bias", "float32")]
-    total = call.write("Add", added, (walk.batch, rows), formats.gates[INPUT].slot(call, "sum"))
+    given = [both, weights.columns(call, "weights"), call.constant(bias, "bias", "float32")]
+    total = call.write("Gemm", given, (walk.batch, rows), formats.gates[INPUT].slot(call, "sum"))
     empty = Matrix(np.zeros((0, 0), np.float32))
     biases = {gate: np.zeros(units, np.float32) for gate in _BASIC_ORDER}
     cell = Cell(_BASIC_ORDER, empty, empty, biases, {}, {}, None, None, formats, _TANH, None, None)

@@ -96,8 +96,7 @@ def _unrolled(
     recurrent = weights[1].columns(call, "recurrent")
 
     def step(given: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
-        product = call.write("MatMul", [states[0], recurrent], shape, call.temporary("product"))
-        total = call.write("Add", [product, given], shape, call.temporary("sum"))
+        total = call.write("Gemm", [states[0], recurrent, given], shape, call.temporary("sum"))
         return (activated(call, code, total, call.temporary("h")),)
 
     result, (after,) = walk.through(inputs, (state,), step, slot)

@@ -56,7 +56,7 @@ def _remembered(call: Call, x: Value, columns: Value, state: Value, shape: tuple
     """The state after the step, [batch, filters, memory]."""
     batch, filters, memory = shape
     before = call.reshaped(state, shape, "before")
-    product = call.write("MatMul", [x, columns], (batch, filters), call.like("product", state))
+    product = call.write("Gemm", [x, columns], (batch, filters), call.like("product", state))
     newest = call.reshaped(product, (batch, filters, 1), "newest")
     if memory == 1:
         return newest

@@ -338,6 +338,8 @@ def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     sizes = [m, k] if trans_b else [k, m]
     weights = builder.weights(*sizes) if random.random() < 0.7 else tensor(builder, random, sizes)
     bias = [builder.weights(m)] if random.random() < 0.6 else []
+    if random.random() < 0.3:
+        bias = [tensor(builder, random, [p if random.random() < 0.7 else 1, m])]
     return [result(builder, random, builder.op(op, x, weights, *bias, shape=[p, m], transA=trans_a, transB=trans_b))]
 
 
