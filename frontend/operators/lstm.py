@@ -72,7 +72,8 @@ class Stored:
 class Formats:
     """How a cell stores sums before a gate, what is between -1 and 1, the cell's state, and what it gives.
 
-    ``hidden`` is what a projection reads. ``one`` is the 1 from which the coupled gate is subtracted.
+    ``hidden`` is what a projection reads. ``one`` is the 1 from which the coupled gate is subtracted. ``bare`` cells have
+    a scale below 2^-15, for which LiteRT has no tanh: it finds the input gate where that would have been written.
     """
 
     gates: Mapping[int, Stored]
@@ -82,6 +83,7 @@ class Formats:
     hidden: Stored = Stored()
     output: Stored = Stored()
     one: float = 1.0
+    bare: bool = False
 
     @property
     def integer(self) -> bool:
@@ -301,8 +303,9 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     mantissa, exponent = np.frexp(cell.quant.scale[0])
     if mantissa != 0.5:
         raise ModelError(f"{call.origin} has a cell state whose scale {cell.quant.scale[0]} is no power of two")
-    if not -15 <= exponent - 1 <= -9:
-        raise GapError("LiteRT has no tanh for the scale of its cell state", "calibrate it with larger inputs")
+    bare = exponent - 1 < -15
+    if exponent - 1 > -9 or (bare and call.optional(places.first + INPUT) is None):
+        raise GapError("LiteRT has no tanh for the scale of its cell state", "calibrate it with other inputs")
     parameters = [quant_of(call.lowering.subgraph.tensors[index]) if index != -1 else None for index in between]
     hidden = parameters[4]
     if hidden is None:
@@ -321,6 +324,7 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
         Stored("int8", Quant(hidden.scale, between_zero)),
         Stored("int8", output.quant),
         1 - 2.0**-15,
+        bare,
     )
 
 
@@ -427,7 +431,7 @@ class _Writer:
         added = self._write("Mul", [enter, news], formats.cell, "added")
         after = self._bounded("Add", [kept, added], self.shape, formats.cell, cell.cell_clip)
         leave = self._gate(OUTPUT, sums, after)
-        shown = self._activated(after, "shown")
+        shown = enter if formats.bare else self._activated(after, "shown")
         return self._given(self._write("Mul", [leave, shown], formats.hidden, "hidden")), after
 
     def _write(self, op: str, inputs: list[Value], stored: Stored, label: str) -> Value:
