@@ -7,6 +7,7 @@ rounds, the value in between is stored in the format that it rounds to.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,8 +73,8 @@ class Stored:
 class Formats:
     """How a cell stores sums before a gate, what is between -1 and 1, the cell's state, and what it gives.
 
-    ``hidden`` is what a projection reads. ``one`` is the 1 from which the coupled gate is subtracted. ``bare`` cells have
-    a scale below 2^-15, for which LiteRT has no tanh: it finds the input gate where that would have been written.
+    ``hidden`` is what a projection reads. ``one`` is the 1 from which the coupled gate is subtracted. ``bare`` cells
+    have a scale for which LiteRT has no tanh: it finds the input gate where that would have been written.
     """
 
     gates: Mapping[int, Stored]
@@ -303,8 +304,8 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     mantissa, exponent = np.frexp(cell.quant.scale[0])
     if mantissa != 0.5:
         raise ModelError(f"{call.origin} has a cell state whose scale {cell.quant.scale[0]} is no power of two")
-    bare = exponent - 1 < -15
-    if exponent - 1 > -9 or (bare and call.optional(places.first + INPUT) is None):
+    bare = not -15 <= exponent - 1 <= -9
+    if bare and call.optional(places.first + INPUT) is None:
         raise GapError("LiteRT has no tanh for the scale of its cell state", "calibrate it with other inputs")
     parameters = [quant_of(call.lowering.subgraph.tensors[index]) if index != -1 else None for index in between]
     hidden = parameters[4]
@@ -381,10 +382,10 @@ def _unrolled(
     writer = _Writer(call, cell, (walk.batch, cell.units))
     recurrent = cell.recurrent.columns(call, "recurrent")
 
-    def step(given: Value, before: tuple[Value, ...]) -> tuple[Value, ...]:
+    def step(call: Call, given: Value, before: tuple[Value, ...]) -> tuple[Value, ...]:
         output, state = before
         total = call.write("Gemm", [output, recurrent, given], shape, sums.slot(call, "sum"))
-        return writer.step(_split(call, total, cell), state)
+        return writer.within(call).step(_split(call, total, cell), state)
 
     return walk.through(inputs, states, step, slot)
 
@@ -420,6 +421,12 @@ class _Writer:
         self.scales = {gate: call.constant(data, "norm") for gate, data in cell.norms.items()}
         self.biases = {gate: call.constant(cell.biases[gate], "bias") for gate in cell.norms}
         self.scalars: dict[float, Value] = {}
+
+    def within(self, call: Call) -> _Writer:
+        """The same, writing where ``call`` writes."""
+        inner = copy(self)
+        inner.call = call
+        return inner
 
     def step(self, sums: Mapping[int, Value], state: Value) -> tuple[Value, Value]:
         """What the cell gives for the sums of its gates, and its state after the step."""

@@ -95,7 +95,7 @@ def _unrolled(
     inputs = call.write("Gemm", given, (rows.shape[0], bias.size), call.temporary("inputs"))
     recurrent = weights[1].columns(call, "recurrent")
 
-    def step(given: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
+    def step(call: Call, given: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
         total = call.write("Gemm", [states[0], recurrent, given], shape, call.temporary("sum"))
         return (activated(call, code, total, call.temporary("h")),)
 

@@ -14,7 +14,7 @@ from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import static
 from layoutsolve.frontend.quantisation import real_values
-from layoutsolve.graph import Array, Dim, Quant, Value
+from layoutsolve.graph import Array, Dim, Node, Quant, Region, Value, product
 
 MOST_STEPS = 64
 """How many steps are written one after the other; each takes about a dozen nodes."""
@@ -178,8 +178,8 @@ def activated(call: Call, code: int, value: Value, slot: Slot) -> Value:
 
 # -- sequences -----------------------------------------------------------------------------------------------------
 
-Step = Callable[[Value, tuple[Value, ...]], tuple[Value, ...]]
-"""From what one step reads and the states before it to the states after it; the first one is what the step gives."""
+Step = Callable[[Call, Value, tuple[Value, ...]], tuple[Value, ...]]
+"""Writes a step: from what it reads and the states before it to the states after it, of which it gives the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +225,9 @@ class Walk:
 
     def rows(self, x: Value) -> Value:
         """All that the steps read as [steps * batch, features], time first."""
-        rows = (self._count() * self.batch, x.shape[-1])
+        if self.steps == 0:
+            raise GapError("its sequence has no steps", "use a sequence of one step at least")
+        rows = (product((self.steps, self.batch)), x.shape[-1])
         return self.call.reshaped(x if self.steps == 1 else self._first(x), rows, "rows")
 
     def through(self, x: Value, states: tuple[Value, ...], step: Step, slot: Slot) -> tuple[Value, tuple[Value, ...]]:
@@ -233,32 +235,75 @@ class Walk:
 
         Writes and returns what all steps give, and the states after the last one.
         """
-        call, count = self.call, self._count()
+        if states[0].dtype != slot.dtype:
+            raise ModelError(f"{self.call.origin} gives {states[0].dtype}, but its output is {slot.dtype}")
+        if isinstance(self.steps, int) and self.steps <= MOST_STEPS:
+            whole, after = self._unrolled(x, states, step, self.steps)
+        else:
+            whole, after = self._looped(x, states, step)
+        return self._written(whole, states[0].shape[-1], slot), after
+
+    def _unrolled(self, x: Value, states: tuple[Value, ...], step: Step, count: int) -> tuple[Value, tuple[Value, ...]]:
+        """One step written after the other."""
+        call = self.call
         call.draft.spend(_COST * count)
         given: list[Value] = []
         parts = self._parts(x, count)
         for part in reversed(parts) if self.backward else parts:
-            states = step(part, states)
+            states = step(call, part, states)
             given.append(states[0])
         if self.backward:
             given.reverse()
-        whole, features = given[0], given[0].shape[-1]
-        if whole.dtype != slot.dtype:
-            raise ModelError(f"{call.origin} gives {whole.dtype}, but its output '{slot.name}' is {slot.dtype}")
-        if count > 1:
-            rows, storage = (count * self.batch, features), whole.quant is not None
-            whole = call.write("Concat", given, rows, call.like("steps", whole), storage=storage, axis=0)
-        return self._written(whole, features, slot), states
+        if count == 1:
+            return given[0], states
+        rows, storage = (count * self.batch, given[0].shape[-1]), given[0].quant is not None
+        return call.write("Concat", given, rows, call.like("steps", given[0]), storage=storage, axis=0), states
 
-    def _count(self) -> int:
-        if not isinstance(self.steps, int) or self.steps > MOST_STEPS:
-            raise GapError(
-                f"its {self.steps} steps would have to be written one after the other",
-                f"use at most {MOST_STEPS} steps, or an LSTM or RNN without clipping, projection and normalisation",
-            )
-        if self.steps == 0:
-            raise GapError("its sequence has no steps", "use a sequence of one step at least")
-        return self.steps
+    def _looped(self, x: Value, states: tuple[Value, ...], step: Step) -> tuple[Value, tuple[Value, ...]]:
+        """A loop that carries the number of the turn, what the steps have given so far, and the states."""
+        call, steps, draft, shape = self.call, self.steps, self.call.draft, states[0].shape
+        data = call.reshaped(x, (steps, self.batch, x.shape[-1]), "data")
+        limit = call.vector([steps], "limit") if isinstance(steps, int) else call.sizes(data, (steps,))
+        one, zero, storage = call.vector([1], "one"), call.vector([0], "zero"), states[0].quant is not None
+        empty = call.constant(np.zeros((0, *shape), states[0].dtype), "empty", states[0].dtype, states[0].quant)
+        turns = call.derive(("turns", call.origin.index, self.backward))
+        initial, shapes = (zero, empty, *states), ((1,), (turns, *shape), *(state.shape for state in states))
+        names = [draft.unique(f"{value.name}/now") for value in initial]
+        values = zip(names, initial, shapes, strict=True)
+        turn, so_far, *now = [draft.add(Value(name, like.dtype, size, like.quant)) for name, like, size in values]
+
+        region, start = Region("body", call.lowering.region), len(draft.nodes)
+        inner = call.within(region)
+        number = turn
+        if self.backward:
+            last = inner.write("Sub", [limit, one], (1,), inner.temporary("last", "int64"))
+            number = inner.write("Sub", [last, turn], (1,), inner.temporary("number", "int64"))
+        part = inner.write("Gather", [data, number], (1, *data.shape[1:]), inner.temporary("part"), axis=0)
+        after = step(inner, inner.reshaped(part, data.shape[1:], "given"), tuple(now))
+        new = inner.reshaped(after[0], (1, *shape), "new")
+        both = [new, so_far] if self.backward else [so_far, new]
+        longer = (call.derive(("longer", call.origin.index, self.backward)), *shape)
+        grown = inner.write("Concat", both, longer, inner.like("grown", new), storage=storage, axis=0)
+        following = inner.write("Add", [turn, one], (1,), inner.temporary("following", "int64"))
+        again = self._below(inner, following, limit)
+
+        inside, draft.nodes[start:] = draft.nodes[start:], []
+        conditions = (self._below(call, zero, limit).name, again.name)
+        loop = Node("Loop", conditions, (), {}, call.origin, region=call.lowering.region, regions=(region,))
+        draft.nodes.append(loop)
+        lasts = []
+        for value, present, next_ in zip(initial, (turn, so_far, *now), (following, grown, *after), strict=True):
+            size = (steps, *shape) if value is empty else value.shape
+            slots = [(present.shape, Slot(present.name, value.dtype, value.quant)), (size, call.like("last", value))]
+            lasts.append(call.write_many("Carry", [value, next_], slots, storage=True, regions=(region,))[1])
+        draft.nodes += inside
+        return lasts[1], tuple(lasts[2:])
+
+    @staticmethod
+    def _below(call: Call, number: Value, limit: Value) -> Value:
+        """Whether a number is below the limit, as a scalar."""
+        truth = call.write("Less", [number, limit], (1,), call.temporary("below", "bool"), real="bool")
+        return call.reshaped(truth, (), "condition")
 
     def _parts(self, x: Value, count: int) -> list[Value]:
         if count == 1:

@@ -96,6 +96,12 @@ def sequences(table: Table) -> None:
     )
     table.add("float32-many-steps", [table.real(BATCH, 100, INPUT), *inputs[1:]], options=TANH)
     table.add("float32-dynamic-steps", [_source(table, False).dynamic(1), *inputs[1:]], options=TANH)
+    for major in (False, True):
+        clipped, label = {**TANH, "cell_clip": 0.3, "time_major": major}, f"clipped{'-major' * major}"
+        source = table.real(70, BATCH, INPUT) if major else table.real(BATCH, 70, INPUT)
+        table.add(f"float32-many-steps-{label}", [source, *inputs[1:]], options=clipped)
+        source = _source(table, major).dynamic(0 if major else 1)
+        table.add(f"float32-dynamic-steps-{label}", [source, *inputs[1:]], options=clipped)
     table.add("float32-diagonal", [inputs[0], *_gates(table, diagonal=True), *_states()], options=TANH)
     for dtype, asymmetric in (("int8", False), ("int8", True), ("uint8", False)):
         for coupled, project, clip in ((False, False, 0.0), (True, False, 0.0), (False, False, 0.5), (True, True, 0.0)):
@@ -147,7 +153,10 @@ def _integers(table: Table) -> None:
     inputs[0] = replace(inputs[0], data=inputs[0].values.transpose(1, 0, 2))
     clipped = {**TANH, "cell_clip": 0.3, "proj_clip": 0.4, "time_major": True}
     table.add("int8-clipped-major", inputs, result, clipped, intermediates=between)
-    for bits in (9, 15):
+    inputs, between, result = _integer_cell(table)
+    inputs[0] = table.quantised("int8", BATCH, 70, INPUT, low=-1, high=1.5)
+    table.add("int8-many-steps", inputs, result, TANH, intermediates=between)
+    for bits in (8, 9, 15, 16):
         inputs, between, result = _integer_cell(table, bits=bits)
         table.add(f"int8-cell{bits}", inputs, result, TANH, intermediates=between)
 
@@ -256,6 +265,10 @@ def both_ways(table: Table) -> None:
         extra = [_source(table, major, 2), *(table.real(UNITS, 2).fixed for _ in range(8))]
         _add_both_ways(table, f"float32-auxiliary{'-major' * major}", weights, extra, major=major)
         _add_both_ways(table, f"float32-stacked{'-major' * major}", weights, [_source(table, major)], major=major)
+    weights = [each for _ in range(2) for each in _gates(table)]
+    chosen = {"time_major": True, "merge_outputs": True, "cell_clip": 0.3, **TANH}
+    long = [table.real(70, BATCH, INPUT), *weights, *_states(), *_states(), *[None] * 9]
+    table.add("float32-many-steps-clipped", long, [Operand()], chosen)
     weights = [each for _ in range(2) for each in _gates(table, weights="int8")]
     _add_both_ways(table, "hybrid", weights, major=True, merge=True, tolerance=HYBRID)
 
@@ -293,6 +306,14 @@ def simple(table: Table) -> None:
             label = f"{'hybrid-' * (weights != 'float32')}{weights}-{activation}{'-major' * major}"
             tolerance = 1e-5 if weights == "float32" else HYBRID
             table.add(label, [source, *cell], options=chosen, tolerance=tolerance)
+    if sequence:
+        chosen = {"fused_activation_function": "RELU6"}
+        table.add("float32-many-steps-RELU6", [table.real(BATCH, 70, INPUT), *_simple(table)], options=chosen)
+        table.add(
+            "float32-many-steps-RELU",
+            [table.real(BATCH, 70, INPUT), *_simple(table)],
+            options={"fused_activation_function": "RELU"},
+        )
 
 
 def _simple(table: Table, weights: str = "float32") -> list[Operand]:
