@@ -15,6 +15,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.model import Tensor
 from layoutsolve.frontend.operators.common import ranked, static
 from layoutsolve.frontend.operators.sequence import (
     Auxiliary,
@@ -225,6 +226,8 @@ def _sizes(call: Call, x: Value, first: int) -> tuple[int, int, int]:
     shape = call.input(first + 4 + OUTPUT).shape
     features, outputs = static(call, (x.shape[-1], shape[-1]), "number of features")
     (units,) = static(call, call.input(first + OUTPUT).shape[:1], "number of cells")
+    if min(features, units, outputs) < 1:
+        raise ModelError(f"{call.origin} has {features} features, {units} cells and {outputs} outputs")
     return features, units, outputs
 
 
@@ -307,14 +310,14 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     bare = not -15 <= exponent - 1 <= -9
     if bare and call.optional(places.first + INPUT) is None:
         raise GapError("LiteRT has no tanh for the scale of its cell state", "calibrate it with other inputs")
-    parameters = [quant_of(call.lowering.subgraph.tensors[index]) if index != -1 else None for index in between]
-    hidden = parameters[4]
-    if hidden is None:
+    tensors = call.lowering.subgraph.tensors
+    hidden = quant_of(tensors[between[4]]) if between[4] != -1 else None
+    if hidden is None or hidden.zero_point.dtype != np.int8:
         raise ModelError(f"{call.origin} does not say how its hidden state is quantised")
     normalised = places.norms is not None and call.optional(places.norms + FORGET) is not None
     sums = {gate: _fixed(12) for gate in range(4)}
     if normalised:
-        sums = {gate: Stored("int16", parameters[gate]) for gate in range(4)}
+        sums = {gate: _between(call, tensors[between[gate]]) for gate in range(4) if between[gate] != -1}
     projected = call.optional(places.first + 15) is not None
     between_zero = (-hidden.zero_point if projected else hidden.zero_point).astype(np.int8)
     return Formats(
@@ -327,6 +330,13 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
         1 - 2.0**-15,
         bare,
     )
+
+
+def _between(call: Call, tensor: Tensor) -> Stored:
+    """How the sums of a gate are stored before they are normalised; their zero point counts for nothing."""
+    if tensor.quant is None or not tensor.quant.scale[0] > 0:
+        raise ModelError(f"{call.origin} does not say how the sums of its gates are quantised")
+    return Stored("int16", Quant(tensor.quant.scale[:1].astype(np.float32), np.zeros(1, np.int16)))
 
 
 def _fixed(bits: int) -> Stored:
@@ -392,9 +402,8 @@ def _unrolled(
 
 def _sums(cell: Cell) -> Stored:
     """How the sums of all gates, side by side, are stored."""
-    parameters = [cell.formats.gates[gate].quant for gate in cell.gates]
-    known = [quant for quant in parameters if quant is not None]
-    if len(known) != len(parameters):
+    known = [quant for gate in cell.gates if (quant := cell.formats.gates[gate].quant) is not None]
+    if not known:
         return Stored()
     if all(quant.matches(known[0]) for quant in known):
         return Stored("int16", known[0])

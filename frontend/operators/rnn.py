@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import ranked, static
@@ -60,6 +61,8 @@ def _direction(walk: Walk, x: Value, aux: Auxiliary | None, base: int, slot: Slo
     """One direction, whose weights, recurrent weights, bias and state are the inputs from ``base`` on."""
     call, code = walk.call, int(walk.call.option("fused_activation_function"))
     features, units = static(call, (x.shape[-1], call.input(base).shape[0]), "number of features")
+    if min(features, units) < 1:
+        raise ModelError(f"{call.origin} has {features} features and {units} units")
     weights = matrix(call, base, units, features)
     if aux is not None:
         weights = beside(weights, matrix(call, aux.position, units, aux.features))
