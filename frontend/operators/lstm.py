@@ -390,14 +390,14 @@ def _unrolled(
         given.append(call.constant(np.concatenate([cell.biases[gate] for gate in cell.gates]), "bias"))
     inputs = call.write("Gemm", given, (rows.shape[0], count), sums.slot(call, "inputs"))
     writer = _Writer(call, cell, (walk.batch, cell.units))
-    recurrent = cell.recurrent.columns(call, "recurrent")
+    recurrent = cell.recurrent.factor(call, "recurrent")
 
     def step(call: Call, given: Value, before: tuple[Value, ...]) -> tuple[Value, ...]:
         output, state = before
         total = call.write("Gemm", [output, recurrent, given], shape, sums.slot(call, "sum"))
         return writer.within(call).step(_split(call, total, cell), state)
 
-    return walk.through(inputs, states, step, slot)
+    return walk.through(inputs, states, step, slot, cell.recurrent)
 
 
 def _sums(cell: Cell) -> Stored:
@@ -424,7 +424,7 @@ class _Writer:
     def __init__(self, call: Call, cell: Cell, shape: Shape) -> None:
         self.call, self.cell, self.shape = call, cell, shape
         self.formats = cell.formats
-        self.columns = None if cell.projection is None else cell.projection.columns(call, "projection")
+        self.columns = None if cell.projection is None else cell.projection.factor(call, "projection")
         self.added = None if cell.projection_bias is None else call.constant(cell.projection_bias, "bias")
         self.peepholes = {gate: call.constant(data, "peephole") for gate, data in cell.peepholes.items()}
         self.scales = {gate: call.constant(data, "norm") for gate, data in cell.norms.items()}

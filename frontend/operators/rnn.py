@@ -96,11 +96,11 @@ def _unrolled(
     rows, shape = walk.rows(x), state.shape
     given = [rows, weights[0].columns(call, "weights"), call.constant(bias, "bias", "float32")]
     inputs = call.write("Gemm", given, (rows.shape[0], bias.size), call.temporary("inputs"))
-    recurrent = weights[1].columns(call, "recurrent")
+    recurrent = weights[1].factor(call, "recurrent")
 
     def step(call: Call, given: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
         total = call.write("Gemm", [states[0], recurrent, given], shape, call.temporary("sum"))
         return (activated(call, code, total, call.temporary("h")),)
 
-    result, (after,) = walk.through(inputs, (state,), step, slot)
+    result, (after,) = walk.through(inputs, (state,), step, slot, weights[1])
     return result, after

@@ -16,8 +16,11 @@ from layoutsolve.frontend.operators.common import static
 from layoutsolve.frontend.quantisation import real_values
 from layoutsolve.graph import Array, Dim, Node, Quant, Region, Value, product
 
-MOST_STEPS = 64
-"""How many steps are written one after the other; each takes about a dozen nodes."""
+_MOST_STEPS = 32
+"""How many steps are written one after the other; each takes about a dozen nodes. More are a loop, which costs time."""
+
+_MOST_STEPS_OF_INTEGERS = 4
+"""The same where weights are integers: ONNX Runtime dequantises them again for every node that reads them."""
 
 _COST = 1000
 """What a step counts for in elements of constants, so that the size of the graph follows that of the file as well."""
@@ -61,6 +64,13 @@ class Matrix:
     def columns(self, call: Call, label: str) -> Value:
         """Its transpose as a constant, for products with rows of data."""
         return self._written(call, self.data.T, label, 1)
+
+    def factor(self, call: Call, label: str) -> Value:
+        """Its transpose as real numbers, for a product in every step: integers are dequantised before the first one."""
+        found = self.columns(call, label)
+        if found.quant is None:
+            return found
+        return call.write("Identity", [found], found.shape, call.temporary(f"{label}_real"))
 
     def direction(self, call: Call, label: str) -> Value:
         """The constant with an axis for the direction in front, as ONNX's recurrent operators take it."""
@@ -230,14 +240,17 @@ class Walk:
         rows = (product((self.steps, self.batch)), x.shape[-1])
         return self.call.reshaped(x if self.steps == 1 else self._first(x), rows, "rows")
 
-    def through(self, x: Value, states: tuple[Value, ...], step: Step, slot: Slot) -> tuple[Value, tuple[Value, ...]]:
-        """Walk step by step over ``x`` as :meth:`rows` gives it, [batch, features] at a time.
+    def through(
+        self, x: Value, states: tuple[Value, ...], step: Step, slot: Slot, weights: Matrix
+    ) -> tuple[Value, tuple[Value, ...]]:
+        """Walk step by step over ``x`` as :meth:`rows` gives it, [batch, features] at a time, with ``weights``.
 
         Writes and returns what all steps give, and the states after the last one.
         """
         if states[0].dtype != slot.dtype:
             raise ModelError(f"{self.call.origin} gives {states[0].dtype}, but its output is {slot.dtype}")
-        if isinstance(self.steps, int) and self.steps <= MOST_STEPS:
+        most = _MOST_STEPS if weights.scale is None else _MOST_STEPS_OF_INTEGERS
+        if isinstance(self.steps, int) and self.steps <= most:
             whole, after = self._unrolled(x, states, step, self.steps)
         else:
             whole, after = self._looped(x, states, step)
