@@ -110,6 +110,8 @@ def sequences(table: Table) -> None:
             chosen = {**TANH, "asymmetric_quantize_inputs": asymmetric, "cell_clip": clip}
             inputs = [_source(table, False), *gates, *_states(project)]
             table.add(f"{label}{'-clipped' * bool(clip)}", inputs, options=chosen, tolerance=HYBRID)
+    inputs = [table.real(BATCH, 10, INPUT), *_gates(table, project=True, weights="int8"), *_states(True)]
+    table.add("hybrid-many-steps", inputs, options=TANH, tolerance=HYBRID)
     for clip in (0.0, 10.0):
         _halves(table, clip)
     _integers(table)
@@ -271,6 +273,8 @@ def both_ways(table: Table) -> None:
     table.add("float32-many-steps-clipped", long, [Operand()], chosen)
     weights = [each for _ in range(2) for each in _gates(table, weights="int8")]
     _add_both_ways(table, "hybrid", weights, major=True, merge=True, tolerance=HYBRID)
+    long = [table.real(70, BATCH, INPUT), *weights, *_states(), *_states(), *[None] * 9]
+    table.add("hybrid-many-steps-clipped", long, [Operand()], chosen, tolerance=HYBRID)
 
 
 def _add_both_ways(
