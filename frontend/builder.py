@@ -241,7 +241,7 @@ class Lowering:
 
     def variable(self, tensor: Tensor) -> State:
         """The state that a tensor declared as variable stands for: its zero at first, then whatever was left in it."""
-        state = self.draft.state((self.position, tensor.index), tensor.name)
+        state = self.draft.state((self.position, tensor.index), tensor.name or f"tensor_{tensor.index}")
         if state.initial is None:
             self.draft.spend(prod(tensor.shape))
             zero = tensor.quant.zero_point[0] if tensor.dtype == "int8" and tensor.quant else 0

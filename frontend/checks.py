@@ -33,6 +33,9 @@ def _check_operator(
     where = f"operator {operator.index} {operator.name} of {place}"
     _check_indices(f"the inputs of {where}", (index for index in operator.inputs if index != -1), subgraph)
     _check_indices(f"the outputs of {where}", operator.outputs, subgraph)
+    _check_indices(
+        f"the intermediates of {where}", (index for index in operator.intermediates if index != -1), subgraph
+    )
     for index in operator.inputs:
         if index != -1 and index not in available:
             raise ModelError(

@@ -60,7 +60,10 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """An operator: ``inputs`` has -1 for one left out, ``options`` the fields of its options in snake case."""
+    """An operator: ``inputs`` has -1 for one left out, ``options`` the fields of its options in snake case.
+
+    ``intermediates`` are tensors that hold nothing: they state how what lies inside of the operator is quantised.
+    """
 
     index: int
     name: str
@@ -68,6 +71,7 @@ class Operator:
     outputs: tuple[int, ...]
     options: Mapping[str, Any]
     custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -219,7 +219,12 @@ class _Reader:
         if not 0 <= code < len(self.codes):
             raise ModelError(f"operator {index} has the code {code}, the model states {len(self.codes)}")
         inputs, outputs = self.integers(found, "Inputs"), self.integers(found, "Outputs")
-        return Operator(index, self.codes[code], inputs, outputs, self.options(found), self.custom_options(found))
+        options, custom, between = (
+            self.options(found),
+            self.custom_options(found),
+            self.integers(found, "Intermediates"),
+        )
+        return Operator(index, self.codes[code], inputs, outputs, options, custom, between)
 
     def custom_options(self, found: Any) -> bytes:
         offset, size = found.LargeCustomOptionsOffset(), found.LargeCustomOptionsSize()

@@ -89,18 +89,25 @@ class LiteRT:
 
     def describe(self, source: bytes) -> Run:
         """The inputs and outputs of a model, without running it: ``results`` is empty."""
-        return self._request(source, [], {"delegate": False, "tensors": [], "run": False})
+        return self._request(source, [], {"delegate": False, "tensors": [], "runs": 0})
 
     def run(
-        self, source: bytes, inputs: Sequence[Array], *, delegate: bool = False, tensors: Sequence[int] = ()
+        self,
+        source: bytes,
+        inputs: Sequence[Array],
+        *,
+        delegate: bool = False,
+        tensors: Sequence[int] = (),
+        runs: int = 1,
     ) -> Run:
         """Run a model on inputs given by position; a dynamic input is resized to what it is given.
 
         ``delegate`` runs it as LiteRT does by default (XNNPACK), otherwise the plain kernels are used. ``tensors``
-        lists tensors of subgraph 0 to return as well; those that were never computed are left out. Raises
+        lists tensors of subgraph 0 to return as well; those that were never computed are left out. With ``runs`` it is
+        run several times on the same inputs, each time with the state that the run before has left. Raises
         :class:`VerifyError` where LiteRT refuses, aborts or exceeds the timeout.
         """
-        return self._request(source, inputs, {"delegate": delegate, "tensors": list(tensors), "run": True})
+        return self._request(source, inputs, {"delegate": delegate, "tensors": list(tensors), "runs": runs})
 
     def close(self) -> None:
         """End the process."""
@@ -130,7 +137,7 @@ class LiteRT:
         answer, results = reply
         if answer["error"]:
             raise VerifyError(f"LiteRT refuses this model: {answer['error']}")
-        outputs = [results[f"output/{position}"] for position in range(len(answer["outputs"])) if header["run"]]
+        outputs = [results[f"output/{position}"] for position in range(len(answer["outputs"])) if header["runs"]]
         tensors = {int(key[7:]): data for key, data in results.items() if key.startswith("tensor/")}
         ports = (_ports(answer["inputs"]), _ports(answer["outputs"]))
         return Run(*ports, answer["float16"], tuple(outputs), tensors)

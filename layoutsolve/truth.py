@@ -4,9 +4,10 @@ LiteRT can abort on a model it does not like, so it never runs in the caller's p
 imports nothing of layoutsolve; :class:`layoutsolve.runtimes.LiteRT` is the other end. A message in either direction is
 eight bytes of length, then an ``.npz`` with an array ``header`` of JSON text and arrays of data.
 
-Request: ``header`` = {"delegate": bool, "tensors": [indices], "run": bool}, ``model`` = the bytes of the model,
-``input/0``... = the inputs by position. Answer: ``header`` = {"error": text or null, "inputs": [...], "outputs": [...],
-"float16": whether tensors of that type occur}, ``output/0``... and ``tensor/<index>``, as far as they can be had.
+Request: ``header`` = {"delegate": bool, "tensors": [indices], "runs": how many times on the same inputs, with the state
+that each run leaves}, ``model`` = the bytes of the model, ``input/0``... = the inputs by position. Answer: ``header`` =
+{"error": text or null, "inputs": [...], "outputs": [...], "float16": whether tensors of that type occur},
+``output/0``... and ``tensor/<index>``, as far as they can be had.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _plain(value: Any) -> npt.NDArray[Any]:
     return array.astype(np.bytes_) if array.dtype == object else array
 
 
-def _run(interpreter: Any, inputs: list[npt.NDArray[Any]]) -> None:
+def _run(interpreter: Any, inputs: list[npt.NDArray[Any]], runs: int) -> None:
     details = interpreter.get_input_details()
     if len(details) != len(inputs):
         raise ValueError(f"{len(inputs)} inputs were given, the model has {len(details)}")
@@ -100,10 +101,11 @@ def _run(interpreter: Any, inputs: list[npt.NDArray[Any]]) -> None:
         if list(detail["shape"]) != list(data.shape):
             interpreter.resize_tensor_input(detail["index"], list(data.shape))
     interpreter.allocate_tensors()
-    for detail, data in zip(details, inputs, strict=True):
-        if data.size:
-            interpreter.set_tensor(detail["index"], data.astype(object) if data.dtype.kind == "S" else data)
-    interpreter.invoke()
+    for _ in range(runs):
+        for detail, data in zip(details, inputs, strict=True):
+            if data.size:
+                interpreter.set_tensor(detail["index"], data.astype(object) if data.dtype.kind == "S" else data)
+        interpreter.invoke()
 
 
 def _tensors(interpreter: Any, indices: list[int]) -> Arrays:
@@ -127,8 +129,9 @@ def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arra
         "float16": any(details["dtype"] is np.float16 for details in interpreter.get_tensor_details()),
     }
     results: Arrays = {}
-    if header["run"]:
-        _run(interpreter, [arrays[f"input/{position}"] for position in range(len(arrays) - 1)])
+    if header["runs"]:
+        inputs = [arrays[f"input/{position}"] for position in range(len(arrays) - 1)]
+        _run(interpreter, inputs, header["runs"])
         for position, details in enumerate(outputs):
             results[f"output/{position}"] = _plain(interpreter.get_tensor(details["index"])).copy()
         results.update(_tensors(interpreter, header["tensors"]))

@@ -16,6 +16,7 @@ from layoutsolve.frontend.operators import (
     flex,
     gathering,
     lookup,
+    lstm,
     mediapipe,
     normalisation,
     padding,
@@ -23,10 +24,12 @@ from layoutsolve.frontend.operators import (
     quantise,
     reduction,
     resize,
+    rnn,
     scattering,
     signal,
     slicing,
     space,
+    svdf,
 )
 
 __all__ = [
@@ -45,6 +48,7 @@ __all__ = [
     "flex",
     "gathering",
     "lookup",
+    "lstm",
     "mediapipe",
     "normalisation",
     "padding",
@@ -52,8 +56,10 @@ __all__ = [
     "quantise",
     "reduction",
     "resize",
+    "rnn",
     "scattering",
     "signal",
     "slicing",
     "space",
+    "svdf",
 ]

@@ -5,10 +5,13 @@ from layoutsolve.solver.rules import (
     contraction,
     control,
     elementwise,
+    recurrent,
     reduction,
     scattering,
     slicing,
     window,
 )
 
-__all__ = ["arrangement", "contraction", "control", "elementwise", "reduction", "scattering", "slicing", "window"]
+__all__ = [
+    "arrangement", "contraction", "control", "elementwise", "recurrent", "reduction", "scattering", "slicing", "window",
+]  # fmt: skip

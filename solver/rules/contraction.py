@@ -104,8 +104,8 @@ def _integer(site: Site) -> bool:
 
 
 def _bias(shape: Shape) -> Dims:
-    """A bias is added to every row; where it has rows of its own it is one scalar or an unusual one."""
-    return (M,) if len(shape) == 1 else ((), M)
+    """A bias is added to every row, or has rows of its own."""
+    return (M,) if len(shape) == 1 else ((P if shape[0] != 1 else ()), M)
 
 
 @rule("MatMul")

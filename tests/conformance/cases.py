@@ -139,12 +139,16 @@ class Table:
         tolerance: float = 1e-5,
         steps: int = 1,
         custom_options: bytes = b"",
+        intermediates: Sequence[Operand] = (),
     ) -> None:
         """Add a case of the operator alone; None is an input left out."""
         results = (outputs,) if isinstance(outputs, Operand) else tuple(outputs)
         operator, given, chosen = self.operator, tuple(inputs), dict(options or {})
         self.add_model(
-            label, lambda: single(operator, given, results, chosen, custom_options), tolerance=tolerance, steps=steps
+            label,
+            lambda: single(operator, given, results, chosen, custom_options, intermediates),
+            tolerance=tolerance,
+            steps=steps,
         )
 
     def add_model(self, label: str, make: Callable[[], Model], *, tolerance: float = 1e-5, steps: int = 1) -> None:
@@ -226,6 +230,7 @@ def single(
     outputs: Sequence[Operand],
     options: Mapping[str, Any],
     custom_options: bytes = b"",
+    intermediates: Sequence[Operand] = (),
 ) -> Model:
     """A model of one operator. LiteRT says which shapes its outputs have, then they are written down.
 
@@ -233,7 +238,7 @@ def single(
     """
 
     def made(chosen: Sequence[Operand]) -> bytes:
-        return written(operator, inputs, chosen, options, custom_options)
+        return written(operator, inputs, chosen, options, custom_options, intermediates)
 
     fed = [each for each in inputs if each is not None and not each.constant and not each.variable]
     feeds, least = tuple(operand.values for operand in fed), [operand.least for operand in fed]
@@ -257,6 +262,7 @@ def written(
     outputs: Sequence[Operand],
     options: Mapping[str, Any],
     custom_options: bytes = b"",
+    intermediates: Sequence[Operand] = (),
 ) -> bytes:
     """The bytes of a model of one operator, whose outputs have the shapes given."""
     builder = Builder()
@@ -265,7 +271,10 @@ def written(
         builder.tensor(f"out{at}", each.shape, each.dtype, quant=each.quant, signature=each.signature)
         for at, each in enumerate(outputs)
     ]
-    builder.operator(operator, indices, results, options, custom_options=custom_options)
+    between = [
+        builder.tensor(f"between{at}", (0,), each.dtype, quant=each.quant) for at, each in enumerate(intermediates)
+    ]
+    builder.operator(operator, indices, results, options, custom_options=custom_options, intermediates=between)
     return builder.finish(*results)
 
 

@@ -29,7 +29,7 @@ def check(case: Case, convert: Convert) -> None:
     state = len(runtime.inputs) - len(model.inputs) + len(runtime.states)
     assert len(results) == len(truth.results) + state, f"{len(results)} outputs instead of {len(truth.results)}"
     for port, expected, actual in zip(truth.outputs, truth.results, results, strict=False):
-        _compare(case, port, expected, actual)
+        compare(case, port, expected, actual)
 
 
 def _truth(model: Model) -> Run:
@@ -45,7 +45,8 @@ def _truth(model: Model) -> Run:
     return Run((), ports, False, model.expected, {})
 
 
-def _compare(case: Case, port: Port, expected: Array, actual: Array) -> None:
+def compare(case: Case, port: Port, expected: Array, actual: Array) -> None:
+    """Raise AssertionError unless one output is near enough to LiteRT's."""
     assert expected.shape == actual.shape, f"{port.name} has the shape {actual.shape}, should have {expected.shape}"
     if expected.dtype.kind != "S":
         assert expected.dtype == actual.dtype, f"{port.name} is of {actual.dtype}, should be of {expected.dtype}"

@@ -137,11 +137,11 @@ def test_names_are_unique() -> None:
 def test_all_gaps_at_once() -> None:
     builder = Builder()
     x, y, z = (builder.tensor((4,)) for _ in range(3))
-    builder.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", [x], [y])
-    builder.operator("SVDF", [y], [z])
+    builder.operator("SKIP_GRAM", [x], [y])
+    builder.operator("CONCAT_EMBEDDINGS", [y], [z])
     with pytest.raises(UnsupportedError) as caught:
         read(builder.bytes([x], [z]))
-    assert [gap.operator for gap in caught.value.gaps] == ["UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF"]
+    assert [gap.operator for gap in caught.value.gaps] == ["SKIP_GRAM", "CONCAT_EMBEDDINGS"]
     assert all(gap.remedy for gap in caught.value.gaps)
 
 

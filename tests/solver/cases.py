@@ -344,6 +344,8 @@ def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     x = tensor(builder, random, [k, p] if trans_a else [p, k])
     weights = builder.weights(*sizes) if random.random() < 0.7 else tensor(builder, random, sizes)
     bias = [builder.weights(m)] if random.random() < 0.6 else []
+    if random.random() < 0.3:
+        bias = [tensor(builder, random, [p if random.random() < 0.7 else 1, m])]
     return [result(builder, random, builder.op(op, x, weights, *bias, shape=[p, m], transA=trans_a, transB=trans_b))]
 
 
@@ -492,3 +494,32 @@ def dft(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     x = tensor(builder, random, [*shape, 1 if real else 2])
     rest = [builder.constant(shape[axis], "int64"), builder.constant(axis, "int64")]
     return [result(builder, random, builder.op(op, x, *rest, shape=[*out, 2], onesided=int(real)))]
+
+
+@case("LSTM", "RNN")
+def recurrent(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    time, batch, features, units = dims(random, 4, (1, 2, 4))
+    gates, states = (4, 2) if op == "LSTM" else (1, 1)
+    x = builder.transpose(tensor(builder, random, [batch, time, features]), 1, 0, 2, pattern=True)
+    weights = [builder.weights(1, gates * units, size) for size in (features, units)]
+    if random.random() < 0.2:
+        weights[0] = tensor(builder, random, [1, gates * units, features])
+    rest = [
+        builder.weights(1, 2 * gates * units),
+        "",
+        *(tensor(builder, random, [1, batch, units]) for _ in range(states)),
+    ]
+    shapes = [[time, 1, batch, units], *[[1, batch, units]] * states]
+    direction = str(random.choice(["forward", "reverse"]))
+    y, *after = builder.many(op, x, *weights, *rest, shapes=shapes, hidden_size=units, direction=direction)
+    y = builder.transpose(builder.reshape(y, time, batch, units), 1, 0, 2, pattern=True)
+    return [result(builder, random, name) for name in (y, *after)]
+
+
+@case("LayerNormalization")
+def layer_normalization(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 5)), (1, 2, 4, 6))
+    x = tensor(builder, random, shape)
+    vectors = [builder.weights(shape[-1]) for _ in range(2)]
+    y = builder.op(op, x, *vectors, shape=shape, axis=int(random.choice([-1, len(shape) - 1])), epsilon=1e-3)
+    return [result(builder, random, y)]

@@ -1,0 +1,52 @@
+"""Recurrent operators, and the normalisation inside of some."""
+
+from __future__ import annotations
+
+from layoutsolve.graph import Shape
+from layoutsolve.solver.problem import Row
+from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, numbered, rule
+
+T, B, K, G, H = ("t",), ("b",), ("k",), ("g",), ("h",)
+
+_STATES = {"LSTM": (5, 6), "RNN": (5,)}
+"""The inputs that are states."""
+
+
+@rule("LSTM", "RNN")
+def recurrent(site: Site) -> Rule | None:
+    """``[t, b, k]`` to ``[t, 1, b, h]``: time and hidden features keep their order, the batch comes in any.
+
+    So do the features that are read, where constant weights ``[1, g, k]`` follow. Two directions at once are not
+    covered.
+    """
+    if site.required(1).shape[0] != 1 or site.attribute("layout", 0) or site.input(4) is not None:
+        return None
+    states = tuple(number for number in _STATES[site.node.op] if site.input(number) is not None)
+    state: Dims = ((), B, H)
+    results: list[Dims] = [(T, (), B, H), state, state]
+    written = [dims for dims, name in zip(results, site.node.outputs, strict=False) if name]
+    dims = ((T, B, K), ((), G, K), *(state for _ in states), *written)
+    free = frozenset("bk") if site.constant(1) is not None else frozenset("b")
+    form = Placed(dims, free=free)
+    return Rule((0, 1, *states), dims, (form,), lambda row, shapes: site.same(), solid=frozenset("tgh"))
+
+
+@rule("LayerNormalization")
+def layer_normalization(site: Site) -> Rule | None:
+    """Over the last axis, whose factors come in any order; everything before it in any arrangement."""
+    shape = site.required(0).shape
+    rank = len(shape)
+    vectors = tuple(number for number in (1, 2) if site.input(number) is not None)
+    plain = all(site.required(number).shape == shape[-1:] for number in vectors) and len(site.node.outputs) == 1
+    if site.attribute("axis", -1) not in (-1, rank - 1) or not plain:
+        return None
+    rows = numbered(shape[:-1])
+    whole: Dims = (*rows, K)
+    labels = tuple(label for group in rows for label in group)
+    places = ((K,),) * (len(vectors) + 2)
+    form = Placed(places, free=frozenset("k"), prefix=labels, columns=frozenset(range(1, len(vectors) + 1)))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": -1})
+
+    return Rule((0, *vectors), (whole, *((K,) for _ in vectors), whole), (form,), rewrite)

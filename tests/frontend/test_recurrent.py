@@ -1,0 +1,93 @@
+"""What is refused of recurrent operators, and with which words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutsolve.errors import ModelError, UnsupportedError
+from layoutsolve.frontend import read
+from tests.builder import Builder, Quant
+
+FEATURES, UNITS, STEPS = 3, 4, 5
+
+
+def cell(builder: Builder, *, dtype: str = "float32", rows: int = UNITS) -> list[int]:
+    """The weights of one direction, from input-to-input to the bias of the projection, which is left out."""
+    quant = None if dtype == "float32" else Quant([0.01], [0])
+    weights = [builder.constant("w", np.zeros((rows, FEATURES)), dtype, quant) for _ in range(4)]
+    weights += [builder.constant("r", np.zeros((UNITS, UNITS)), dtype, quant) for _ in range(4)]
+    bias = "float32" if dtype == "float32" else "int32"
+    biases = [builder.constant("b", np.zeros(UNITS), bias) for _ in range(4)]
+    return [*weights, -1, -1, -1, *biases, -1, -1]
+
+
+def states(builder: Builder, batch: int, *, dtypes: Sequence[str] = ("float32", "float32")) -> list[int]:
+    """The output state and the cell state."""
+    quants = [None if dtype == "float32" else Quant([2.0**-12], [0]) for dtype in dtypes]
+    pairs = zip(dtypes, quants, strict=True)
+    return [builder.tensor("s", (batch, UNITS), dtype, quant=quant, variable=True) for dtype, quant in pairs]
+
+
+def refusal(source: bytes) -> str:
+    with pytest.raises(UnsupportedError) as error:
+        read(source, "refused")
+    return str(error.value)
+
+
+def sequence(options: Mapping[str, Any], **more: Any) -> bytes:
+    builder = Builder()
+    x = builder.input("x", (1, STEPS, FEATURES))
+    y = builder.tensor("y", (1, STEPS, UNITS))
+    inputs = [x, *cell(builder, **more), *states(builder, 1)]
+    builder.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], options)
+    return builder.finish(y)
+
+
+def test_no_activation() -> None:
+    assert "no activation" in refusal(sequence({"fused_activation_function": "NONE"}))
+
+
+def test_unknown_activation() -> None:
+    options = {"fused_activation_function": "SIGN_BIT", "cell_clip": 1.0}
+    assert "activation has the code 5" in refusal(sequence(options))
+
+
+def test_weights_of_another_shape() -> None:
+    with pytest.raises(ModelError, match="shape"):
+        read(sequence({"fused_activation_function": "TANH"}, rows=UNITS + 1), "broken")
+
+
+def test_merged_batches() -> None:
+    builder = Builder()
+    x = builder.input("x", (2, STEPS, FEATURES))
+    y = builder.tensor("y", (2, STEPS, 2 * UNITS))
+    inputs = [x, *cell(builder), *cell(builder), *states(builder, 2), *states(builder, 2), *[-1] * 9]
+    options = {"merge_outputs": True, "time_major": False, "fused_activation_function": "TANH"}
+    builder.operator("BIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], options)
+    assert "beyond its states" in refusal(builder.finish(y))
+
+
+def test_eight_bits_inside() -> None:
+    builder, quant = Builder(), Quant([0.01], [0])
+    x = builder.input("x", (1, FEATURES), "int8", quant=quant)
+    y = builder.tensor("y", (1, UNITS), "int8", quant=quant)
+    inputs = [x, *cell(builder, dtype="int8"), *states(builder, 1, dtypes=("int8", "int16")), *[-1] * 4]
+    between = [builder.tensor("between", (0,), "int8", quant=quant) for _ in range(12)]
+    builder.operator("LSTM", inputs, [y], {"fused_activation_function": "TANH"}, intermediates=between)
+    assert "8 bits inside" in refusal(builder.finish(y))
+
+
+def test_computed_weights() -> None:
+    builder = Builder()
+    x, weights = builder.input("x", (1, FEATURES)), builder.input("w", (UNITS, FEATURES))
+    recurrent, bias = (
+        builder.constant("r", np.zeros((UNITS, UNITS)), "float32"),
+        builder.constant("b", np.zeros(UNITS), "float32"),
+    )
+    y, state = builder.tensor("y", (1, UNITS)), builder.tensor("s", (1, UNITS), variable=True)
+    builder.operator("RNN", [x, weights, recurrent, bias, state], [y], {"fused_activation_function": "TANH"})
+    assert "weights are computed" in refusal(builder.finish(y))
