@@ -1,6 +1,7 @@
 """From a reference graph and an assignment of layouts to an ONNX model. The only room that knows ONNX's file format."""
 
 from layoutsolve.emit.apply import apply
+from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
 from layoutsolve.emit.serialise import nodes_of, serialise
 
-__all__ = ["apply", "nodes_of", "serialise"]
+__all__ = ["LIMIT", "External", "apply", "constant_bytes", "nodes_of", "place", "serialise"]

@@ -119,7 +119,7 @@ class _Applier:
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
             written = replace(node, op=step.op, inputs=names, outputs=tuple(results), attributes=step.attributes)
-            self.nodes.append(replace(written, pattern=False))
+            self.nodes.append(replace(written, pattern=False, domain=step.domain))
 
     def _between(self, step: Step, inputs: Sequence[str], name: str, result: str) -> str:
         """A value between two steps: a shape, or real numbers as many as the result."""

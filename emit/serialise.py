@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from layoutsolve.emit.external import External
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
 
@@ -44,19 +45,28 @@ _TYPES: Mapping[str, int] = {
     "complex64": TensorProto.COMPLEX64,
 }
 
-_OPSET_OF_OPERATOR = {"Gelu": 20}
+_OPSET_OF_OPERATOR = {"DFT": 20, "Gelu": 20}
+_OPSET_OF_STRINGS = {"Equal": 19}
+_VERSIONS = {"ai.onnx.ml": 3}
+"""The version of other domains, where it is not 1: that of opset 18's time."""
+
 _OPSET_OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 
 
 def required_opset(graph: Graph) -> int:
     """The lowest operator set, from :data:`LOWEST_OPSET` on, that carries the graph."""
-    operators = (_OPSET_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes)
+    operators = (_OPSET_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes if not node.domain)
+    texts = (
+        _OPSET_OF_STRINGS.get(node.op, LOWEST_OPSET)
+        for node in graph.nodes
+        if any(name and graph.values[name].dtype == "string" for name in node.inputs)
+    )
     stored = (_OPSET_OF_STORAGE.get(value.dtype, LOWEST_OPSET) for value in graph.values.values() if value.quant)
-    return max([LOWEST_OPSET, *operators, *stored])
+    return max([LOWEST_OPSET, *operators, *texts, *stored])
 
 
-def serialise(graph: Graph, opset: int | None = None) -> onnx.ModelProto:
-    """The ONNX model of a graph.
+def serialise(graph: Graph, opset: int | None = None, external: External | None = None) -> onnx.ModelProto:
+    """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where ``opset`` is too
     low for the graph or outside of what is written at all.
@@ -65,7 +75,7 @@ def serialise(graph: Graph, opset: int | None = None) -> onnx.ModelProto:
     version = lowest if opset is None else opset
     if not lowest <= version <= HIGHEST_OPSET:
         raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
-    return _Writer(graph).model(version)
+    return _Writer(graph, external).model(version)
 
 
 _Infos = list[onnx.ValueInfoProto]
@@ -102,8 +112,8 @@ class _Flow:
 class _Writer:
     """One model in the making. Names of new tensors derive from the stored tensor's and are made unique."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, external: External | None = None) -> None:
+        self.graph, self.external = graph, external
         self.taken = set(graph.values) | set(graph.names.values())
         self.public = self._public_names()
         self.bodies: dict[Region | None, _Body] = {None: _Body()}
@@ -137,9 +147,10 @@ class _Writer:
             value_info=self.bodies[None].infos,
         )
         opsets = [helper.make_opsetid("", version)]
+        others = sorted({node.domain for node in self.graph.nodes if node.domain})
         model = helper.make_model(
             graph,
-            opset_imports=opsets,
+            opset_imports=opsets + [helper.make_opsetid(domain, _VERSIONS.get(domain, 1)) for domain in others],
             producer_name="layoutsolve",
             ir_version=helper.find_min_ir_version_for(opsets),
         )
@@ -268,16 +279,22 @@ class _Writer:
         return unique
 
     def _node(
-        self, op: str, inputs: list[str], outputs: list[str], attributes: Mapping[str, Any] | None = None
+        self,
+        op: str,
+        inputs: list[str],
+        outputs: list[str],
+        attributes: Mapping[str, Any] | None = None,
+        domain: str = "",
     ) -> None:
-        proto = onnx.NodeProto(op_type=op, name=self._fresh(f"{op}:{outputs[0]}"), input=inputs, output=outputs)
+        name = self._fresh(f"{op}:{outputs[0] if outputs else ''}")
+        proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
             proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
         self.bodies[self.here].nodes.append(proto)
         self.bodies[self.here].made.update(outputs)
 
     def _initializer(self, name: str, dtype: str, data: Array) -> str:
-        self.initializers[name] = tensor(name, dtype, data)
+        self.initializers[name] = tensor(name, dtype, data, self.external)
         return name
 
     def _stored(self, name: str) -> str:
@@ -330,7 +347,7 @@ class _Writer:
         inputs = [read(name) if name else "" for name in node.inputs]
         quantised = [(name, self._quant(name, node)) for name in node.outputs]
         outputs = [self._fresh(f"{name}/real") if quant else self._name(name) for name, quant in quantised]
-        self._node(node.op, inputs, outputs, node.attributes)
+        self._node(node.op, inputs, outputs, node.attributes, node.domain)
         for real, (name, quant) in zip(outputs, quantised, strict=True):
             if quant:
                 self._quantize(real, name, quant)
@@ -351,13 +368,16 @@ class _Writer:
         return False
 
 
-def tensor(name: str, dtype: str, data: Array) -> onnx.TensorProto:
+def tensor(name: str, dtype: str, data: Array, external: External | None = None) -> onnx.TensorProto:
     """A TensorProto of an array that holds elements of ``dtype``."""
     if dtype in ("int4", "uint4", "string"):
         values = np.asarray(data).reshape(-1).tolist()
         return helper.make_tensor(name, _TYPES[dtype], list(data.shape), values)
     stored = np.ascontiguousarray(data).astype(np.dtype(dtype).newbyteorder("<"), copy=False)
-    return onnx.TensorProto(name=name, data_type=_TYPES[dtype], dims=data.shape, raw_data=stored.tobytes())
+    proto = onnx.TensorProto(name=name, data_type=_TYPES[dtype], dims=data.shape)
+    if external is None or not external.take(proto, stored):
+        proto.raw_data = stored.tobytes()
+    return proto
 
 
 def _dimension(dim: Dim) -> int | str:
@@ -365,8 +385,8 @@ def _dimension(dim: Dim) -> int | str:
 
 
 def _attribute(key: str, value: object) -> object:
-    if key == "to" and isinstance(value, str):
+    if key in ("to", "dtype") and isinstance(value, str):
         return _TYPES[value]
-    if isinstance(value, Iterable) and not isinstance(value, (str, np.ndarray)):
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray)):
         return list(value)
     return tensor("", str(value.dtype), value) if isinstance(value, np.ndarray) else value

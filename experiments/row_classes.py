@@ -23,7 +23,7 @@ from onnx import helper
 
 from experiments.ort_timing import Timed, loaded, paired, share_threads, write_target
 from experiments.row_cases import Group, along_axes, broadcasts, normalisations, reductions, resizes
-from experiments.row_products import batched, pointwise, products, regroupings
+from experiments.row_products import batched, pointwise, products, quantised_products, regroupings
 
 LOSS, RATIO, TWICE = 0.5, 1.3, 1.5
 
@@ -51,7 +51,8 @@ class Result:
 
 def groups() -> Iterator[Group]:
     """All that is measured."""
-    sources = (along_axes, reductions, broadcasts, resizes, normalisations, products, batched, pointwise, regroupings)
+    images = (along_axes, reductions, broadcasts, resizes, normalisations, pointwise, regroupings)
+    sources = (*images, products, quantised_products, batched)
     return chain.from_iterable(source() for source in sources)
 
 

@@ -41,6 +41,32 @@ def _gemms(p: int, k: int, m: int) -> Iterator[Variant]:
     yield product("MatMul, Transpose", after, rows, (k, m), (m,), moved, listed=False)
 
 
+def quantised_products() -> Iterator[Group]:
+    """The same with 8 bits all over: rows through Gemm, or columns through a 1x1 Conv of one image."""
+    for p, k, m in PRODUCT_SIZES:
+        moved = transpose(Spec((p, max(k, m)), "int8"), (1, 0))
+        weights = Spec((m, k), "int8").sample()
+        scales: dict[str, Array] = {"s": np.float32(0.05), "s2": np.float32(0.0025)}
+        found = []
+        for kind, spec, kernel, attributes in (
+            ("NT", Spec((p, k), "int8"), (m, k), {"transB": 1}),
+            ("TT", Spec((k, p), "int8"), (m, k), {"transA": 1, "transB": 1}),
+            ("Conv", Spec((1, k, p, 1), "int8"), (m, k, 1, 1), {}),
+        ):
+            constants = {**scales, "w": weights.reshape(kernel), "b": Spec((m,), "int32").sample()}
+            nodes = [
+                Node("DequantizeLinear", ["x", "s"], ["xr"]),
+                Node("DequantizeLinear", ["w", "s"], ["wr"]),
+                Node("DequantizeLinear", ["b", "s2"], ["br"]),
+                Node("Conv" if kind == "Conv" else "Gemm", ["xr", "wr", "br"], ["z"], attributes),
+                Node("QuantizeLinear", ["z", "s", "zero"], ["y"]),
+            ]
+            made = model(nodes, {"x": spec}, {**constants, "zero": np.int8(0)})
+            text = f"{described(spec)} by {'x'.join(map(str, kernel))}"
+            found.append(Variant(kind, text, made, moved, listed=kind == "Conv"))
+        yield Group("Gemm", tuple(found))
+
+
 def product(
     kind: str,
     nodes: Sequence[Node],

@@ -7,7 +7,7 @@ are compared: what is reported is the median over the rounds of a way's time by 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil, exp, log
 from statistics import median
@@ -101,8 +101,8 @@ class Runner:
         return (time.perf_counter() - start) / self.repeats
 
 
-def measure(model: CorpusModel, threads: int) -> Result:
-    """Convert a model in all ways and time those that differ.
+def measure(model: CorpusModel, threads: int, ways: Collection[str] = tuple(WAYS)) -> Result:
+    """Convert a model in some ways, the default among them, and time those that differ.
 
     Raises ConversionError where it cannot be converted, VerifyError where the default does not run.
     """
@@ -110,15 +110,16 @@ def measure(model: CorpusModel, threads: int) -> Result:
     conversions = {
         way: layoutsolve.convert(source, strategy=strategy, objective=objective)
         for way, (strategy, objective) in WAYS.items()
+        if way in ways
     }
     files = {way: each.model.SerializeToString(deterministic=True) for way, each in conversions.items()}
-    same = {way: next(other for other in WAYS if files[other] == files[way]) for way in WAYS}
-    runners = _loaded({way: files[way] for way in WAYS if same[way] == way}, threads)
+    same = {way: next(other for other in files if files[other] == files[way]) for way in files}
+    runners = _loaded({way: files[way] for way in files if same[way] == way}, threads)
     rounds = _rounds(list(runners.values()))
     times = timed(runners, rounds)
     again = timed(runners, 2 * rounds) if any(_ratio(times, way) < 1 / SLOWER for way in times) else None
     found = {}
-    for way in WAYS:
+    for way in files:
         if (first := same[way]) in times:
             count, hidden = _counts(conversions[way])
             repeated = None if again is None else round(_ratio(again, first), 4)
@@ -220,12 +221,13 @@ def _cell(found: Found | None) -> str:
 def totals(results: Sequence[Result]) -> Iterator[str]:
     """The geometric means of the ratios, over all models and over those where the ways differ."""
     for title, chosen in (("all", results), ("differing", [result for result in results if result.differs])):
-        means = [_mean([result.ways[way].ratio for result in chosen if way in result.ways]) for way in WAYS]
+        means = [mean([result.ways[way].ratio for result in chosen if way in result.ways]) for way in WAYS]
         shown = ", ".join(f"{way} {mean:.3f}" for way, mean in zip(WAYS, means, strict=True))
         yield f"geometric means, {len(chosen)} {title} models: {shown}"
 
 
-def _mean(ratios: Sequence[float]) -> float:
+def mean(ratios: Sequence[float]) -> float:
+    """The geometric mean; 1 of none."""
     return exp(sum(map(log, ratios)) / max(len(ratios), 1))
 
 

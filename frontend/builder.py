@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import count
@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.errors import ModelError
+from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
+from layoutsolve.frontend.reader import BUILTIN_OPERATORS
 from layoutsolve.frontend.sparse import dense
+from layoutsolve.frontend.strings import strings
 from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value, symbol
 
 
@@ -45,6 +48,8 @@ called.
 
 _DEPTH = 32
 """How deeply subgraphs may call each other."""
+REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_ABS"
+"""What to do about complex numbers: ONNX Runtime has no arithmetic for them."""
 
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
@@ -58,6 +63,19 @@ def lowers(*operators: str) -> Callable[[Lowered], Lowered]:
         return function
 
     return register
+
+
+def register(operator: str) -> Callable[[Lowered], Lowered]:
+    """Make a function the lowering of an operator: 'CUSTOM:<code>' for a custom one, or the name of a built-in one.
+
+    The function is given a :class:`Call`, from which it reads inputs and options, and writes ONNX operators until every
+    output is written; what it cannot convert it raises as a :class:`GapError`. One that was registered before is
+    replaced. Raises :class:`OptionError` where TensorFlow Lite has no operator of that name.
+    """
+    known = operator.removeprefix("CUSTOM:") if operator.startswith("CUSTOM:") else operator in BUILTIN_OPERATORS
+    if not known:
+        raise OptionError(f"'{operator}' is no operator: give 'CUSTOM:<code>', or a built-in one such as 'CONV_2D'")
+    return lowers(operator)
 
 
 def real_dtype(value: Value) -> str:
@@ -76,15 +94,20 @@ class State:
 
 
 class Draft:
-    """The reference graph of a whole model in the making."""
+    """The reference graph of a whole model in the making.
 
-    def __init__(self, model: Model, write: Callable[[Lowering], None]) -> None:
+    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    """
+
+    def __init__(self, model: Model, write: Callable[[Lowering], None], custom: str = "error") -> None:
         """``write`` writes all operators of a subgraph."""
         self.model = model
         self.write = write
+        self.custom = custom
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.contents: dict[str, Array] = {}
+        self.complex: set[str] = set()
         self.dynamic = False
         self.spare = _GROWTH * model.size + _SPARE
         entries = sum(len(each.operators) + len(each.tensors) for each in model.subgraphs)
@@ -142,13 +165,13 @@ class Draft:
     def _constant(self, tensor: Tensor, name: str) -> Value:
         if tensor.dtype in ("resource", "variant"):
             raise GapError(f"tensor '{tensor.name}' is of type {tensor.dtype}", "replace what makes it")
-        if tensor.dtype == "string":
-            raise GapError(f"tensor '{tensor.name}' is a constant of strings", "remove text processing from the model")
-        if tensor.dtype in ("bfloat16", "complex128"):
+        if tensor.dtype in ("bfloat16", "complex64", "complex128"):
             raise GapError(f"tensor '{tensor.name}' is a constant of {tensor.dtype}", "use float32 or float16")
         if tensor.sparsity is not None:
             self.spend(prod(tensor.shape))
             data = dense(tensor)
+        elif tensor.dtype == "string":
+            data = strings(tensor)
         elif tensor.data is not None:
             data = tensor.data
         else:
@@ -237,6 +260,12 @@ class Call:
         self.operator = operator
         self.origin = Origin(lowering.position, operator.index, operator.name)
 
+    def restated(self, options: Mapping[str, Any], name: str | None = None) -> Call:
+        """The same operator with other options, or under another name, for the lowering of another operator."""
+        call = Call(self.lowering, replace(self.operator, name=name or self.operator.name, options=options))
+        call.origin = self.origin
+        return call
+
     # -- what the operator is given --------------------------------------------------------------------------------
 
     @property
@@ -248,12 +277,30 @@ class Call:
         """An option by its name in the schema."""
         return self.operator.options.get(key, default)
 
+    @property
+    def custom_options(self) -> bytes:
+        """The options of a custom operator, as they are in the file."""
+        return self.operator.custom_options
+
+    def settings(self) -> dict[str, Any]:
+        """The options of a custom operator that keeps them as a FlexBuffer map, by name.
+
+        Raises :class:`ModelError` where they are something else.
+        """
+        found = decode(self.operator.custom_options)
+        if not isinstance(found, dict):
+            raise ModelError(f"{self.origin} has custom options that are no map")
+        return found
+
     def optional(self, position: int) -> Value | None:
         """An input, None where it is left out."""
         inputs = self.operator.inputs
         if position >= len(inputs) or inputs[position] == -1:
             return None
-        return self.lowering.value(inputs[position])
+        value = self.lowering.value(inputs[position])
+        if value.name in self.draft.complex:
+            raise GapError("it computes with complex numbers", REAL_NUMBERS)
+        return value
 
     def input(self, position: int) -> Value:
         """An input that must be there."""
@@ -265,6 +312,25 @@ class Call:
     def inputs(self) -> list[Value]:
         """All inputs, none left out."""
         return [self.input(position) for position in range(self.arity)]
+
+    @property
+    def reads_complex(self) -> bool:
+        """Whether an input holds complex numbers."""
+        bound = (self.lowering.bound.get(index) for index in self.operator.inputs)
+        return any(value is not None and value.name in self.draft.complex for value in bound)
+
+    def complex_input(self, position: int) -> Value:
+        """An input of complex numbers: float32 with a last dimension of two, the real and the imaginary part."""
+        index = self.operator.inputs[position] if position < len(self.operator.inputs) else -1
+        if index == -1 or self.lowering.value(index).name not in self.draft.complex:
+            raise ModelError(f"{self.origin} reads complex numbers, which its input {position} does not hold")
+        return self.lowering.value(index)
+
+    def viewed(self) -> tuple[Value, Shape, Slot]:
+        """For views: the first input, its dimensions beyond those in TFLite (complex numbers have one) and the slot."""
+        if self.operator.inputs and self.lowering.bound.get(self.operator.inputs[0]) is not None and self.reads_complex:
+            return self.complex_input(0), (2,), self.complex_slot()
+        return self.input(0), (), self.slot()
 
     def declared(self, position: int) -> str:
         """The type that the file states for an input; a dequantised constant may be stored as another."""
@@ -363,11 +429,11 @@ class Call:
 
     def derive(self, key: tuple[object, ...]) -> Size:
         """The symbol of a size without a closed form (see :data:`layoutsolve.frontend.shapes.Derive`)."""
-        return self.draft.symbol_for(key, f"{self.slot().name}_{key[0]}")
+        return self.draft.symbol_for(key, f"{self._name()}_{key[0]}")
 
     def unknown(self, axis: int, position: int = 0) -> Size:
         """The symbol of a size that depends on data."""
-        name = f"{self.slot(position).name}_{axis}"
+        name = f"{self._name(position)}_{axis}"
         return self.draft.symbol_for(("unknown", self, position, axis), name)
 
     # -- writing -------------------------------------------------------------------------------------------------
@@ -375,12 +441,23 @@ class Call:
     def slot(self, position: int = 0) -> Slot:
         """The slot of an output."""
         tensor = self.tensor(position)
-        name = self.lowering.tensor_names[tensor.index]
-        return Slot(name, tensor.dtype, quant_of(tensor), tensor)
+        if tensor.dtype == "complex64":
+            raise GapError("it computes complex numbers", REAL_NUMBERS)
+        return Slot(self._name(position), tensor.dtype, quant_of(tensor), tensor)
+
+    def _name(self, position: int = 0) -> str:
+        return self.lowering.tensor_names[self.tensor(position).index]
+
+    def complex_slot(self) -> Slot:
+        """The slot of an output of complex numbers (see :meth:`complex_input`)."""
+        tensor = self.tensor()
+        if tensor.dtype != "complex64":
+            raise ModelError(f"{self.origin} gives complex numbers, but its output is declared as {tensor.dtype}")
+        return Slot(self._name(), "float32", None, tensor)
 
     def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
         """A slot for a value in between, named after the first output."""
-        return Slot(self.draft.unique(f"{self.slot().name}/{label}"), dtype, quant)
+        return Slot(self.draft.unique(f"{self._name()}/{label}"), dtype, quant)
 
     def like(self, label: str, value: Value) -> Slot:
         """A slot for a value in between, stored as ``value`` is."""
@@ -388,8 +465,9 @@ class Call:
 
     def constant(self, data: Any, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
         """A new constant."""
-        array = np.asarray(data) if dtype in (None, "int4", "uint4") else np.asarray(data, np.dtype(dtype))
-        name = self.draft.unique(f"{self.slot().name}/{label}")
+        numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
+        array = np.asarray(data, numpy)
+        name = self.draft.unique(f"{self._name()}/{label}")
         return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 
     def vector(self, numbers: Sequence[int], label: str) -> Value:
@@ -406,6 +484,7 @@ class Call:
         real: str | None = None,
         storage: bool = False,
         pattern: bool = False,
+        domain: str = "",
         **attributes: Any,
     ) -> Value:
         """Write a node with one output. ``real`` is the type of the numbers it gives, by default its first input's."""
@@ -413,7 +492,11 @@ class Call:
         expected = real or (real_dtype(given) if given else slot.real)
         if not storage and slot.tensor is not None and expected != slot.real:
             raise ModelError(f"{self.origin} gives {expected}, but its output '{slot.name}' is declared as {slot.real}")
-        return self.write_many(op, inputs, [(tuple(shape), slot)], storage=storage, pattern=pattern, **attributes)[0]
+        outputs = [(tuple(shape), slot)]
+        made = self.write_many(
+            op, inputs, outputs, storage=storage, pattern=pattern, domain=domain, attributes=attributes
+        )
+        return made[0]
 
     def write_many(
         self,
@@ -424,16 +507,19 @@ class Call:
         storage: bool = False,
         pattern: bool = False,
         regions: tuple[Region, ...] = (),
-        **attributes: Any,
+        domain: str = "",
+        attributes: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> list[Value]:
-        """Write a node with several outputs."""
+        """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
         values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
         names = tuple(value.name if value else "" for value in inputs)
         made = tuple(value.name for value in values)
-        region = self.lowering.region
-        self.draft.nodes.append(Node(op, names, made, attributes, self.origin, storage, pattern, region, regions))
+        given = {**(attributes or {}), **more}
+        node = Node(op, names, made, given, self.origin, storage, pattern, domain, self.lowering.region, regions)
+        self.draft.nodes.append(node)
         return values
 
     def known(self, slot: Slot, data: Array) -> Value:
@@ -445,13 +531,19 @@ class Call:
     def _finish(self, value: Value, slot: Slot) -> None:
         if slot.tensor is None:
             return
-        self._check_shape(value.shape, slot.tensor)
+        if slot.tensor.dtype == "complex64":
+            self._check_shape(value.shape[:-1], slot.tensor)
+            self.draft.complex.add(value.name)
+        else:
+            self._check_shape(value.shape, slot.tensor)
         self.lowering.bind(slot.tensor.index, value)
 
     def _check_shape(self, shape: Shape, tensor: Tensor) -> None:
-        """The file states the shape as well; it is worth nothing where sizes are dynamic, or where it is left empty."""
+        """The file states the shape as well. It is worth nothing where sizes are dynamic, where it is left empty, and
+        after custom operators, of which a converter does not know what they give.
+        """
         stated = tensor.shape
-        if not stated or (self.draft.dynamic and not tensor.signature):
+        if not stated or self.origin.operator.startswith("CUSTOM:") or (self.draft.dynamic and not tensor.signature):
             return
         signature = tensor.signature or stated
         if len(stated) != len(shape):

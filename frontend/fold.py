@@ -14,8 +14,8 @@ import numpy as np
 
 from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.operators.slicing import resolved
-from layoutsolve.frontend.quantisation import real_values
-from layoutsolve.frontend.shapes import axis_of, reshaped
+from layoutsolve.frontend.quantisation import limits, real_values
+from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.graph import Array, Size, product, quotient
 
 _GROWTH = 2
@@ -31,7 +31,7 @@ class _UnknownError(Exception):
 
 def fold(call: Call) -> bool:
     """Write the outputs as constants, if they are. Symbolic ones are noted, and the operator is still to be lowered."""
-    evaluator = _EVALUATORS.get(call.operator.name)
+    evaluator = None if call.reads_complex else _EVALUATORS.get(call.operator.name)
     if evaluator is None or _alias(call):
         return evaluator is not None
     arrays = _known_inputs(call)
@@ -71,6 +71,8 @@ def _known_inputs(call: Call) -> list[Array] | None:
         sizes = np.empty(len(shape), object)
         sizes[:] = shape
         return [sizes]
+    if any(index != -1 and call.lowering.subgraph.tensors[index].dtype == "string" for index in call.operator.inputs):
+        return None
     arrays = [_known(call, position) for position in range(call.arity)]
     known = [array for array in arrays if array is not None]
     if not known or len(known) != len(arrays):
@@ -184,7 +186,14 @@ def _cast(call: Call, arrays: list[Array]) -> list[Array]:
         if target not in ("int32", "int64"):
             raise _UnknownError
         return arrays
-    return [arrays[0].astype(target)]
+    if arrays[0].dtype.kind == "f" and np.dtype(target).kind in "iu":
+        low, high = limits(target)
+        with np.errstate(invalid="ignore", over="ignore"):
+            fits = arrays[0] < np.asarray(high + 1, arrays[0].dtype)
+            whole = np.maximum(arrays[0], np.asarray(low, arrays[0].dtype)).astype(target)
+        return [np.where(fits, whole, np.asarray(high, target))]
+    with np.errstate(over="ignore"):
+        return [arrays[0].astype(target)]
 
 
 def _dequantize(call: Call, arrays: list[Array]) -> list[Array]:
@@ -239,6 +248,13 @@ def _difference_of_sizes(a: Any, b: Any) -> Any:
     if a == b:
         return 0
     return a if b == 0 else None
+
+
+def _broadcast_args(call: Call, arrays: list[Array]) -> list[Array]:
+    sizes = broadcast([tuple(array.reshape(-1).tolist()) for array in arrays], call.derive)
+    result = np.empty(len(sizes), object)
+    result[:] = sizes
+    return [result]
 
 
 def _product_of_all(call: Call, arrays: list[Array]) -> list[Array]:
@@ -313,6 +329,7 @@ _EVALUATORS: dict[str, Evaluator] = {
     "FLOOR_MOD": _binary(np.mod, lambda a, b: None),
     "MAXIMUM": _binary(np.maximum, lambda a, b: None),
     "MINIMUM": _binary(np.minimum, lambda a, b: None),
+    "BROADCAST_ARGS": _broadcast_args,
     "REDUCE_PROD": _product_of_all,
     "NEG": _unary(np.negative),
     "SQRT": _unary(np.sqrt),

@@ -5,26 +5,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.frontend.builder import REGISTRY, Call, Draft, Lowering
+from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
+from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call, Draft, Lowering
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.fold import fold
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Model, Operator, Tensor
+from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, symbol
+
+CUSTOM = ("error", "passthrough")
+"""What may become of custom operators without a lowering."""
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
 
-_REMEDIES = {"CUSTOM": "replace the custom operator by built-in ones, or cut the model before it"}
+_BYTES = frozenset({"int8", "uint8"})
+_SCALED = {
+    **dict.fromkeys(("ABS", "ADD", "MUL", "SUB"), _BYTES),
+    **dict.fromkeys(
+        (
+            "AVERAGE_POOL_2D", "BATCH_MATMUL", "DIV", "ELU", "EXP", "GELU", "HARD_SWISH", "L2_NORMALIZATION",
+            "LEAKY_RELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "MEAN", "PRELU", "REDUCE_PROD", "RELU", "RELU6",
+            "RELU_0_TO_1", "RELU_N1_TO_1", "RESIZE_BILINEAR", "RSQRT", "SOFTMAX", "SQRT", "SQUARED_DIFFERENCE", "SUM",
+            "TANH",
+        ),
+        _BYTES | {"int16"},
+    ),
+    "MAX_POOL_2D": frozenset({"int16"}),
+}  # fmt: skip
+"""What LiteRT takes as quantised only: without parameters, its scale is zero and its results mean nothing."""
+
+_REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lowering for it, or cut the model before it"}
 _REMEDY = "express it by other operators in the source model"
 
 
-def lower(model: Model, name: str) -> Graph:
-    """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
+def lower(model: Model, name: str, custom: str = "error") -> Graph:
+    """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once.
+
+    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    """
+    if custom not in CUSTOM:
+        raise OptionError(f"custom operators cannot be treated as '{custom}': choose one of {', '.join(CUSTOM)}")
     try:
-        lowering = Lowering(Draft(dilated(model), _write))
+        lowering = Lowering(Draft(dilated(model), _write, custom))
         _enter_inputs(lowering)
         _write(lowering)
         lowering.draft.close_states()
@@ -51,11 +76,14 @@ def _write(lowering: Lowering) -> None:
 def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) -> list[Gap]:
     call = Call(lowering, operator)
     function = REGISTRY.get(operator.name)
+    if function is None and operator.name.startswith("CUSTOM:") and lowering.draft.custom == "passthrough":
+        function = pass_through
     try:
         if function is None:
             kind = operator.name.split(":")[0]
             raise GapError("no conversion for this operator", _REMEDIES.get(kind, _REMEDY))
         if not broken.intersection(operator.inputs) and not fold(call):
+            _check_parameters(call)
             function(call)
     except GapError as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
@@ -70,10 +98,20 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     return []
 
 
+def _check_parameters(call: Call) -> None:
+    scaled = _SCALED.get(call.operator.name, frozenset())
+    if not scaled:
+        return
+    for index in call.operator.inputs[:1]:
+        value = call.lowering.value(index)
+        if value.dtype in scaled and value.quant is None:
+            raise GapError(f"its input of {value.dtype} has no quantisation parameters", "state scale and zero point")
+
+
 def _enter_inputs(lowering: Lowering) -> None:
     for index in lowering.subgraph.inputs:
         tensor = lowering.subgraph.tensors[index]
-        if tensor.dtype in ("resource", "variant", "int2", "complex128"):
+        if tensor.dtype in ("resource", "variant", "int2", "complex64", "complex128"):
             raise GapError(f"input '{tensor.name}' is of type {tensor.dtype}", "give the model inputs of numbers")
         shape = _input_shape(lowering, tensor)
         value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
@@ -95,6 +133,8 @@ def _graph(lowering: Lowering, name: str) -> Graph:
     draft = lowering.draft
     inputs = tuple(lowering.value(index).name for index in dict.fromkeys(lowering.subgraph.inputs))
     outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
+    if draft.complex.intersection(outputs):
+        raise GapError("an output of the model holds complex numbers", REAL_NUMBERS)
     nodes = _live(draft.nodes, outputs)
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
     values = {key: value for key, value in draft.values.items() if key in used}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from layoutsolve.graph import Array
@@ -83,6 +84,12 @@ class Subgraph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
+    @cached_property
+    def tables(self) -> dict[int, int]:
+        """The number of the table that each handle, a tensor, stands for."""
+        made = (operator for operator in self.operators if operator.name == "HASHTABLE")
+        return {handle: int(operator.options.get("table_id", 0)) for operator in made for handle in operator.outputs}
+
 
 @dataclass(frozen=True, eq=False)
 class Signature:
@@ -103,3 +110,14 @@ class Model:
     metadata: Mapping[str, bytes]
     description: str
     size: int
+
+    @cached_property
+    def fillings(self) -> dict[int, tuple[Subgraph, Operator]]:
+        """What fills each table first, by its number; subgraphs that are called come before the one that calls."""
+        found: dict[int, tuple[Subgraph, Operator]] = {}
+        for subgraph in (*self.subgraphs[1:], self.subgraphs[0]):
+            for operator in subgraph.operators:
+                number = subgraph.tables.get(operator.inputs[0]) if operator.inputs else None
+                if operator.name == "HASHTABLE_IMPORT" and number is not None:
+                    found.setdefault(number, (subgraph, operator))
+        return found

@@ -68,6 +68,8 @@ _OPTION_CLASSES_2 = {
 }
 _CUSTOM = 32
 _NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
+BUILTIN_OPERATORS = frozenset(_NAMES.values())
+"""The names of all built-in operators."""
 
 
 def parse(data: bytes | memoryview) -> Model:

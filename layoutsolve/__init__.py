@@ -20,11 +20,13 @@ from layoutsolve.errors import (
     VerifyError,
 )
 from layoutsolve.explanation import Explanation
+from layoutsolve.frontend import Call, GapError, register
 from layoutsolve.solver import Assignment, Boundary, Price
 
 __all__ = [
     "Assignment",
     "Boundary",
+    "Call",
     "Certificate",
     "CertificateError",
     "Comparison",
@@ -32,6 +34,7 @@ __all__ = [
     "ConversionError",
     "Explanation",
     "Gap",
+    "GapError",
     "LayoutError",
     "ModelError",
     "OptionError",
@@ -45,5 +48,6 @@ __all__ = [
     "check_certificate",
     "compare",
     "convert",
+    "register",
     "verify",
 ]

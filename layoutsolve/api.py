@@ -6,14 +6,14 @@ import mmap
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from layoutsolve.emit import apply, nodes_of, serialise
+from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
 from layoutsolve.ends import End, ends_of, metadata
 from layoutsolve.errors import ModelError, OutputError, StrategyError
 from layoutsolve.explanation import Explanation
@@ -36,7 +36,8 @@ class Conversion:
     """A converted model with everything that is known about it.
 
     ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
-    choice of layouts has a lower price. ``boundary`` is what was asked for.
+    choice of layouts has a lower price. ``boundary`` and ``custom`` are what was asked for. ``external`` has the
+    constants where they are too large for the model itself; :meth:`save` writes them beside it.
     """
 
     graph: Graph
@@ -44,6 +45,8 @@ class Conversion:
     model: onnx.ModelProto
     seconds: Mapping[str, float]
     boundary: Boundary = field(default_factory=Boundary)
+    custom: str = "error"
+    external: External | None = field(default=None, repr=False)
 
     @property
     def price(self) -> Price:
@@ -62,6 +65,7 @@ class Conversion:
         return {
             "strategy": self.assignment.strategy,
             "objective": self.assignment.objective,
+            "contrib": self.assignment.goal.contrib,
             "status": self.assignment.status,
             "transposes": operators.count("Transpose"),
             "hidden_transposes": self.price.hidden,
@@ -78,21 +82,16 @@ class Conversion:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, whole or not at all. Raises :class:`OutputError` where that is impossible."""
+        """Write the model, whole or not at all, and external constants to a file with ``.data`` added to its name.
+
+        Raises :class:`OutputError` where that is impossible.
+        """
         target = Path(path)
-        try:
-            handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(self.model.SerializeToString(deterministic=True))
-                Path(name).chmod(0o666 & ~_umask())
-                Path(name).replace(target)
-            except BaseException:
-                with suppress(OSError):
-                    Path(name).unlink()
-                raise
-        except OSError as error:
-            raise OutputError(f"cannot write '{target}': {error.strerror or error}") from error
+        if self.external is not None:
+            data = target.with_name(f"{target.name}.data")
+            _write_whole(data, self.external.write)
+            place(self.model, data.name)
+        _write_whole(target, lambda file: file.write(self.model.SerializeToString(deterministic=True)))
 
     @cached_property
     def moved_ends(self) -> tuple[End, ...]:
@@ -122,6 +121,23 @@ def _ends(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]
     return list({end.tensor: end for ends in both for end in ends}.values())
 
 
+def _write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file under another name and rename it when it is complete."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                write(file)
+            Path(name).chmod(0o666 & ~_umask())
+            Path(name).replace(target)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise OutputError(f"cannot write '{target}': {error.strerror or error}") from error
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -137,7 +153,10 @@ def convert(
     inputs: Ends = "keep",
     outputs: Ends = "keep",
     opset: int | None = None,
+    contrib: bool = False,
+    external_data: bool | None = None,
     time_limit: float = DEFAULT_SECONDS,
+    custom: str = "error",
 ) -> Conversion:
     """Convert a TensorFlow Lite model, given as a path or as bytes.
 
@@ -145,20 +164,26 @@ def convert(
     one: ``{"image": ("NHWC", "NCHW")}``. ``inputs`` and ``outputs`` say how all others at the ends of the graph are
     stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a mapping from names to such a choice or a pair of orders, how some
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
-    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``time_limit`` is in seconds and
-    bounds the search for layouts. Raises :class:`ConversionError`.
+    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``contrib`` allows operators that
+    ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model, by default
+    where they are more than a model can hold. ``time_limit`` is in seconds and bounds the search for layouts.
+    ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
+    which writes them as nodes of the domain ``layoutsolve.custom``. Raises
+    :class:`ConversionError`.
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
-    graph = _read(source)
+    graph = _read(source, custom)
     clock.lap("read")
-    assignment = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
+    assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
     clock.lap("solve")
     applied = apply(graph, assignment)
     facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
-    model = serialise(replace(applied, metadata=facts), opset)
+    too_large = constant_bytes(applied) > LIMIT if external_data is None else external_data
+    external = External() if too_large else None
+    model = serialise(replace(applied, metadata=facts), opset, external)
     clock.lap("emit")
-    return Conversion(graph, assignment, model, clock.laps, boundary)
+    return Conversion(graph, assignment, model, clock.laps, boundary, custom, external)
 
 
 class _Clock:
@@ -172,11 +197,11 @@ class _Clock:
         self.last = now
 
 
-def _read(source: Source) -> Graph:
+def _read(source: Source, custom: str) -> Graph:
     if isinstance(source, (bytes, memoryview)):
-        return read(source)
+        return read(source, custom=custom)
     path = Path(source)
-    return read(file_bytes(path), path.stem)
+    return read(file_bytes(path), path.stem, custom)
 
 
 def file_bytes(path: Path) -> memoryview:
@@ -209,19 +234,21 @@ def compare(
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
     outputs: Ends = "keep",
+    contrib: bool = False,
     time_limit: float = DEFAULT_SECONDS,
+    custom: str = "error",
 ) -> list[Comparison]:
     """What every strategy makes of a model: one row each, over the same graph and priced the same way.
 
     A strategy that cannot solve the model has no row.
     """
-    graph = _read(source)
+    graph = _read(source, custom)
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     rows = []
     for strategy in STRATEGIES:
         start = time.perf_counter()
         try:
-            found = assign(graph, boundary, strategy=strategy, objective=objective, seconds=time_limit)
+            found = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
         except StrategyError:
             continue
         spent = time.perf_counter() - start
@@ -234,14 +261,19 @@ def verify(source: Source, conversion: Conversion, *, seed: int = 0, samples: in
 
     Raises :class:`VerifyError` where a runtime is missing or refuses its model.
     """
+    data = source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
+    if conversion.external is None:
+        return _compared(bytes(data), conversion, conversion.model, seed, samples)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        conversion.save(path)
+        return _compared(bytes(data), conversion, path, seed, samples)
+
+
+def _compared(
+    source: bytes, conversion: Conversion, model: onnx.ModelProto | Path, seed: int, samples: int
+) -> Verification:
     from layoutsolve.verification import verify as compared
 
-    data = source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
-    return compared(
-        bytes(data),
-        conversion.model,
-        seed=seed,
-        samples=samples,
-        input_permutations=conversion.permutations(inputs=True),
-        output_permutations=conversion.permutations(inputs=False),
-    )
+    inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
+    return compared(source, model, seed=seed, samples=samples, input_permutations=inputs, output_permutations=outputs)

@@ -20,10 +20,10 @@ from typing import Any
 from layoutsolve.api import Conversion, Source, file_bytes
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import CertificateError, LayoutError, OutputError
-from layoutsolve.frontend import read
+from layoutsolve.frontend import CUSTOM, read
 from layoutsolve.graph import Graph
 from layoutsolve.restated import Restated, restate
-from layoutsolve.solver import OBJECTIVES, Boundary, Price
+from layoutsolve.solver import OBJECTIVES, Boundary, Goal, Price
 from layoutsolve.solver.boundary import Ends
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.presolve import Component
@@ -57,12 +57,13 @@ class Certificate:
     ``source`` and ``model`` are the SHA-256 of the two files. ``rows`` has for each operator its title and the layouts
     of its ports. ``bound`` is a lower bound on the first tier of the objective: the bounds of ``components`` and
     ``fixed``, which is what parts without a choice cost. ``capped`` says that the candidates were cut off, and the
-    bound holds within them only.
+    bound holds within them only. ``custom`` is how custom operators were treated.
     """
 
     source: str
     model: str
     objective: str
+    contrib: bool
     strategy: str
     boundary: Boundary
     rows: tuple[tuple[str, tuple[Layout, ...]], ...]
@@ -71,6 +72,7 @@ class Certificate:
     fixed: int
     capped: bool
     components: tuple[CertifiedPart, ...]
+    custom: str
 
     def to_json(self) -> str:
         """The certificate as text, one line per operator."""
@@ -127,7 +129,7 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
             f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
         )
     rows = [found.row(number).layouts for number in range(len(found.rows))]
-    stated = restate(conversion.graph, conversion.boundary, found.objective, rows)
+    stated = restate(conversion.graph, conversion.boundary, found.goal, rows)
     titles = [operator.title for operator in found.problem.operators]
     parts = tuple(
         CertifiedPart(
@@ -144,6 +146,7 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
         _digest(_content(source)),
         _digest(conversion.model.SerializeToString(deterministic=True)),
         found.objective,
+        found.goal.contrib,
         found.strategy,
         conversion.boundary,
         tuple(zip(titles, rows, strict=True)),
@@ -152,6 +155,7 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
         stated.fixed,
         stated.coarse.capped,
         parts,
+        conversion.custom,
     )
 
 
@@ -165,7 +169,7 @@ def check_certificate(source: Source, model: Source, certificate: Certificate) -
         if _digest(data) != wanted:
             raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
     try:
-        stated = _restated(read(content), certificate)
+        stated = _restated(read(content, custom=certificate.custom), certificate)
     except LayoutError as error:
         raise CertificateError(f"the certificate's layouts do not fit the source: {error}") from error
     _check_price(stated, bytes(written), certificate)
@@ -174,7 +178,7 @@ def check_certificate(source: Source, model: Source, certificate: Certificate) -
 
 def _restated(graph: Graph, certificate: Certificate) -> Restated:
     rows = [layouts for _, layouts in certificate.rows]
-    stated = restate(graph, certificate.boundary, certificate.objective, rows)
+    stated = restate(graph, certificate.boundary, Goal(certificate.objective, certificate.contrib), rows)
     for operator, (title, _) in zip(stated.fine.operators, certificate.rows, strict=True):
         if operator.title != title:
             raise CertificateError(f"the certificate has operator '{title}' where the source has '{operator.title}'")
@@ -263,12 +267,15 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         raise ValueError(f"its format is not '{FORMAT}'")
     if facts["objective"] not in OBJECTIVES:
         raise ValueError(f"its objective is not one of {', '.join(OBJECTIVES)}")
+    if facts["custom"] not in CUSTOM:
+        raise ValueError(f"it treats custom operators as none of {', '.join(CUSTOM)}")
     limits = facts["boundary"]
     layouts = {name: (str(source), str(target)) for name, (source, target) in limits["layouts"].items()}
     return Certificate(
         str(facts["source"]),
         str(facts["model"]),
         facts["objective"],
+        bool(facts["contrib"]),
         str(facts["strategy"]),
         Boundary(_ends(limits["inputs"]), _ends(limits["outputs"]), layouts),
         tuple(_row(text) for text in facts["rows"]),
@@ -277,6 +284,7 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         int(facts["fixed"]),
         bool(facts["capped"]),
         tuple(_part(part) for part in facts["components"]),
+        facts["custom"],
     )
 
 

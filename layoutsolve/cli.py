@@ -82,11 +82,26 @@ def _parser() -> argparse.ArgumentParser:
         "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
     )
     parser.add_argument(
+        "--custom",
+        default="error",
+        metavar="WHAT",
+        help="custom operators without a lowering: error (default), or passthrough to keep them as they are",
+    )
+    parser.add_argument(
         "--time-limit",
         type=float,
         default=30.0,
         metavar="S",
         help="seconds that the search for layouts may take (default: 30)",
+    )
+    parser.add_argument(
+        "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"
+    )
+    parser.add_argument(
+        "--external-data",
+        action="store_true",
+        default=None,
+        help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
     )
     parser.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
     parser.add_argument(
@@ -154,7 +169,10 @@ def _convert(options: argparse.Namespace, start: float) -> int:
         inputs=inputs,
         outputs=outputs,
         opset=options.opset,
+        contrib=options.contrib,
+        external_data=options.external_data,
         time_limit=options.time_limit,
+        custom=options.custom,
     )
     rechecked = _save(options, output, conversion)
     checked = verify(options.model, conversion) if options.verify else None

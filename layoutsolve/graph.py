@@ -166,8 +166,8 @@ class Node:
     ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
     is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
     Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
-    model. ``region`` is where the node runs, None for the main graph; ``regions`` are those that an If or a Loop opens,
-    or that a Join or Carry belongs to.
+    model. ``domain`` is '' for ONNX's own operators. ``region`` is where the node runs, None for the main graph;
+    ``regions`` are those that an If or a Loop opens, or that a Join or Carry belongs to.
     """
 
     op: str
@@ -177,6 +177,7 @@ class Node:
     origin: Origin | None = None
     storage: bool = False
     pattern: bool = False
+    domain: str = ""
     region: Region | None = None
     regions: tuple[Region, ...] = ()
 

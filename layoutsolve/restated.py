@@ -13,7 +13,7 @@ from layoutsolve.solver.mincut import cut
 from layoutsolve.solver.presolve import Component, Domains, components
 from layoutsolve.solver.price import price, price_of_variable
 from layoutsolve.solver.problem import (
-    OBJECTIVES,
+    Goal,
     LayoutProblem,
     Operator,
     Price,
@@ -77,14 +77,14 @@ class Restated:
             return None
 
 
-def restate(graph: Graph, boundary: Boundary, objective: str, rows: Sequence[Layouts]) -> Restated:
+def restate(graph: Graph, boundary: Boundary, goal: Goal, rows: Sequence[Layouts]) -> Restated:
     """State the problem of a graph and find the rows with the recorded layouts in it.
 
     Raises :class:`CertificateError` where there are none.
     """
-    tiers = OBJECTIVES[objective]
+    tiers = goal.tiers
     coarse_only = coarse_tiers(tiers)
-    statement = Statement(graph, boundary, timed=objective == "min-latency")
+    statement = Statement(graph, boundary, goal)
     whole = statement.layouts() if coarse_only is None else statement.orders()
     _check_shapes(whole, rows)
     kept = None if coarse_only is None else [Row(tuple(map(finest, layouts))) for layouts in rows]

@@ -180,7 +180,7 @@ def _ports(described: list[dict[str, Any]]) -> tuple[Port, ...]:
 class OnnxRuntime:
     """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose."""
 
-    def __init__(self, model: bytes, *, threads: int = 0, optimise: bool = True) -> None:
+    def __init__(self, model: bytes | Path, *, threads: int = 0, optimise: bool = True) -> None:
         require("onnxruntime")
         import onnxruntime
 
@@ -190,7 +190,9 @@ class OnnxRuntime:
         if not optimise:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         try:
-            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(
+                model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:  # ONNX Runtime has a class of exception for each status
             raise VerifyError(f"ONNX Runtime refuses the model: {error}") from error
 

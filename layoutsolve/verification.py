@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -74,7 +75,7 @@ class Verification:
 
 def verify(
     source: bytes,
-    model: onnx.ModelProto | bytes,
+    model: onnx.ModelProto | bytes | Path,
     *,
     seed: int = 0,
     samples: int = 1,
@@ -85,12 +86,13 @@ def verify(
 ) -> Verification:
     """Run both models on the same inputs and compare their outputs by position.
 
-    ``shapes`` gives the shape of a dynamic input by its name in the ONNX model; dynamic dimensions are 1 otherwise.
-    The permutations say, by the same names, how an input or output is stored: ``stored = transpose(original,
-    permutation)``. ``timeout`` (in seconds) holds for each run of LiteRT. Raises :class:`VerifyError` where a runtime
-    is missing or refuses its model, and where the models do not fit together.
+    A model with external data is given as the path of its file. ``shapes`` gives the shape of a dynamic input by its
+    name in the ONNX model; dynamic dimensions are 1 otherwise. The permutations say, by the same names, how an input or
+    output is stored: ``stored = transpose(original, permutation)``. ``timeout`` (in seconds) holds for each run of
+    LiteRT. Raises :class:`VerifyError` where a runtime is missing or refuses its model, and where the models do not fit
+    together.
     """
-    runtime = OnnxRuntime(model if isinstance(model, bytes) else model.SerializeToString())
+    runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
     with LiteRT(timeout) as litert:
         ports = litert.describe(source)
         _check_counts(runtime, ports)
@@ -159,7 +161,7 @@ def zeros(dtype: str, shape: Sequence[int | str | None]) -> Array:
 
 
 def _stored(data: Array, permutation: Sequence[int] | None) -> Array:
-    data = data.astype(str).astype(object) if data.dtype.kind == "S" else data
+    data = np.char.decode(data, "utf-8").astype(object) if data.dtype.kind == "S" else data
     return data if permutation is None else np.ascontiguousarray(np.transpose(data, permutation))
 
 

@@ -3,7 +3,7 @@ format.
 """
 
 from layoutsolve.solver.boundary import Boundary
-from layoutsolve.solver.problem import DEFAULT_OBJECTIVE, OBJECTIVES, Assignment, LayoutProblem, Price
+from layoutsolve.solver.problem import DEFAULT_OBJECTIVE, OBJECTIVES, Assignment, Goal, LayoutProblem, Price
 from layoutsolve.solver.solve import DEFAULT_SECONDS, STRATEGIES, assign
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "STRATEGIES",
     "Assignment",
     "Boundary",
+    "Goal",
     "LayoutProblem",
     "Price",
     "assign",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice, product
+from itertools import islice, pairwise, product
 
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.problem import Arrangement, Row, Slot
@@ -18,7 +18,10 @@ class Arranger:
         self.outputs = range(len(ports) - outputs, len(ports))
         frame = ports[form.frame]
         self.slots = frozenset(slot for port in ports for slot in port.atoms)
-        self.logical = self._legal(self._whole(next(frame.readings(frame.logical))))
+        self._tails = {
+            frame.slots[head]: frame.slots[tail] for group in frame.logical for head, tail in pairwise(group)
+        }
+        self.logical = self._legal(self._whole(next(frame.readings(frame.logical)), together=False))
         self.full: list[Arrangement] = []
         self.partial: list[Arrangement] = []
 
@@ -40,7 +43,8 @@ class Arranger:
             if any(slot not in self.ports[port].atoms for slot in self.slots - visible):
                 yield from self._push_partial(reading)
             else:
-                yield from self._push_full(self._legal(self._whole(reading)))
+                for together in (False, True):
+                    yield from self._push_full(self._legal(self._whole(reading, together)))
 
     def _push_full(self, arrangement: Arrangement) -> Iterator[Row]:
         if arrangement in self.full:
@@ -57,15 +61,21 @@ class Arranger:
         for full in [*self.full] or [self.logical]:
             yield from self._push_full(self._legal(_merged(full, partial)))
 
-    def _whole(self, reading: Arrangement) -> Arrangement:
-        """The arrangement with slots added that no port of this layout shows because their size is 1 there."""
+    def _whole(self, reading: Arrangement, together: bool) -> Arrangement:
+        """The arrangement with slots added that no port of this layout shows because their size is 1 there.
+
+        With ``together`` a slot that heads a dimension comes before the rest of it, wherever that lies.
+        """
         groups = list(reading)
         visible = {slot for group in reading for slot in group}
         sequence = list(self.ports[self.form.frame].atoms)
         for slot in sequence:
             if slot in visible or slot not in self.slots:
                 continue
-            if () in groups:
+            tail = self._tails.get(slot) if together else None
+            if tail is not None and tail in visible:
+                _put_before(groups, tail, slot)
+            elif () in groups:
                 groups[groups.index(())] = (slot,)
             else:
                 before = set(sequence[: sequence.index(slot)])
@@ -107,6 +117,15 @@ class Arranger:
         if short == layout or not (port.constant or lower):
             return [layout]
         return [short, layout] if port.constant else [layout, short]
+
+
+def _put_before(groups: list[tuple[Slot, ...]], tail: Slot, slot: Slot) -> None:
+    """Add a slot right before another one, in exchange for a dimension of size 1 if there is one."""
+    if () in groups:
+        groups.remove(())
+    place = next(index for index, group in enumerate(groups) if tail in group)
+    where = groups[place].index(tail)
+    groups[place] = (*groups[place][:where], slot, *groups[place][where:])
 
 
 def stripped(layout: Layout) -> Layout:

@@ -40,8 +40,8 @@ class Atoms:
     ``opaque_views`` names Transposes and Reshapes, by number, that are to be treated as operators.
     """
 
-    def __init__(self, graph: Graph, opaque_views: Collection[int] = ()) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, opaque_views: Collection[int] = (), contrib: bool = False) -> None:
+        self.graph, self.contrib = graph, contrib
         self._factoring = Factoring()
         self._axes: dict[str, Axes] = {
             name: [self._factoring.axis(dim) for dim in value.shape]
@@ -127,7 +127,7 @@ class Atoms:
             self._link_tails(number)
 
     def _site(self, number: int, tails: Mapping[str, int] | None = None) -> Site:
-        return Site(self.graph, self.graph.nodes[number], tails or {})
+        return Site(self.graph, self.graph.nodes[number], tails or {}, self.contrib)
 
     def _link_or_give_up(self, number: int, wanted: Rule) -> None:
         linked = self._link(number, wanted) or self._link(number, opaque(self._site(number)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.layout import Layout, finest
-from layoutsolve.solver.problem import OBJECTIVES, Assignment, Row, ranked
+from layoutsolve.solver.problem import Assignment, Row, ranked
 from layoutsolve.solver.state import Statement
 
 Place = tuple[int, int]
@@ -46,11 +46,15 @@ class Walk:
 
     def __init__(self, graph: Graph, boundary: Boundary, assignment: Assignment, orders: bool) -> None:
         self.problem, self.orders = assignment.problem, orders
-        self.tiers = OBJECTIVES[assignment.objective]
+        self.tiers = assignment.goal.tiers
         chosen = [assignment.row(number) for number in range(len(self.problem.operators))]
         self.chosen = [tuple(map(self.seen, row.layouts)) for row in chosen]
         self.prices = [ranked(row.price, self.tiers)[0] for row in chosen]
-        stated = Statement(graph, boundary, _kept_views(graph, assignment)).orders() if orders else self.problem
+        stated = (
+            Statement(graph, boundary, assignment.goal, _kept_views(graph, assignment)).orders()
+            if orders
+            else self.problem
+        )
         self.rows = [operator.rows for operator in stated.operators]
 
     def seen(self, layout: Layout) -> Layout:

@@ -12,23 +12,23 @@ from layoutsolve.solver.atoms import port_names
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.price import price
-from layoutsolve.solver.problem import Assignment, LayoutProblem, Operator
+from layoutsolve.solver.problem import Assignment, Goal, LayoutProblem, Operator
 from layoutsolve.solver.relation import Arranged
 from layoutsolve.solver.state import Statement
 
 
-def transpose(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
+def transpose(graph: Graph, boundary: Boundary, goal: Goal) -> Assignment:
     """A Transpose pattern around every implicit operator, as tflite2onnx 0.1 wrote it and as tf2onnx starts.
 
     Every tensor keeps its source layout: the reference graph as it stands.
     """
     views = {number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape")}
-    problem = Statement(graph, boundary, views, timed=objective == "min-latency").layouts()
+    problem = Statement(graph, boundary, goal, views).layouts()
     rows = [source_row(graph, problem, operator) for operator in problem.operators]
-    return _assignment(problem, rows, objective, "transpose")
+    return _assignment(problem, rows, goal, "transpose")
 
 
-def propagate(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
+def propagate(graph: Graph, boundary: Boundary, goal: Goal) -> Assignment:
     """Layouts flood from the implicit operators through everything that can take them; whichever arrives first stays.
 
     This is tflite2onnx's algorithm (github.com/zhenhuaw-me/tflite2onnx, `Graph.propagate`), except that a Transpose
@@ -37,7 +37,7 @@ def propagate(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
     views = {
         number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape") and not node.pattern
     }
-    problem = Statement(graph, boundary, views, timed=objective == "min-latency").layouts()
+    problem = Statement(graph, boundary, goal, views).layouts()
     rows = [source_row(graph, problem, operator) for operator in problem.operators]
     queue: deque[tuple[int, Layout]] = deque()
     settled = {number for number, operator in enumerate(problem.operators) if not passes(operator)}
@@ -58,12 +58,12 @@ def propagate(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
                 settled.add(number)
                 rows[number] = matching[0]
                 _settle(problem, number, rows[number], layouts, queue)
-    return _assignment(problem, rows, objective, "propagate")
+    return _assignment(problem, rows, goal, "propagate")
 
 
-def _assignment(problem: LayoutProblem, rows: list[int], objective: str, strategy: str) -> Assignment:
+def _assignment(problem: LayoutProblem, rows: list[int], goal: Goal, strategy: str) -> Assignment:
     total = price(problem, rows)
-    return Assignment(problem, tuple(rows), total, objective, strategy, "feasible", 0)
+    return Assignment(problem, tuple(rows), total, goal, strategy, "feasible", 0)
 
 
 def _settle(

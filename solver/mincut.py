@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations
 from math import prod
+from time import monotonic
 from typing import Any
 
 from layoutsolve.errors import OptionError, StrategyError
@@ -26,8 +27,8 @@ from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.presolve import Component, Domains, components, varying
 from layoutsolve.solver.price import price
 from layoutsolve.solver.problem import (
-    OBJECTIVES,
     Assignment,
+    Goal,
     LayoutProblem,
     Part,
     Price,
@@ -47,27 +48,27 @@ LISTED = 8
 """How many operators of a component an error names."""
 
 
-def mincut(graph: Graph, boundary: Boundary, objective: str, seconds: float) -> Assignment:
+def mincut(graph: Graph, boundary: Boundary, goal: Goal, seconds: float) -> Assignment:
     """The cheapest assignment of a graph: orders by minimum cuts, groupings as :func:`solve_graph` chooses them.
 
     Raises :class:`StrategyError` where a component has a variable of more than two orders or rows that cannot be cut,
     and :class:`OptionError` for an objective in which orders do not come first.
     """
-    tiers = OBJECTIVES[objective]
+    deadline, tiers = monotonic() + seconds, goal.tiers
     coarse = coarse_tiers(tiers)
-    if coarse is None or ("nanoseconds",) in tiers:
-        raise OptionError(f"strategy 'mincut' cannot weigh what '{objective}' does: use strategy 'cpsat'")
-    statement = Statement(graph, boundary)
+    if coarse is None or goal.timed:
+        raise OptionError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
+    statement = Statement(graph, boundary, goal)
     orders = statement.orders()
     rows, parts = cut_rows(orders, coarse)
     kept = [chosen(orders, rows, number) for number in range(len(rows))]
-    fine = solve(statement.layouts(kept), tiers, seconds)
+    fine = solve(statement.layouts(kept), tiers, deadline - monotonic())
     total = price(fine.problem, fine.rows)
     return Assignment(
         fine.problem,
         fine.rows,
         total,
-        objective,
+        goal,
         "mincut",
         "feasible" if orders.capped or fine.gap else "optimal",
         ranked(total, tiers)[0],

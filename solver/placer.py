@@ -58,7 +58,7 @@ class Placer:
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
         """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait."""
         for reading in readings:
-            frame, orders = self._learn(reading)
+            frame, orders = self._learn(port, reading)
             for choice in list(self.choices):
                 merged = {**dict(choice.orders), **orders}
                 changed = _Choice(frame or choice.frame, tuple(merged.items()))
@@ -78,7 +78,7 @@ class Placer:
     def _logical(self, key: _Key) -> tuple[Slot, ...]:
         return tuple(slot for label in key for slot in self.slots.get(label, ()))
 
-    def _learn(self, reading: Arrangement) -> tuple[_Frame | None, dict[_Key, tuple[Slot, ...]]]:
+    def _learn(self, port: int, reading: Arrangement) -> tuple[_Frame | None, dict[_Key, tuple[Slot, ...]]]:
         """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
         it.
         """
@@ -90,10 +90,13 @@ class Placer:
                 if len(found) == count:
                     orders[key] = found
         whole = bool(self.form.prefix) and self.around.issubset(sequence)
-        return (self._frame(reading) if whole else None), orders
+        return (self._frame(port, reading) if whole else None), orders
 
-    def _frame(self, reading: Arrangement) -> _Frame:
-        """What comes before the operator's own dimensions and, where the form allows it, what comes after."""
+    def _frame(self, port: int, reading: Arrangement) -> _Frame:
+        """What comes before the operator's own dimensions and, where the form allows it, what comes after.
+
+        Own dimensions of size 1 are taken to be the last ones of size 1: else each reading would be one longer.
+        """
         groups: list[tuple[Slot, ...]] = []
         after: list[Slot] = []
         passed = False
@@ -104,6 +107,10 @@ class Placer:
             elif kept or not (group or passed):
                 groups.append(kept)
             passed |= len(kept) < len(group)
+        own = 0 if passed else len(self.form.places[port]) + self.form.suffix
+        while own and groups and groups[-1] == ():
+            groups.pop()
+            own -= 1
         return _Frame(cut(groups, partial(parted, self.ports)), tuple(after))
 
     def _logical_frame(self) -> _Frame:

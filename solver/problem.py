@@ -164,6 +164,24 @@ def coarse_tiers(tiers: Tiers) -> Tiers | None:
 
 
 @dataclass(frozen=True)
+class Goal:
+    """What layouts are chosen for: an objective, and whether operators of ONNX Runtime's own domain may serve it."""
+
+    objective: str = DEFAULT_OBJECTIVE
+    contrib: bool = False
+
+    @property
+    def tiers(self) -> Tiers:
+        """What is minimised."""
+        return OBJECTIVES[self.objective]
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows and moves are priced in time as well."""
+        return ("nanoseconds",) in self.tiers
+
+
+@dataclass(frozen=True)
 class Part:
     """What is known about one component: its operators, how many rows they have to choose from (``booleans``), the
     first tier of its price and a proven lower bound on that.
@@ -191,13 +209,18 @@ class Assignment:
     problem: LayoutProblem
     rows: tuple[int, ...]
     price: Price
-    objective: str
+    goal: Goal
     strategy: str
     status: str
     bound: int
     components: int = 0
     branched: int = 0
     parts: tuple[Part, ...] = ()
+
+    @property
+    def objective(self) -> str:
+        """The objective that was minimised."""
+        return self.goal.objective
 
     def row(self, operator: int) -> Row:
         """The chosen row of an operator."""

@@ -28,23 +28,23 @@ from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.heuristics import passes, source_row
 from layoutsolve.solver.layout import Layout, order
 from layoutsolve.solver.price import price
-from layoutsolve.solver.problem import Assignment, LayoutProblem, Row, chosen
+from layoutsolve.solver.problem import Assignment, Goal, LayoutProblem, Row, chosen
 from layoutsolve.solver.state import Statement
 
 SWEEPS = 10
 
 
-def push(graph: Graph, boundary: Boundary, objective: str) -> Assignment:
+def push(graph: Graph, boundary: Boundary, goal: Goal) -> Assignment:
     """Push every Transpose as far as it seems to pay off."""
     stops = {
         number for number, node in enumerate(graph.nodes) if node.op == "Reshape" and not _keeps_dimensions(graph, node)
     }
-    problem = Statement(graph, boundary, stops, timed=objective == "min-latency").layouts()
+    problem = Statement(graph, boundary, goal, stops).layouts()
     sweep = _Sweep(problem, [source_row(graph, problem, operator) for operator in problem.operators])
     for _ in range(SWEEPS):
         if not sweep.run():
             break
-    return Assignment(problem, tuple(sweep.rows), price(problem, sweep.rows), objective, "push", "feasible", 0)
+    return Assignment(problem, tuple(sweep.rows), price(problem, sweep.rows), goal, "push", "feasible", 0)
 
 
 def _keeps_dimensions(graph: Graph, node: Node) -> bool:

@@ -17,6 +17,12 @@ from dataclasses import dataclass, field
 from layoutsolve.solver.layout import Group, Layout, order
 from layoutsolve.solver.problem import Arrangement, Slot
 
+UNITS, MORE = 4, 2
+"""The most dimensions of size 1 that a layout has, and how many more than in the source; as many as there, anyway.
+
+Operators may add one each time that a layout goes round through them.
+"""
+
 
 @dataclass(frozen=True)
 class Arranged:
@@ -83,10 +89,16 @@ class Port:
         return self.logical, tuple(self.atoms.items()), self.constant, self.symbolic
 
     def expressible(self, layout: Layout) -> bool:
-        """Whether a Reshape can lead to a layout: it computes one unknown size at most, so none are multiplied anew."""
-        if len(self.symbolic) < 2:
-            return True
-        return all(len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout)
+        """Whether a layout is a candidate here: it has few dimensions of size 1, and a Reshape can lead to it.
+
+        A Reshape computes one unknown size at most, so none are multiplied anew.
+        """
+        units = self.logical.count(())
+        if not self.constant and layout.count(()) > max(units, min(units + MORE, UNITS)):
+            return False
+        return len(self.symbolic) < 2 or all(
+            len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout
+        )
 
     def expand(self, group: Iterable[Slot]) -> Group:
         """The atoms of this port that a group of slots stands for."""

@@ -126,7 +126,8 @@ class Trials:
         inputs, outputs, inner = ([name for kind, name in sorted(side) if kind == wanted] for wanted in END_KINDS)
         outputs += [name for name in inputs if name in self.graph.outputs]
         changed = self.boundary.freed(self.graph, inputs, outputs, inner)
-        return assign(self.graph, changed, objective=self.assignment.objective, seconds=self.seconds)
+        goal = self.assignment.goal
+        return assign(self.graph, changed, objective=goal.objective, contrib=goal.contrib, seconds=self.seconds)
 
     def _changes(self, side: Freeing, solved: Assignment) -> tuple[Change, ...]:
         """What the solver chose for the freed ends, in the words of the options.

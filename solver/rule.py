@@ -27,14 +27,15 @@ of a concatenation are along its axis. A slot with variants keeps its factors to
 
 @dataclass(frozen=True)
 class Step:
-    """One operator to write. An input is a number (that input of the node), an array (a new constant) or a name of a
-    step's
-    own output ('' is one left out); an output is a number (that output of the node) or a name."""
+    """One operator to write, of ``domain``. An input is a number (that input of the node), an array (a new constant) or
+    a name of a step's own output ('' is one left out); an output is a number (that output of the node) or a name.
+    """
 
     op: str
     inputs: tuple[int | str | Array, ...]
     outputs: tuple[int | str, ...] = (0,)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
 
 
 Kind = Callable[[Row], str]
@@ -76,6 +77,8 @@ class Rule:
 class Site:
     """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
 
+    ``contrib`` allows operators of ONNX Runtime's own domain.
+
     A rule may state that an operation along a dimension leaves its trailing factor alone. Which factor that should be
     is seen only when everything else is factored; then the rule is asked again with ``tails``.
     """
@@ -83,6 +86,7 @@ class Site:
     graph: Graph
     node: Node
     tails: Mapping[str, int] = field(default_factory=dict)
+    contrib: bool = False
 
     def input(self, number: int) -> Value | None:
         """An input, None where it is left out."""
@@ -125,7 +129,8 @@ class Site:
         present = [replaced.get(number, number if name else "") for number, name in enumerate(self.node.inputs)]
         present += [replaced[number] for number in sorted(replaced) if number >= len(present)]
         outputs = tuple(number if name else "" for number, name in enumerate(self.node.outputs))
-        return (Step(self.node.op, tuple(present), outputs, {**self.node.attributes, **(attributes or {})}),)
+        changed = {**self.node.attributes, **(attributes or {})}
+        return (Step(self.node.op, tuple(present), outputs, changed, self.node.domain),)
 
 
 RuleFunction = Callable[[Site], "Rule | None"]
@@ -147,8 +152,9 @@ def rule(*operators: str) -> Callable[[RuleFunction], RuleFunction]:
 
 
 def rule_of(site: Site) -> Rule:
-    """The rule of a node."""
-    function = RULES.get(site.node.op)
+    """The rule of a node; that of an operator of another domain is registered as ``domain:Name``."""
+    node = site.node
+    function = RULES.get(f"{node.domain}:{node.op}" if node.domain else node.op)
     return (function(site) if function else None) or opaque(site)
 
 

@@ -22,6 +22,7 @@ from layoutsolve.solver.problem import (
     DEFAULT_OBJECTIVE,
     OBJECTIVES,
     Assignment,
+    Goal,
     LayoutProblem,
     Part,
     Price,
@@ -45,10 +46,12 @@ def assign(
     *,
     strategy: str = "cpsat",
     objective: str = DEFAULT_OBJECTIVE,
+    contrib: bool = False,
     seconds: float = DEFAULT_SECONDS,
 ) -> Assignment:
     """Choose a layout for every tensor of a graph.
 
+    With ``contrib`` operators of ONNX Runtime's own domain, which other runtimes do not have, may save Transposes.
     ``seconds`` limits the search; the best that is known by then, heuristics included, is returned with status
     'feasible' and a bound. Raises :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError`
     where 'mincut' cannot solve the graph, :class:`LayoutError` for explicit layouts that do not fit.
@@ -58,7 +61,7 @@ def assign(
     if not seconds > 0:
         raise OptionError(f"a time limit of {seconds} seconds is not positive")
     with _collector_paused():
-        return _assigned(graph, boundary or Boundary(), strategy, objective, seconds)
+        return _assigned(graph, boundary or Boundary(), strategy, Goal(objective, contrib), seconds)
 
 
 @contextmanager
@@ -73,59 +76,58 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _assigned(graph: Graph, fixed: Boundary, strategy: str, objective: str, seconds: float) -> Assignment:
+def _assigned(graph: Graph, fixed: Boundary, strategy: str, goal: Goal, seconds: float) -> Assignment:
     if strategy == "transpose":
-        return transpose(graph, fixed, objective)
+        return transpose(graph, fixed, goal)
     if strategy == "propagate":
-        return propagate(graph, fixed, objective)
+        return propagate(graph, fixed, goal)
     if strategy == "push":
-        return push(graph, fixed, objective)
+        return push(graph, fixed, goal)
     if strategy == "mincut":
         from layoutsolve.solver.mincut import mincut
 
-        return mincut(graph, fixed, objective, seconds)
+        return mincut(graph, fixed, goal, seconds)
     if strategy == "cpsat":
-        found = solve_graph(graph, fixed, objective, seconds)
-        return found if found.status == "optimal" else _best(graph, fixed, objective, found)
+        found = solve_graph(graph, fixed, goal, seconds)
+        return found if found.status == "optimal" else _best(graph, fixed, goal, found)
     raise OptionError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
 
 
-def _best(graph: Graph, boundary: Boundary, objective: str, found: Assignment) -> Assignment:
+def _best(graph: Graph, boundary: Boundary, goal: Goal, found: Assignment) -> Assignment:
     """What was found in time, or a heuristic's assignment where that is cheaper; the bound holds for both."""
-    tiers = OBJECTIVES[objective]
-    heuristics = [heuristic(graph, boundary, objective) for heuristic in (push, propagate, transpose)]
+    tiers = goal.tiers
+    heuristics = [heuristic(graph, boundary, goal) for heuristic in (push, propagate, transpose)]
     best = min([found, *heuristics], key=lambda assignment: ranked(assignment.price, tiers))
     if best is found:
         return found
     return replace(best, strategy=found.strategy, bound=found.bound, components=found.components, parts=found.parts)
 
 
-def solve_graph(graph: Graph, boundary: Boundary, objective: str, seconds: float = DEFAULT_SECONDS) -> Assignment:
+def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, seconds: float = DEFAULT_SECONDS) -> Assignment:
     """The cheapest assignment of a graph.
 
     Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
     for the chosen orders. Otherwise both are chosen at once.
     """
     deadline = monotonic() + seconds
-    statement = Statement(graph, boundary, timed=objective == "min-latency")
-    tiers = OBJECTIVES[objective]
+    statement, tiers = Statement(graph, boundary, goal), goal.tiers
     coarse = coarse_tiers(tiers)
     if coarse is None:
-        return _assignment(solve(statement.layouts(), tiers, deadline - monotonic()), objective)
+        return _assignment(solve(statement.layouts(), tiers, deadline - monotonic()), goal)
     orders = solve(statement.orders(), coarse, deadline - monotonic())
     kept = [chosen(orders.problem, orders.rows, number) for number in range(len(orders.rows))]
-    return _assignment(solve(statement.layouts(kept), tiers, deadline - monotonic()), objective, orders)
+    return _assignment(solve(statement.layouts(kept), tiers, deadline - monotonic()), goal, orders)
 
 
-def _assignment(fine: Solution, objective: str, coarse: Solution | None = None) -> Assignment:
+def _assignment(fine: Solution, goal: Goal, coarse: Solution | None = None) -> Assignment:
     """The public form of a solution; what is proven is what the coarse problem proves, where there was one."""
     proven = coarse or fine
     total = price(fine.problem, fine.rows)
-    bound = ranked(total, OBJECTIVES[objective])[0] - proven.gap
+    bound = ranked(total, goal.tiers)[0] - proven.gap
     status = "optimal" if proven.optimal and fine.optimal else "feasible"
     branched = fine.branched + (coarse.branched if coarse else 0)
     return Assignment(
-        fine.problem, fine.rows, total, objective, "cpsat", status, bound, proven.components, branched, proven.parts
+        fine.problem, fine.rows, total, goal, "cpsat", status, bound, proven.components, branched, proven.parts
     )
 
 

@@ -15,7 +15,7 @@ from layoutsolve.solver.atoms import Atoms, port_names
 from layoutsolve.solver.boundary import Boundary, Permutation, whole_dimensions
 from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
-from layoutsolve.solver.problem import LayoutProblem, Operator, Price, Row, Variable
+from layoutsolve.solver.problem import Goal, LayoutProblem, Operator, Price, Row, Variable
 from layoutsolve.solver.relation import Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
@@ -59,7 +59,7 @@ class Statement:
     Transposes depend on the orders of atoms alone, so :meth:`orders` states the problem with one candidate per order;
     what is left when the orders are chosen is how to group them, which :meth:`layouts` states. ``opaque_views`` are
     numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. ``target`` prices rows, by
-    default ONNX Runtime; ``timed`` asks for prices in time as well. Raises :class:`LayoutError` where an explicit
+    default ONNX Runtime; ``goal`` says whether in time as well. Raises :class:`LayoutError` where an explicit
     layout does not fit.
     """
 
@@ -67,14 +67,14 @@ class Statement:
         self,
         graph: Graph,
         boundary: Boundary | None = None,
+        goal: Goal | None = None,
         opaque_views: Collection[int] = (),
         target: Target | None = None,
-        timed: bool = False,
     ) -> None:
         self.graph, self.boundary = graph, boundary or Boundary()
-        self.target, self.timed = target or default_target(), timed
+        self.goal, self.target = goal or Goal(), target or default_target()
         self.boundary.check(graph)
-        self._atoms = Atoms(graph, opaque_views)
+        self._atoms = Atoms(graph, opaque_views, self.goal.contrib)
         self._variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
@@ -83,11 +83,11 @@ class Statement:
 
     def orders(self) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it."""
-        return _Closure(self._variables, self._drafts, self.target, self.timed, finest_only=True).problem()
+        return _Closure(self._variables, self._drafts, self.target, self.goal.timed, finest_only=True).problem()
 
     def layouts(self, kept: Orders | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
-        return _Closure(self._variables, self._drafts, self.target, self.timed, kept=kept).problem()
+        return _Closure(self._variables, self._drafts, self.target, self.goal.timed, kept=kept).problem()
 
     def _state(self) -> None:
         fixed = self.boundary.fixed(self.graph)

@@ -24,6 +24,7 @@ _SHARED_OPTIONS = {
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"), "Reducer"),
     **dict.fromkeys(("MAXIMUM", "MINIMUM"), "MaximumMinimum"),
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN",
+    **dict.fromkeys(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), "Random"),
     "CONV_3D_TRANSPOSE": "Conv3D",
     "L2_NORMALIZATION": "L2Norm",
     "PADV2": "PadV2",

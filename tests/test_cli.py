@@ -216,3 +216,16 @@ def test_json_knows_no_infinity(tmp_path: Path, capsys: pytest.CaptureFixture[st
     source.write_bytes(small_model("LOG"))
     assert main([str(source), "--json", "--verify"]) in (0, 3)
     json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_external_data(demo: Path, tmp_path: Path) -> None:
+    """The larger constants lie beside the model, and it computes the same."""
+    whole, apart = tmp_path / "whole.onnx", tmp_path / "apart.onnx"
+    assert main([str(demo), "-o", str(whole)]) == 0
+    assert main([str(demo), "-o", str(apart), "--external-data", "--verify"]) == 0
+    data = tmp_path / "apart.onnx.data"
+    assert apart.stat().st_size + data.stat().st_size >= whole.stat().st_size
+    assert apart.stat().st_size < whole.stat().st_size / 2
+    onnx.checker.check_model(str(apart), full_check=True)
+    kept, loaded = onnx.load(whole), onnx.load(apart)
+    assert [tensor.raw_data for tensor in kept.graph.initializer] == [t.raw_data for t in loaded.graph.initializer]

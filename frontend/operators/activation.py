@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf, pi, sqrt
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import write_clamped
+from layoutsolve.frontend.operators.common import cast_to, store, write_clamped
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Value
 
@@ -41,6 +41,8 @@ def prelu(call: Call) -> None:
     x, slope = call.input(0), call.input(1)
     if broadcast([x.shape, slope.shape], call.derive) != x.shape:
         raise GapError("its slope is larger than its input", "broadcast the input first")
+    if x.dtype == slope.dtype == "int16":
+        raise GapError("its slope is of 16 bits, of which LiteRT reads 8", "quantise the slope to int8")
     call.write("PRelu", [x, slope], x.shape, call.slot())
 
 
@@ -67,7 +69,10 @@ def log_softmax(call: Call) -> None:
 @lowers("GELU")
 def gelu(call: Call) -> None:
     """GELU = x/2 * (1 + erf(x/sqrt(2))), or its approximation by tanh."""
-    x = call.input(0)
+    x, slot = call.input(0), call.slot()
+    half_wide = real_dtype(x) == "float16"
+    if half_wide:
+        x = cast_to(call, x, "float32", "wide")
 
     def step(op: str, value: Value, other: Value | float | None = None) -> Value:
         operand = call.constant(other, "factor", "float32") if isinstance(other, float) else other
@@ -80,4 +85,7 @@ def gelu(call: Call) -> None:
     else:
         gate = step("Erf", step("Mul", x, sqrt(0.5)))
     half = step("Mul", x, 0.5)
-    call.write("Mul", [half, step("Add", gate, 1.0)], x.shape, call.slot())
+    result = call.temporary("wide_gelu") if half_wide else slot
+    product = call.write("Mul", [half, step("Add", gate, 1.0)], x.shape, result)
+    if half_wide:
+        store(call, product, slot)

@@ -16,15 +16,18 @@ from layoutsolve.graph import Dim, Shape, Size, Value, product
 @lowers("RESHAPE")
 def reshape(call: Call) -> None:
     """RESHAPE to the shape in its second input, else to the one in its options."""
-    x, requested = call.input(0), call.optional(1)
+    x, tail, slot = call.viewed()
+    before, requested = x.shape[: len(x.shape) - len(tail)], call.optional(1)
     if requested is None:
-        call.reshape(x, reshaped(x.shape, call.option("new_shape", ()), call.derive), call.slot())
+        sizes: tuple[Dim, ...] = call.option("new_shape", ())
     elif call.content(requested) is not None:
         sizes = call.dims(1, "shape")
-        old_style = sizes == (0,) and x.shape and product(x.shape) == 1
-        call.reshape(x, reshaped(x.shape, () if old_style else sizes, call.derive), call.slot())
+        if sizes == (0,) and before and product(before) == 1:
+            sizes = ()
     else:
-        _reshape_computed(call, x, requested)
+        _reshape_computed(call, call.input(0), requested)
+        return
+    call.reshape(x, (*reshaped(before, sizes, call.derive), *tail), slot)
 
 
 def _reshape_computed(call: Call, x: Value, requested: Value) -> None:
@@ -42,30 +45,32 @@ def _reshape_computed(call: Call, x: Value, requested: Value) -> None:
 @lowers("SQUEEZE")
 def squeeze(call: Call) -> None:
     """SQUEEZE of the axes given, or of all of size one."""
-    x = call.input(0)
-    axes = {axis_of(axis, len(x.shape)) for axis in call.option("squeeze_dims", ())}
-    if any(isinstance(x.shape[axis], int) and x.shape[axis] != 1 for axis in axes):
-        raise ModelError(f"{call.origin} squeezes an axis of {list(map(str, x.shape))} that is not of size 1")
-    gone = axes or {axis for axis, dim in enumerate(x.shape) if dim == 1}
-    call.reshape(x, tuple(dim for axis, dim in enumerate(x.shape) if axis not in gone), call.slot())
+    x, tail, slot = call.viewed()
+    before = x.shape[: len(x.shape) - len(tail)]
+    axes = {axis_of(axis, len(before)) for axis in call.option("squeeze_dims", ())}
+    if any(isinstance(before[axis], int) and before[axis] != 1 for axis in axes):
+        raise ModelError(f"{call.origin} squeezes an axis of {list(map(str, before))} that is not of size 1")
+    gone = axes or {axis for axis, dim in enumerate(before) if dim == 1}
+    call.reshape(x, (*(dim for axis, dim in enumerate(before) if axis not in gone), *tail), slot)
 
 
 @lowers("EXPAND_DIMS")
 def expand_dims(call: Call) -> None:
     """EXPAND_DIMS."""
-    x = call.input(0)
-    axis = axis_of(call.integers(1, "axis")[0], len(x.shape) + 1)
-    call.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]), call.slot())
+    x, tail, slot = call.viewed()
+    axis = axis_of(call.integers(1, "axis")[0], len(x.shape) - len(tail) + 1)
+    call.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]), slot)
 
 
 @lowers("TRANSPOSE")
 def transpose(call: Call) -> None:
     """TRANSPOSE."""
-    x = call.input(0)
-    perm = tuple(axis_of(axis, len(x.shape)) for axis in call.integers(1, "permutation"))
-    if sorted(perm) != list(range(len(x.shape))):
-        raise ModelError(f"{call.origin} has the permutation {list(perm)} for rank {len(x.shape)}")
-    call.transpose(x, perm, call.slot())
+    x, tail, slot = call.viewed()
+    rank = len(x.shape) - len(tail)
+    perm = tuple(axis_of(axis, rank) for axis in call.integers(1, "permutation"))
+    if sorted(perm) != list(range(rank)):
+        raise ModelError(f"{call.origin} has the permutation {list(perm)} for rank {rank}")
+    call.transpose(x, (*perm, *range(rank, len(x.shape))), slot)
 
 
 def join(call: Call, parts: Sequence[Value], axis: int, slot: Slot) -> Value:

@@ -46,10 +46,20 @@ def open_bounds(bounds: tuple[float, float], slot: Slot) -> tuple[float, float]:
 
 
 def write_clamped(call: Call, value: Value, bounds: tuple[float, float], slot: Slot) -> Value:
-    """Write a value clamped to bounds, of which at least one is finite."""
+    """Write a value clamped to bounds, of which at least one is finite.
+
+    Whole numbers are clamped by Max and Min: ONNX Runtime's Clip sees only the lower 32 bits of int64.
+    """
+    if real_dtype(value) in ("int16", "int32", "int64"):
+        wide = cast_to(call, value, "int64")
+        for op, bound in zip(("Max", "Min"), bounds, strict=True):
+            if np.isfinite(bound):
+                given: list[Value | None] = [wide, call.constant(bound, "bound", "int64")]
+                wide = call.write(op, given, value.shape, call.temporary("clamped", "int64"))
+        return store(call, wide, slot)
     if bounds == (0.0, np.inf):
         return call.write("Relu", [value], value.shape, slot)
-    given: list[Value | None] = [value]
+    given = [value]
     for label, bound in zip(("min", "max"), bounds, strict=True):
         given.append(call.constant(bound, label, real_dtype(value)) if np.isfinite(bound) else None)
     if given[-1] is None:
@@ -196,6 +206,40 @@ def as_int64(call: Call, value: Value, label: str = "int64") -> Value:
     return call.write("Cast", [value], value.shape, call.temporary(label, "int64"), real="int64", to="int64")
 
 
+def as_stored(call: Call, value: Value) -> Value:
+    """The stored integers of a quantised value, as numbers."""
+    if value.quant is None:
+        return value
+    if value.data is not None:
+        return call.constant(value.data, "stored", value.dtype)
+    return call.write("Identity", [value], value.shape, call.temporary("stored", value.dtype), storage=True)
+
+
+def cast_to(call: Call, value: Value, dtype: str, label: str = "cast") -> Value:
+    """A value that is not quantised as numbers of another type; a constant is cast at once."""
+    if value.dtype == dtype:
+        return value
+    if value.data is not None:
+        return call.constant(value.data.astype(dtype), label, dtype)
+    return call.write("Cast", [value], value.shape, call.temporary(label, dtype), real=dtype, to=dtype)
+
+
+def write_stored(
+    call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, dtype: str, **attributes: Any
+) -> Value:
+    """Write a node that gives numbers of ``dtype``; they are what the output stores, whatever that means."""
+    if slot.quant is None and slot.dtype == dtype:
+        return call.write(op, inputs, shape, slot, real=dtype, **attributes)
+    return store(call, call.write(op, inputs, shape, call.temporary("numbers", dtype), real=dtype, **attributes), slot)
+
+
+def store(call: Call, numbers: Value, slot: Slot) -> Value:
+    """Write an output that stores these numbers."""
+    if slot.quant is None and slot.dtype != numbers.dtype:
+        return call.write("Cast", [numbers], numbers.shape, slot, real=slot.dtype, to=slot.dtype)
+    return call.write("Identity", [cast_to(call, numbers, slot.dtype)], numbers.shape, slot, storage=True)
+
+
 def finish_int(
     call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
 ) -> Value:
@@ -215,13 +259,18 @@ def copy(call: Call, value: Value, position: int = 0) -> Value:
     return call.write("Identity", [value], value.shape, slot, storage=storage)
 
 
+_SELECTED = {"bool": "int32", "int16": "int32", "uint16": "int32", "uint64": "int64"}
+"""Plain types that ONNX Runtime's Where does not take, and what they are widened to."""
+
+
 def write_where(call: Call, condition: Value, a: Value, b: Value, shape: Shape, slot: Slot) -> Value:
-    """Write a Where. ONNX Runtime selects neither truth values nor plain 16-bit integers: they are widened."""
+    """Write a Where. ONNX Runtime does not select all types of numbers: some are widened."""
     dtype = real_dtype(a)
-    if dtype not in ("bool", "int16"):
+    wide = _SELECTED.get(dtype)
+    if wide is None:
         return call.write(
             "Where", [condition, a, b], shape, slot, real=dtype, storage=moves([a, b], slot.dtype, slot.quant, BYTES)
         )
-    wide = [call.write("Cast", [v], v.shape, call.temporary("wide", "int32"), real="int32", to="int32") for v in (a, b)]
-    chosen = call.write("Where", [condition, *wide], shape, call.temporary("chosen", "int32"), real="int32")
+    given = [condition, *(cast_to(call, each, wide, "wide") for each in (a, b))]
+    chosen = call.write("Where", given, shape, call.temporary("chosen", wide), real=wide)
     return call.write("Cast", [chosen], shape, slot, real=dtype, to=dtype)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers
-from layoutsolve.frontend.operators.common import write_where
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import cast_to, write_where
 from layoutsolve.frontend.operators.elementwise import operands
 from layoutsolve.frontend.shapes import broadcast
 
@@ -65,3 +69,22 @@ def where(call: Call) -> None:
     rank, count = len(x.shape), call.unknown(0)
     columns = call.write("NonZero", [x], (rank, count), call.temporary("columns", "int64"), real="int64")
     call.transpose(columns, (1, 0), call.slot())
+
+
+@lowers("BUCKETIZE")
+def bucketize(call: Call) -> None:
+    """BUCKETIZE: how many boundaries are not above a number. A number that is none is beyond all of them."""
+    x, slot = call.input(0), call.slot()
+    boundaries = np.asarray(call.option("boundaries", ()), np.float32)
+    if (np.diff(boundaries) < 0).any():
+        raise ModelError(f"{call.origin} has boundaries that are not sorted")
+    if x.dtype not in ("float32", "float64", "int32", "int64"):
+        raise GapError(f"it sorts {x.dtype} into buckets", "use float32 or int32")
+    wide = cast_to(call, x, "float32") if x.dtype != "float64" else x
+    column = call.reshaped(wide, (*x.shape, 1), "column")
+    shape, rank = (*x.shape, len(boundaries)), len(x.shape)
+    fixed = call.constant(boundaries, "boundaries", wide.dtype)
+    below = call.write("Less", [column, fixed], shape, call.temporary("below", "bool"), real="bool")
+    passed = call.write("Not", [below], shape, call.temporary("passed", "bool"))
+    counted = [cast_to(call, passed, "int32", "ones"), call.vector([rank], "axes")]
+    call.write("ReduceSum", counted, x.shape, slot, keepdims=0)

@@ -96,43 +96,70 @@ def _check_types(call: Call, x: Value, kernel: Value) -> None:
 @lowers("TRANSPOSE_CONV")
 def transpose_conv(call: Call) -> None:
     """TRANSPOSE_CONV: the gradient of a convolution, whose output shape is an input of its own."""
-    weights, x = ranked(call, call.input(1), 4), ranked(call, call.input(2), 4)
-    stated = call.tensor().shape
-    known = call.content(call.input(0)) is not None or len(stated) != 4 or call.draft.dynamic
-    sizes = call.dims(0, "output shape") if known else stated
-    outputs, height, width, seen = static(call, weights.shape, "filter shape")
-    if len(sizes) != 4 or sizes[3] != outputs or x.shape[3] != seen:
-        raise ModelError(f"{call.origin} states the output shape {list(map(str, sizes))} for {outputs} channels")
+    weights = ranked(call, call.input(1), 4)
+    outputs, height, width, _ = static(call, weights.shape, "filter shape")
+    strides = (call.option("stride_h"), call.option("stride_w"))
     kernel = call.transposed(weights, (3, 0, 1, 2), "weights", pattern=True)
+    _convolve_backwards(call, kernel, outputs, (height, width), strides, (1, 1))
+
+
+@lowers("CONV_3D_TRANSPOSE")
+def conv_3d_transpose(call: Call) -> None:
+    """CONV_3D_TRANSPOSE."""
+    weights = ranked(call, call.input(1), 5)
+    *window, outputs, _ = static(call, weights.shape, "filter shape")
+    strides = tuple(call.option(f"stride_{axis}") for axis in "dhw")
+    dilations = tuple(call.option(f"dilation_{axis}_factor", 1) for axis in "dhw")
+    kernel = call.transposed(weights, (4, 3, 0, 1, 2), "weights", pattern=True)
+    _convolve_backwards(call, kernel, outputs, tuple(window), strides, dilations)
+
+
+def _convolve_backwards(
+    call: Call,
+    kernel: Value,
+    outputs: int,
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> None:
+    """Write a transposed convolution of the third input; ``kernel`` has input channels, output channels, space."""
+    rank = len(kernel.shape)
+    x = ranked(call, call.input(2), rank)
+    stated = call.tensor().shape
+    known = call.content(call.input(0)) is not None or len(stated) != rank or call.draft.dynamic
+    sizes = call.dims(0, "output shape") if known else stated
+    if len(sizes) != rank or sizes[-1] != outputs or x.shape[-1] != kernel.shape[0]:
+        raise ModelError(f"{call.origin} states the output shape {list(map(str, sizes))} for {outputs} channels")
+    if min(*strides, *dilations, *window) < 1:
+        raise ModelError(f"{call.origin} has a stride, dilation or kernel size below 1")
     _check_types(call, x, kernel)
     kernel = as_multiplied(call, x, kernel, call.optional(3))
-    strides = (call.option("stride_h"), call.option("stride_w"))
-    attributes: dict[str, Any] = {"kernel_shape": (height, width), "strides": strides}
-    axes = zip(x.shape[1:3], sizes[1:3], (height, width), strides, strict=True)
+    attributes: dict[str, Any] = {"kernel_shape": window, "strides": strides}
+    if any(dilation != 1 for dilation in dilations):
+        attributes["dilations"] = dilations
+    axes = zip(x.shape[1:-1], sizes[1:-1], window, strides, dilations, strict=True)
     before, after, extra = zip(*(_transposed_pads(call, *axis) for axis in axes), strict=True)
     attributes["pads"] = (*before, *after)
     if any(extra):
         attributes["output_padding"] = extra
     bias = bias_of(call, call.optional(3), x, kernel, outputs)
-    shape = (x.shape[0], outputs, *sizes[1:3])
+    shape = (x.shape[0], outputs, *sizes[1:-1])
     inputs = [to_channels_first(call, x), kernel, bias]
     from_channels_first(call, write_activated(call, "ConvTranspose", inputs, shape, first_slot(call), **attributes))
 
 
-def _transposed_pads(call: Call, size: Dim, out: Dim, kernel: int, stride: int) -> tuple[int, int, int]:
+def _transposed_pads(call: Call, size: Dim, out: Dim, kernel: int, stride: int, dilation: int) -> tuple[int, int, int]:
     """Elements cut off before and after, and extra ones at the end, so that ``out`` are left."""
-    if stride < 1:
-        raise ModelError(f"{call.origin} has a stride below 1")
-    same = call.option("padding") == 0
+    same, extent = call.option("padding") == 0, (kernel - 1) * dilation + 1
     if isinstance(size, Size) or isinstance(out, Size):
         if out != product((size, stride)):
             raise GapError("its output size is dynamic and not the input size times the stride", STATIC)
-        before = max(kernel - stride, 0) // 2 if same else 0
-        after = kernel - stride - before
+        before = max(extent - stride, 0) // 2 if same else 0
+        after = extent - stride - before
     else:
-        pads = same_pads(out, kernel, stride, 1) if same else (0, 0)
+        pads = same_pads(out, kernel, stride, dilation) if same else (0, 0)
         before = pads[0] if pads else 0
-        after = stride * (size - 1) + kernel - before - out
+        after = stride * (size - 1) + extent - before - out
     if after < 0 and -after >= stride:
         raise GapError("its output is larger than stride times input plus kernel", "reduce the output shape")
     return before, max(after, 0), max(-after, 0)

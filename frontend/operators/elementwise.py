@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
-from layoutsolve.frontend.operators.common import copy, write_activated
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import as_stored, cast_to, copy, write_activated, write_stored
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Shape, Value
 
 _BINARY = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min"}
 _UNARY = {
     "ABS": "Abs",
-    "NEG": "Neg",
     "EXP": "Exp",
     "LOG": "Log",
     "SQRT": "Sqrt",
@@ -49,6 +52,13 @@ def extremum(call: Call) -> None:
     wide = [call.write("Cast", [v], v.shape, call.temporary("wide", "int32"), real="int32", to="int32") for v in (a, b)]
     result = call.write(op, wide, shape, call.temporary("extremum", "int32"))
     call.write("Cast", [result], shape, slot, real=real_dtype(a), to=slot.dtype)
+
+
+@lowers("NEG")
+def neg(call: Call) -> None:
+    """NEG, of integers as they are stored."""
+    x = as_stored(call, call.input(0))
+    write_stored(call, "Neg", [x], x.shape, call.slot(), x.dtype)
 
 
 @lowers(*_UNARY)
@@ -94,25 +104,28 @@ def add_n(call: Call) -> None:
 
 @lowers("FLOOR_DIV")
 def floor_div(call: Call) -> None:
-    """FLOOR_DIV rounds down; ONNX divides integers towards zero, so the remainder is taken off first."""
+    """FLOOR_DIV rounds down, integers as they are stored; ONNX divides them towards zero: the remainder goes first."""
     a, b, shape = operands(call)
-    dtype = real_dtype(a)
+    a, b = as_stored(call, a), as_stored(call, b)
+    dtype = a.dtype
     if dtype.startswith("float"):
         ratio = call.write("Div", [a, b], shape, call.temporary("ratio", dtype))
         call.write("Floor", [ratio], shape, call.slot())
         return
-    remainder = call.write("Mod", [a, b], shape, call.temporary("remainder", dtype))
-    multiple = call.write("Sub", [a, remainder], shape, call.temporary("multiple", dtype))
-    call.write("Div", [multiple, b], shape, call.slot())
+    wide = [cast_to(call, each, "int64", "wide") for each in (a, b)]  # the multiple may be below the smallest number
+    remainder = call.write("Mod", wide, shape, call.temporary("remainder", "int64"))
+    multiple = call.write("Sub", [wide[0], remainder], shape, call.temporary("multiple", "int64"))
+    write_stored(call, "Div", [multiple, wide[1]], shape, call.slot(), "int64")
 
 
 @lowers("FLOOR_MOD")
 def floor_mod(call: Call) -> None:
-    """FLOOR_MOD has the sign of the divisor, as ONNX's Mod has for integers; for floats fmod is corrected."""
+    """FLOOR_MOD has the sign of the divisor, as ONNX's Mod has for (stored) integers; for floats fmod is corrected."""
     a, b, shape = operands(call)
-    dtype = real_dtype(a)
+    a, b = as_stored(call, a), as_stored(call, b)
+    dtype = a.dtype
     if not dtype.startswith("float"):
-        call.write("Mod", [a, b], shape, call.slot())
+        write_stored(call, "Mod", [a, b], shape, call.slot(), dtype)
         return
 
     def truth(label: str) -> Slot:
@@ -128,3 +141,29 @@ def floor_mod(call: Call) -> None:
     wrong = call.write("And", [differ, inexact], shape, truth("wrong"))
     moved = call.write("Add", [rest, b], shape, call.temporary("moved", dtype))
     call.write("Where", [wrong, moved, rest], shape, call.slot(), real=dtype)
+
+
+@lowers("ATAN2")
+def atan2(call: Call) -> None:
+    """ATAN2 of y and x: the angle of their absolute values, mirrored where x and where y is negative, -0 included."""
+    y, x = call.input(0), call.input(1)
+    shape, slot = y.shape, call.slot()
+    if x.shape != shape or x.dtype != y.dtype:
+        raise ModelError(f"{call.origin} reads {y} and {x}, which have to be alike")
+    if y.dtype not in ("float32", "float16"):
+        raise GapError(f"it computes angles of {y.dtype}", "use float32")
+
+    def step(op: str, *given: Value, dtype: str = y.dtype) -> Value:
+        return call.write(op, given, shape, call.temporary(op.lower(), dtype), real=dtype)
+
+    def negative(value: Value) -> Value:
+        below = step("Less", value, zero, dtype="bool")
+        return step("Or", below, step("Less", step("Reciprocal", value), zero, dtype="bool"), dtype="bool")
+
+    zero = call.constant(0, "zero", y.dtype)
+    rise, run = step("Abs", y), step("Abs", x)
+    even = step("Equal", rise, run, dtype="bool")  # 0 / 0 is the angle 0, inf / inf that of 1
+    acute = step("Atan", step("Where", even, step("Sign", rise), step("Div", rise, run)))
+    obtuse = step("Sub", call.constant(np.pi, "pi", y.dtype), acute)
+    angle = step("Where", negative(x), obtuse, acute)
+    call.write("Where", [negative(y), step("Neg", angle), angle], shape, slot, real=y.dtype)

@@ -10,7 +10,8 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import as_int64, finish_int, write_where
+from layoutsolve.frontend.operators.arrangement import join
+from layoutsolve.frontend.operators.common import as_int64, as_stored, finish_int, ranked, static, store, write_where
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Dim, Shape, Size, Value, product
@@ -37,6 +38,31 @@ def shape(call: Call) -> None:
     """SHAPE."""
     x = call.input(0)
     finish_int(call, "Shape", [x], (len(x.shape),), call.slot())
+
+
+@lowers("RANK")
+def rank(call: Call) -> None:
+    """RANK, which is always known."""
+    call.known(call.slot(), np.array(len(call.input(0).shape), np.int32))
+
+
+@lowers("BROADCAST_ARGS")
+def broadcast_args(call: Call) -> None:
+    """BROADCAST_ARGS: the shape that two shapes broadcast to, the shorter one filled up with ones in front."""
+    vectors = [as_int64(call, ranked(call, call.input(position), 1), "sizes") for position in range(2)]
+    counts = static(call, [vector.shape[0] for vector in vectors], "number of sizes")
+    length, slot = max(counts), call.slot()
+    if min(counts) < length:
+        call.draft.spend(length)
+        short = counts.index(min(counts))
+        ones = call.vector([1] * (length - counts[short]), "ones")
+        parts = [ones, vectors[short]] if counts[short] else [ones]
+        vectors[short] = join(call, parts, 0, call.temporary("filled", "int64"))
+    first, second = vectors
+    one = call.constant(1, "one", "int64")
+    free = call.write("Equal", [first, one], (length,), call.temporary("free", "bool"), real="bool")
+    sizes = call.write("Where", [free, second, first], (length,), call.temporary("sizes", "int64"), real="int64")
+    call.write("Cast", [sizes], (length,), slot, real=slot.dtype, to=slot.dtype)
 
 
 @lowers("FILL")
@@ -118,3 +144,38 @@ def one_hot(call: Call) -> None:
     hit = call.write("Equal", [expanded, classes], dims, call.temporary("hit", "bool"), real="bool")
     on, off = call.reshaped(on, (), "on"), call.reshaped(off, (), "off")
     write_where(call, hit, on, off, dims, slot)
+
+
+_DIAGONALS = ("float32", "int8", "uint8", "int16", "int32", "int64")
+"""Types whose elements LiteRT's diagonals copy whole."""
+
+
+@lowers("MATRIX_DIAG", "MATRIX_SET_DIAG")
+def diagonal(call: Call) -> None:
+    """MATRIX_DIAG and MATRIX_SET_DIAG: a diagonal in stored zeros, or in a given matrix of any height and width."""
+    fresh, slot = call.operator.name == "MATRIX_DIAG", call.slot()
+    line = as_stored(call, call.input(0 if fresh else 1))
+    if slot.dtype not in _DIAGONALS or line.dtype != slot.dtype:
+        raise GapError(f"it makes a diagonal of {line.dtype} in {slot.dtype}", "use float32, or integers of one type")
+    if not line.shape:
+        raise ModelError(f"{call.origin} reads a scalar")
+    if fresh:
+        shape: Shape = (*line.shape, line.shape[-1])
+        field = call.constant(0, "zero", line.dtype)
+    else:
+        field = as_stored(call, call.input(0))
+        shape = field.shape
+        if field.dtype != line.dtype:
+            raise ModelError(f"{call.origin} puts {line.dtype} into {field.dtype}")
+    height, width = static(call, shape[-2:], "matrix")
+    if line.shape != (*shape[:-2], min(height, width)):
+        raise ModelError(f"{call.origin} puts the diagonal {list(map(str, line.shape))} into {list(map(str, shape))}")
+    call.draft.spend(height * width)
+    along = (*line.shape, 1) if height < width else (*line.shape[:-1], 1, line.shape[-1])
+    spread = call.reshaped(line, along, "spread")
+    mask = call.constant(np.eye(height, width, dtype=bool), "mask")
+    if slot.quant is None:
+        write_where(call, mask, spread, field, shape, slot)
+    else:
+        stored = write_where(call, mask, spread, field, shape, call.temporary("numbers", slot.dtype))
+        store(call, stored, slot)

@@ -6,7 +6,8 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers, real_dtype
-from layoutsolve.frontend.operators.common import as_int64
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, ranked, store
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.graph import product
@@ -23,6 +24,9 @@ def gather(call: Call) -> None:
     if batch:
         _gather_in_batches(call, axis, batch)
         return
+    if x.dtype == "string" and len(x.shape) != 1:
+        # ONNX Runtime 1.31 copies only the first string of each row.
+        raise GapError("it gathers rows of strings", "gather from a vector of strings")
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     slot = call.slot()
     storage = moves([x], slot.dtype, slot.quant)
@@ -99,3 +103,45 @@ def cumsum(call: Call) -> None:
     axis = axis_of(call.integers(1, "axis")[0], len(x.shape))
     attributes: dict[str, Any] = {"exclusive": int(call.option("exclusive")), "reverse": int(call.option("reverse"))}
     call.write("CumSum", [x, call.constant(axis, "axis", "int64")], x.shape, call.slot(), **attributes)
+
+
+@lowers("REVERSE_SEQUENCE")
+def reverse_sequence(call: Call) -> None:
+    """REVERSE_SEQUENCE; lengths below 1 reverse nothing, as the length 1. ONNX has the batch first or second."""
+    x, lengths, slot = call.input(0), ranked(call, call.input(1), 1), call.slot()
+    along, batch, rank = call.option("seq_dim"), call.option("batch_dim"), len(x.shape)
+    if not (0 <= along < rank and 0 <= batch < rank and along != batch):
+        raise ModelError(f"{call.origin} reverses axis {along} by axis {batch} of {rank}")
+    size, count = x.shape[batch], lengths.shape[0]
+    if isinstance(size, int) and isinstance(count, int) and size != count:
+        raise ModelError(f"{call.origin} has {count} lengths for {size} sequences")
+    one = call.constant(1, "one", "int64")
+    counted = call.write("Max", [as_int64(call, lengths), one], lengths.shape, call.temporary("lengths", "int64"))
+    perm = (batch, along, *(axis for axis in range(rank) if axis not in (batch, along)))
+    first = call.transposed(x, perm, "batch_first", pattern=True)
+    turned = call.temporary("reversed", slot.dtype, slot.quant)
+    storage = moves([x], slot.dtype, slot.quant)
+    result = call.write(
+        "ReverseSequence", [first, counted], first.shape, turned, storage=storage, batch_axis=0, time_axis=1
+    )
+    call.transpose(result, tuple(perm.index(axis) for axis in range(rank)), slot, pattern=True)
+
+
+_UNIQUE = {"int16": "int64", "int32": "int64", "uint8": "int64"}
+"""What ONNX Runtime's Unique does not take, and what it takes instead."""
+
+
+@lowers("UNIQUE")
+def unique(call: Call) -> None:
+    """UNIQUE: the different elements in the order in which they come, and which of them each element is."""
+    x, slot, positions = ranked(call, call.input(0), 1), call.slot(0), call.slot(1)
+    if x.dtype not in ("float32", "int8", "int64", *_UNIQUE) or slot.dtype != x.dtype:
+        raise GapError(f"it looks for different elements of {x.dtype}", "use float32, int32 or int64")
+    wide = cast_to(call, as_stored(call, x), _UNIQUE.get(x.dtype, x.dtype))
+    count = call.unknown(0)
+    found = [call.temporary("unique", wide.dtype)]
+    found += [call.temporary(label, "int64") for label in ("first", "inverse")]
+    outputs = [((count,), found[0]), ((count,), found[1]), (x.shape, found[2])]
+    values, _, inverse = call.write_many("Unique", [wide], outputs, sorted=0)
+    store(call, values, slot)
+    store(call, inverse, positions)

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.operators.arrangement import join, total
-from layoutsolve.frontend.operators.common import BYTES, as_int64, copy
+from layoutsolve.frontend.operators.common import BYTES, as_int64, as_stored, cast_to, copy, store
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.graph import Shape, Value
+from layoutsolve.graph import Shape, Value, product
+
+_WIDENED = ("int16", "uint16")
+"""Plain types that ONNX Runtime does not pad."""
 
 Pads = Sequence[tuple[int, int]]
 
@@ -45,6 +48,11 @@ def _fill(
     slot: Slot,
     mode: str = "constant",
 ) -> Value:
+    if inputs[0].dtype in _WIDENED and not storage and inputs[0].quant is None:
+        wide = [cast_to(call, inputs[0], "int32"), inputs[1]]
+        filler = None if value is None else cast_to(call, value, "int32")
+        padded = _fill(call, wide, filler, False, shape, call.temporary("wide", "int32"), mode)
+        return store(call, padded, slot)
     if value is not None:
         inputs = [*inputs, call.reshaped(value, (), "value")]
     elif storage and slot.quant is not None and mode == "constant":
@@ -57,28 +65,20 @@ def pad(call: Call) -> None:
     """PAD with zeros, PADV2 with a value."""
     x = call.input(0)
     if call.content(call.input(1)) is None:
-        _pad_computed(call, x)
+        rank, rows = len(x.shape), call.input(1)
+        if rows.shape != (rank, 2):
+            raise ModelError(f"{call.origin} pads rank {rank} by '{rows.name}' of shape {list(map(str, rows.shape))}")
+        pad_computed(call, x, rows, tuple(map(call.unknown, range(rank))), call.slot(), call.optional(2))
     else:
         write_pad(call, x, paddings(call, len(x.shape)), call.slot(), call.optional(2))
 
 
-def _pad_computed(call: Call, x: Value) -> None:
-    """Padding that is known at run time only: rows of (before, after) become all before, all after."""
-    slot, value, rank = call.slot(), call.optional(2), len(x.shape)
-    rows = call.input(1)
-    if rows.shape != (rank, 2):
-        raise ModelError(f"{call.origin} pads rank {rank} by '{rows.name}' of shape {list(map(str, rows.shape))}")
+def pad_computed(call: Call, x: Value, rows: Value, shape: Shape, slot: Slot, value: Value | None = None) -> Value:
+    """Write a Pad known at run time only: rows of (before, after) become all before, all after."""
     columns = call.transposed(as_int64(call, rows), (1, 0), "columns")
-    vector = call.reshaped(columns, (2 * rank,), "pads")
+    vector = call.reshaped(columns, (2 * len(x.shape),), "pads")
     filled = [x] if value is None else [x, value]
-    _fill(
-        call,
-        [x, vector],
-        value,
-        moves(filled, slot.dtype, slot.quant, BYTES),
-        tuple(map(call.unknown, range(rank))),
-        slot,
-    )
+    return _fill(call, [x, vector], value, moves(filled, slot.dtype, slot.quant, BYTES), shape, slot)
 
 
 @lowers("MIRROR_PAD")
@@ -107,3 +107,32 @@ def _mirrored(call: Call, x: Value, axis: int, pads: tuple[int, int], slot: Slot
     if after:
         parts.append(take(call, x, {axis: Span(-1, -after - 1, -1)}, call.like("after", x), {axis: after}))
     return join(call, parts, axis, slot)
+
+
+@lowers("DILATE")
+def dilate(call: Call) -> None:
+    """DILATE: fillers between the elements along each axis, written as padding behind each of them."""
+    x, factors, slot = call.input(0), call.integers(1, "factors"), call.slot()
+    if len(factors) != len(x.shape) or min(factors, default=0) < 1:
+        raise ModelError(f"{call.origin} dilates rank {len(x.shape)} by {list(factors)}")
+    if 0 in x.shape:
+        raise ModelError(f"{call.origin} dilates a tensor without elements")
+    numbers, filler = as_stored(call, x), call.reshaped(as_stored(call, call.input(2)), (), "filler")
+    if filler.dtype != x.dtype:
+        raise ModelError(f"{call.origin} fills {x.dtype} with {filler.dtype}")
+    axes = [axis for axis, factor in enumerate(factors) if factor > 1 and x.shape[axis] != 1]
+    if not axes:
+        copy(call, x)
+        return
+    apart = [part for axis, dim in enumerate(x.shape) for part in ((dim, 1) if axis in axes else (dim,))]
+    grown = [(0, factors[axis] - 1) if behind else (0, 0)
+             for axis in range(len(factors)) for behind in ((False, True) if axis in axes else (False,))]  # fmt: skip
+    parts = call.reshaped(numbers, tuple(apart), "parts")
+    padded = write_pad(call, parts, grown, call.temporary("padded", x.dtype), filler)
+    whole = tuple(product((dim, factors[axis])) if axis in axes else dim for axis, dim in enumerate(x.shape))
+    spans = {axis: Span(0, 1 - factors[axis]) for axis in axes}
+    sizes = {axis: total(call, [whole[axis], 1 - factors[axis]]) for axis in axes}
+    cut = slot if slot.quant is None else call.temporary("cut", x.dtype)
+    result = take(call, call.reshaped(padded, whole, "whole"), spans, cut, sizes)
+    if cut is not slot:
+        store(call, result, slot)

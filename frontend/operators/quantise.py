@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from math import frexp, ldexp
 
+import numpy as np
+
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Tensor
-from layoutsolve.frontend.operators.common import copy
+from layoutsolve.frontend.operators.common import copy, write_where
+from layoutsolve.frontend.quantisation import limits
 from layoutsolve.graph import Quant, Value
 
 _NUMBERS = (
@@ -94,6 +97,29 @@ def dequantize(call: Call) -> None:
         call.write("Identity", [x], x.shape, slot)
 
 
+@lowers("FAKE_QUANT")
+def fake_quant(call: Call) -> None:
+    """FAKE_QUANT: float numbers clamped and rounded as if quantised; the range is moved so that zero is a step."""
+    x, slot = call.input(0), call.slot()
+    low, high, bits = np.float32(call.option("min")), np.float32(call.option("max")), call.option("num_bits")
+    if call.option("narrow_range", False):
+        raise GapError("it has a narrow range, which LiteRT does not run", "use the full range")
+    if not low <= 0 <= high or not np.isfinite(high - low) or low == high or not 1 <= bits <= 16:
+        raise ModelError(f"{call.origin} has the range {low} to {high} in {bits} bits")
+    steps = np.float32((1 << bits) - 1)
+    scale = (high - low) / steps
+    zero = np.clip(np.floor(-low / scale + np.float32(0.5)), 0, steps)
+
+    def step(op: str, value: Value, *numbers: np.float32) -> Value:
+        given = [value, *(call.constant(number, "number", "float32") for number in numbers)]
+        return call.write(op, given, x.shape, call.temporary(op.lower()))
+
+    least = -zero * scale
+    counted = step("Mul", step("Sub", step("Clip", x, least, (steps - zero) * scale), least), 1 / scale)
+    whole = step("Floor", step("Add", counted, np.float32(0.5)))
+    call.write("Add", [step("Mul", whole, scale), call.constant(least, "least", "float32")], x.shape, slot)
+
+
 @lowers("CAST")
 def cast(call: Call) -> None:
     """CAST of what is stored; quantisation parameters mean nothing to it."""
@@ -106,9 +132,23 @@ def cast(call: Call) -> None:
         call.write("Identity", [x], x.shape, slot, storage=True)
         return
     plain = slot if slot.quant is None else call.temporary("cast", slot.dtype)
-    result = call.write("Cast", [x], x.shape, plain, real=slot.dtype, to=slot.dtype)
+    if x.dtype.startswith("float") and slot.dtype != "bool" and not slot.dtype.startswith("float"):
+        result = _saturated(call, x, plain)
+    else:
+        result = call.write("Cast", [x], x.shape, plain, real=slot.dtype, to=slot.dtype)
     if plain is not slot:
         call.write("Identity", [result], x.shape, slot, storage=True)
+
+
+def _saturated(call: Call, x: Value, slot: Slot) -> Value:
+    """Floats as integers: what is too large, or no number, becomes the greatest; what is too small the least."""
+    low, high = limits(slot.dtype)
+    with np.errstate(over="ignore"):
+        bounds = [call.constant(np.float64(bound), "bound", x.dtype) for bound in (low, high + 1)]
+    raised = call.write("Max", [x, bounds[0]], x.shape, call.temporary("raised", x.dtype))
+    whole = call.write("Cast", [raised], x.shape, call.temporary("whole", slot.dtype), real=slot.dtype, to=slot.dtype)
+    fits = call.write("Less", [x, bounds[1]], x.shape, call.temporary("fits", "bool"), real="bool")
+    return write_where(call, fits, whole, call.constant(high, "greatest", slot.dtype), x.shape, slot)
 
 
 @lowers("DENSIFY")

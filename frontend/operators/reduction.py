@@ -5,8 +5,21 @@ from __future__ import annotations
 from math import floor, frexp, ldexp
 from typing import Any
 
+import numpy as np
+
+from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
-from layoutsolve.frontend.operators.common import BYTES, copy, finish_int
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.common import (
+    BYTES,
+    as_stored,
+    cast_to,
+    copy,
+    finish_int,
+    static,
+    store,
+    write_stored,
+)
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.graph import Dim, Shape, Value, product
@@ -47,6 +60,11 @@ def reduce(call: Call) -> None:
         numbers = call.write("Cast", [x], x.shape, call.temporary("numbers", "int32"), real="int32", to="int32")
         found = call.write(op, [numbers, vector], shape, call.temporary("reduced", "int32"), **attributes)
         call.write("Cast", [found], shape, slot, real="bool", to="bool")
+    elif real_dtype(x) == "int16":
+        found = call.write(
+            op, [cast_to(call, x, "int32"), vector], shape, call.temporary("wide", "int32"), **attributes
+        )
+        store(call, found, slot)
     elif name == "MEAN" and not real_dtype(x).startswith("float"):
         _integer_mean(call, x, vector, shape, product(x.shape[axis] for axis in axes), attributes)
     elif name == "MEAN" and (offset := _mean_offset(x, slot, axes, keep)):
@@ -95,3 +113,53 @@ def arg_extremum(call: Call) -> None:
     if real_dtype(x) == "bool":
         x = call.write("Cast", [x], x.shape, call.temporary("numbers", "int32"), real="int32", to="int32")
     finish_int(call, op, [x], shape, call.slot(), axis=axis, keepdims=0, select_last_index=0)
+
+
+_WINDOWS = {1: "Add", 2: "Mul", 3: "Min", 4: "Max", 5: "And", 6: "Or"}
+_WIDENED = ("bool", "int8", "uint8", "int16")
+_OVER_WINDOWS = {"Add": "ReduceSum", "Mul": "ReduceProd", "Min": "ReduceMin", "Max": "ReduceMax", "And": "ReduceMin",
+                 "Or": "ReduceMax"}  # fmt: skip
+
+
+@lowers("REDUCE_WINDOW")
+def reduce_window(call: Call) -> None:
+    """REDUCE_WINDOW: along one axis after the other, the elements of each window are gathered and reduced."""
+    x, start, slot = as_stored(call, call.input(0)), call.input(1), call.slot()
+    windows, strides, dilations = (
+        call.integers(at, what) for at, what in ((2, "window"), (3, "strides"), (4, "dilations"))
+    )
+    op = _WINDOWS.get(call.option("reduce_function"))
+    if op is None:
+        raise GapError("it reduces by a function that LiteRT does not have", "use a sum, product, minimum or maximum")
+    if not len(windows) == len(strides) == len(dilations) == len(x.shape) or min(*windows, *strides, *dilations) < 1:
+        raise ModelError(f"{call.origin} has windows that do not fit rank {len(x.shape)}")
+    if start.dtype != x.dtype or slot.dtype != x.dtype:
+        raise ModelError(f"{call.origin} reduces {x.dtype} from {start.dtype} on into {slot.dtype}")
+    logic = op in ("And", "Or")
+    if (logic and x.dtype != "bool") or (not logic and x.dtype not in ("float32", *_WIDENED, "int32", "int64")):
+        raise GapError(f"it reduces windows of {x.dtype}", "use float32 or int32, or bool for all and any")
+    wide = "int32" if x.dtype in _WIDENED else x.dtype
+    value = cast_to(call, x, wide)
+    for axis, geometry in enumerate(zip(windows, strides, dilations, strict=True)):
+        value = _over_window(call, value, axis, _OVER_WINDOWS[op], *geometry)
+    first = call.reshaped(cast_to(call, as_stored(call, start), wide, "start"), (), "start")
+    if logic:
+        combined = [cast_to(call, each, "bool") for each in (first, value)]
+        write_stored(call, op, combined, value.shape, slot, "bool")
+    else:
+        write_stored(call, op, [first, value], value.shape, slot, wide)
+
+
+def _over_window(call: Call, x: Value, axis: int, op: str, window: int, stride: int, dilation: int) -> Value:
+    if window == stride == 1:
+        return x
+    (size,) = static(call, [x.shape[axis]], "size")
+    count = max((size - (window - 1) * dilation - 1) // stride + 1, 0)
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    call.draft.spend(max(count, 1) * window)
+    picks = np.arange(count)[:, None] * stride + np.arange(window) * dilation
+    gathered = [x, call.constant(picks.reshape(-1), "picks", "int64")]
+    taken = call.write("Gather", gathered, (*before, count * window, *after), call.like("taken", x), axis=axis)
+    apart = call.reshaped(taken, (*before, count, window, *after), "windows")
+    reduced = [apart, call.vector([axis + 1], "axes")]
+    return call.write(op, reduced, (*before, count, *after), call.like("reduced", x), keepdims=0)

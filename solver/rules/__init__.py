@@ -7,8 +7,19 @@ from layoutsolve.solver.rules import (
     elementwise,
     recurrent,
     reduction,
+    scattering,
     slicing,
     window,
 )
 
-__all__ = ["arrangement", "contraction", "control", "elementwise", "recurrent", "reduction", "slicing", "window"]
+__all__ = [
+    "arrangement",
+    "contraction",
+    "control",
+    "elementwise",
+    "recurrent",
+    "reduction",
+    "scattering",
+    "slicing",
+    "window",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product as product_of
+
 from layoutsolve.graph import Shape
 from layoutsolve.solver.problem import Row
 from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
@@ -14,7 +16,8 @@ def gemm(site: Site) -> Rule | None:
     """``[p, k] x [k, m] + [m]``: stored either way round, operands swapped, or as MatMul where ``p`` is several
     dimensions.
 
-    A quantised product keeps to Gemm with the weights on the right, the form that has an integer kernel.
+    A quantised product keeps to forms that have an integer kernel: Gemm with the weights on the right, or a 1x1 Conv of
+    one image, which takes and gives ``[k, p]``.
     """
     if site.attribute("alpha", 1.0) != 1.0 or site.attribute("beta", 1.0) != 1.0:
         return None
@@ -24,10 +27,14 @@ def gemm(site: Site) -> Rule | None:
     bias: tuple[Dims, ...] = (_bias(site.required(2).shape),) if len(inputs) == 3 else ()
     constant, bare = site.constant(1) is not None, len(inputs) == 2
     free = frozenset("pkm") if constant else frozenset("p")
-    if (site.floating or (bare and _integer(site))) and bias in ((), ((M,),)):
-        forms = products(P, "k", "m", free, biased=not bare)
+    plain = bias in ((), ((M,),))
+    if plain and (constant or site.floating or (bare and _integer(site))):
+        forms = kernels(site, products(P, "k", "m", free, biased=not bare))
     else:
         forms = [(kind, Placed((data, (M, K), *bias, (P, M)), free)) for kind, data in (("NT", (P, K)), ("TT", (K, P)))]
+    if plain and constant and len(forms) == 2:
+        planes = (((), K, P, ()), (M, K, (), ()), *bias, ((), M, P, ()))
+        forms.append(("Conv", Placed(planes, free)))
     if not constant:
         forms += [
             (kind, Placed((data, (K, M), *bias, (P, M)), free)) for kind, data in (("NN", (P, K)), ("TN", (K, P)))
@@ -62,20 +69,36 @@ def products(
     ]
 
 
+def kernels(site: Site, forms: list[tuple[str, Placed]]) -> list[tuple[str, Placed]]:
+    """Those products that ONNX Runtime computes as they are written, the first of them first.
+
+    Where the weights alone are quantised it rounds the data of a MatMul. Where all is quantised and a bias is added, it
+    has an integer kernel for weights on the right.
+    """
+    if site.floating or (site.input(2) is None and _integer(site)):
+        return forms
+    if site.required(0).quant is None and site.output().quant is None:
+        return [form for form in forms if not form[0].endswith("MatMul")]
+    return [form for form in forms if form[0] in ("NT", "TT")]
+
+
 def product(kind: str, bare: bool) -> tuple[Step, ...]:
-    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, or MatMul and Add."""
+    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, MatMul and Add, or
+    Conv."""
     swapped = kind.startswith("swapped")
     operands: tuple[int, int] = (1, 0) if swapped else (0, 1)
     if kind.endswith("MatMul"):
         if bare:
             return (Step("MatMul", operands, (0,)),)
         return (Step("MatMul", operands, ("product",)), Step("Add", ("product", 2), (0,)))
+    if kind == "Conv":
+        return (Step("Conv", (0, 1) if bare else (0, 1, 2), (0,), {"kernel_shape": (1, 1)}),)
     transposed = {"transA": int(kind[-2] == "T"), "transB": int(kind[-1] == "T")}
     return (Step("Gemm", operands if bare else (*operands, 2), (0,), transposed),)
 
 
 def _integer(site: Site) -> bool:
-    """Whether all tensors are quantised. With weights alone ONNX Runtime rounds the data of a MatMul."""
+    """Whether data, weights and result are quantised."""
     values = [site.required(0), site.required(1), site.output()]
     return all(value.quant is not None for value in values)
 
@@ -104,15 +127,65 @@ def matmul(site: Site) -> Rule | None:
         ("MatMul", Placed(((*rows, K), (K, N), (*rows, N)), free - {*lines}, prefix=lines, columns=columns)),
         ("swapped MatMul", Placed(((K, M), (N, K), (N, M)), free, prefix=labels, columns=columns)),
     ]
+    if site.contrib and site.floating and labels and (matrix or dims[0][:-2] == dims[1][:-2]):
+        forms += _fused(labels, matrix)
     if all(dim == 1 for dim in result[:-2]):
         for kind, one, other in (("NT", (M, K), (N, K)), ("TN", (K, M), (K, N)), ("TT", (K, M), (N, K))):
             forms.append((kind, Placed((one, other, (M, N)), free)))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return product(forms[row.form][0], bare=True)
+        kind = forms[row.form][0]
+        return _fused_product(kind) if kind.startswith("fused") else product(kind, bare=True)
 
     ways = tuple(form for _, form in forms)
     return Rule((0, 1), dims, ways, rewrite, kind=lambda row: forms[row.form][0])
+
+
+def _fused(labels: tuple[str, ...], matrix: bool) -> list[tuple[str, Placed]]:
+    """The forms of FusedMatMul, named by the swap of operands and the dimensions of both, with ``b`` for the batch.
+
+    Each operand is transposed or not, in its matrices or between its rows and all of its batch, which then has to be
+    one stored dimension at every port. A right side that is one ``matrix`` stays as it is.
+    """
+    free, forms = frozenset("mkn").union(labels), []
+    if matrix:
+        sides = ((K, M), (K, N), (M, N)), ((M, K), (N, K), (N, M))
+        names = "fused bkm bkn", "fused swapped bnk bmk"
+        return [
+            (name, Placed(side, frozenset("mkn"), prefix=labels, columns=frozenset({1})))
+            for name, side in zip(names, sides, strict=True)
+        ]
+    for way, one, other, made in (("fused", "mk", "kn", "mn"), ("fused swapped", "nk", "km", "nm")):
+        for left, right in product_of(_ways(one), _ways(other)):
+            ports = [left, right, f"b{made}"] if way == "fused" else [right, left, f"b{made}"]
+            if left[0] == right[0] == "b":
+                matrices = tuple(((port[1],), (port[2],)) for port in ports)
+                form = Placed(matrices, free, prefix=labels)
+            else:
+                form = Placed(tuple(_places(port, labels) for port in ports), free, mixed=True)
+            forms.append((f"{way} {left} {right}", form))
+    return forms
+
+
+def _ways(matrix: str) -> list[str]:
+    """The dimensions of an operand as FusedMatMul takes it: the batch before its matrix, or between its parts."""
+    first, second = matrix[0], matrix[1]
+    return [f"b{first}{second}", f"b{second}{first}", f"{first}b{second}", f"{second}b{first}"]
+
+
+def _places(letters: str, labels: tuple[str, ...]) -> Dims:
+    return tuple(labels if letter == "b" else (letter,) for letter in letters)
+
+
+def _fused_product(kind: str) -> tuple[Step, ...]:
+    """The FusedMatMul of a form: an operand's rows or columns come last where it is transposed."""
+    *way, left, right = kind.split()
+    swapped = "swapped" in way
+    attributes = {}
+    for side, letters, rows in (("A", left, "n" if swapped else "m"), ("B", right, "k")):
+        attributes[f"trans{side}"] = int(letters.replace("b", "")[0] != rows)
+        attributes[f"transBatch{side}"] = int(letters[1] == "b")
+    return (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes, "com.microsoft"),)
 
 
 def _batched(shape: Shape, batch: int, matrix: str) -> Dims:

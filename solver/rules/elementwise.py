@@ -6,7 +6,8 @@ from layoutsolve.graph import Shape
 from layoutsolve.solver.rule import Arranged, Dims, Rule, Site, numbered, rule
 
 UNARY = (
-    "Abs", "Acos", "Asin", "Atan", "BitwiseNot", "Cast", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu",
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Clip", "Cos", "Cosh",
+    "Elu", "Erf", "Exp", "Floor", "Gelu",
     "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal",
     "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh",
     "ThresholdedRelu",
@@ -18,7 +19,7 @@ BROADCASTING = (
 )  # fmt: skip
 
 
-@rule(*UNARY)
+@rule(*UNARY, "ai.onnx.ml:LabelEncoder")
 def unary(site: Site) -> Rule:
     """Any layout, the same on both sides; further inputs are scalars."""
     dims = numbered(site.output().shape)

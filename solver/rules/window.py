@@ -5,7 +5,7 @@ from __future__ import annotations
 from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.problem import Row
 from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
-from layoutsolve.solver.rules.contraction import product, products
+from layoutsolve.solver.rules.contraction import kernels, product, products
 
 
 def _space(name: str, count: int) -> Dims:
@@ -42,13 +42,13 @@ def convolution(site: Site) -> Rule:
 
 
 def _pointwise(site: Site) -> bool:
-    """Whether a convolution multiplies every pixel by the same constant matrix, in float."""
+    """Whether a convolution multiplies every pixel by the same constant matrix."""
     kernel = site.required(1).shape[2:]
     constant = all(site.constant(number) is not None for number in range(1, len(site.node.inputs)))
     still = all(stride == 1 for stride in site.attribute("strides", ())) and not any(site.attribute("pads", ()))
     unpadded = site.attribute("auto_pad", "NOTSET") == "NOTSET"
     one = all(size == 1 for size in kernel) and site.attribute("group", 1) == 1
-    return site.node.op == "Conv" and one and still and unpadded and constant and site.floating
+    return site.node.op == "Conv" and one and still and unpadded and constant
 
 
 def pointwise(site: Site) -> Rule:
@@ -60,7 +60,7 @@ def pointwise(site: Site) -> Rule:
     biased = site.input(2) is not None
     bias: tuple[Dims, ...] = ((("o",),),) if biased else ()
     dims = ((("n",), ("c",), *space), (("o",), ("c",), *units), *bias, (("n",), ("o",), *space))
-    forms = products(pixels, "c", "o", free=frozenset({*pixels, "c", "o"}), biased=biased)
+    forms = kernels(site, products(pixels, "c", "o", free=frozenset({*pixels, "c", "o"}), biased=biased))
     conv = Placed(dims, free=frozenset("nco"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
@@ -101,3 +101,17 @@ def local_response(site: Site) -> Rule:
     dims: Dims = (("n",), ("c",), *_space("s", rank))
     form = Placed((dims, dims), free=frozenset("n") | _whole("s", count=rank))
     return Rule((0,), (dims, dims), (form,), lambda row, shapes: site.same(), solid=frozenset("c"))
+
+
+@rule("GridSample")
+def sampled(site: Site) -> Rule:
+    """Channels may be factored in any order, and so may the batch, which the grid has as well."""
+    rank = len(site.required(0).shape) - 2
+    places: tuple[Dims, ...] = (
+        (("n",), ("c",), *_space("s", rank)),
+        (("n",), *_space("p", rank), ("k",)),
+        (("n",), ("c",), *_space("p", rank)),
+    )
+    form = Placed(places, free=frozenset("nc"))
+    solid = _whole("s", "p", count=rank) | {"k"}
+    return Rule((0, 1), places, (form,), lambda row, shapes: site.same(), solid=solid)

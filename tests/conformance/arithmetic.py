@@ -100,6 +100,11 @@ def angles(table: Table) -> None:
     table.add("float32", [table.real(2, 3, 9), table.real(2, 3, 9)])
     axes = np.array([0, 1, 0, -1, 1, -1, 1, -1], np.float32)
     table.add("float32-axes", [Operand(axes), Operand(np.roll(axes, 2))])
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-38, -1e38, 3e38], np.float32)
+    table.add("float32-special", [Operand(np.repeat(special, 10)), Operand(np.tile(special, 10))])
+    halves = [Operand(table.real(3, 9).values.astype(np.float16), "float16") for _ in range(2)]
+    table.add("float16", halves, plain("float16"), tolerance=1e-3)
+    table.add("float32-dynamic", [table.real(2, 9).dynamic(0), table.real(2, 9).dynamic(0)])
 
 
 @cases("ADD_N")
@@ -116,3 +121,27 @@ def bits(table: Table) -> None:
         low = 0 if dtype.startswith("u") else -100
         amounts = table.integers(3, 8, low=0, high=7 if shift else 100, dtype=dtype)
         table.add(dtype, [table.integers(3, 8, low=low, high=100, dtype=dtype), amounts], plain(dtype))
+        limits = np.iinfo(dtype)
+        edges = Operand(np.array([limits.min, limits.max, 0, 1, limits.max - 1], dtype), dtype)
+        steps = [limits.min, limits.max, 0, 1, 7, 15, 31, 32, 100] if shift else [limits.min, limits.max, 0, 1]
+        counts = Operand(np.array([[each] for each in steps if each <= limits.max], dtype), dtype)
+        table.add(f"{dtype}-edges", [edges, counts], plain(dtype))
+        table.add(f"{dtype}-edges-constant", [edges, counts.fixed], plain(dtype))
+    source = table.quantised("int8", 3, 8)
+    table.add("int8-quantised", [source, Operand(np.full((3, 8), 3, np.int8), "int8", source.quant)], like(source))
+
+
+@cases("BITCAST")
+def reread(table: Table) -> None:
+    for names in (("int8", "uint8"), ("int16", "uint16"), ("int32", "uint32"), ("int64", "uint64")):
+        for one, other in (names, names[::-1], (names[0], names[0])):
+            limits = np.iinfo(one)
+            table.add(f"{one}-{other}", [Operand(np.array([limits.min, limits.max, 0, 5], one), one)], plain(other))
+    wide = ("int64", "uint32", "int16", "uint8")
+    for at, large in enumerate(wide):
+        for small in wide[at + 1 :]:
+            limits = np.iinfo(large)
+            source = np.array([[limits.min, limits.max], [0, 77], [limits.max // 3, 1]]).astype(large)
+            table.add(f"{large}-{small}", [Operand(source, large)], plain(small))
+            table.add(f"{small}-{large}", [Operand(source.view(small).reshape(3, 2, -1), small)], plain(large))
+    table.add("float32", [table.real(2, 3)], plain("float32"))

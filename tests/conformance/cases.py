@@ -62,10 +62,14 @@ class Operand:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model and the data to run it on; ``truth`` is one that LiteRT runs in its stead, where it cannot run it."""
+    """A model and the data to run it on.
+
+    Where LiteRT cannot run it, ``truth`` is one that it runs in its stead, or ``expected`` are the outputs.
+    """
 
     source: bytes
     inputs: tuple[Array, ...]
+    expected: tuple[Array, ...] | None = None
     truth: bytes = b""
 
 
@@ -200,6 +204,11 @@ def constant(data: Any, dtype: str = "int32") -> Operand:
     return Operand(np.asarray(data, "S" if dtype == "string" else dtype), dtype, constant=True)
 
 
+def fed(data: Any, dtype: str = "int32") -> Operand:
+    """An input of given numbers: indices, sizes."""
+    return Operand(np.asarray(data, dtype), dtype)
+
+
 def result(dtype: str = "float32", low: float = -1.0, high: float = 1.0) -> Operand:
     """An output; of an integer type of 8 or 16 bits it is quantised over ``low`` to ``high``."""
     return Operand(dtype=dtype, quant=fitted(dtype, low, high) if dtype in ("int8", "uint8", "int16") else None)
@@ -228,18 +237,18 @@ def single(
     Where an input is dynamic, the file states size 1 as converters do, and an output is dynamic where its size follows.
     """
 
-    def written(chosen: Sequence[Operand]) -> bytes:
-        return _written(operator, inputs, chosen, options, custom_options, intermediates)
+    def made(chosen: Sequence[Operand]) -> bytes:
+        return written(operator, inputs, chosen, options, custom_options, intermediates)
 
     fed = [each for each in inputs if each is not None and not each.constant and not each.variable]
     feeds, least = tuple(operand.values for operand in fed), [operand.least for operand in fed]
-    draft = written(outputs)
+    draft = made(outputs)
     stated = [found.shape for found in litert().run(draft, least).results]
     actual = stated
     if any(operand.signature for operand in fed):
         actual = [found.shape for found in litert().run(draft, feeds).results]
     shaped = [_shaped(*output) for output in zip(outputs, stated, actual, strict=True)]
-    return Model(written(shaped), feeds)
+    return Model(made(shaped), feeds)
 
 
 def _shaped(output: Operand, stated: tuple[int, ...], actual: tuple[int, ...]) -> Operand:
@@ -247,14 +256,15 @@ def _shaped(output: Operand, stated: tuple[int, ...], actual: tuple[int, ...]) -
     return replace(output, shape=stated, signature=tuple(sizes) if -1 in sizes else None)
 
 
-def _written(
+def written(
     operator: str,
     inputs: Sequence[Operand | None],
     outputs: Sequence[Operand],
     options: Mapping[str, Any],
-    custom_options: bytes,
-    intermediates: Sequence[Operand],
+    custom_options: bytes = b"",
+    intermediates: Sequence[Operand] = (),
 ) -> bytes:
+    """The bytes of a model of one operator, whose outputs have the shapes given."""
     builder = Builder()
     indices = [-1 if operand is None else _input(builder, f"in{at}", operand) for at, operand in enumerate(inputs)]
     results = [

@@ -54,3 +54,14 @@ def selections(table: Table) -> None:
 @cases("LOGICAL_NOT")
 def logical(table: Table) -> None:
     table.add("bool", [table.booleans(2, 3, 4)], plain("bool"))
+
+
+@cases("BUCKETIZE")
+def buckets(table: Table) -> None:
+    chosen = {"boundaries": [-2.5, 0.0, 0.0, 3.0]}
+    edges = np.array([-9, -2.5, 0, -0.0, 1, 3, 99, np.nan, np.inf, -np.inf], np.float32)
+    table.add("float32", [Operand(edges)], plain("int32"), chosen)
+    table.add("float64", [Operand(edges.astype(np.float64), "float64")], plain("int32"), chosen)
+    for dtype in ("int32", "int64"):
+        table.add(dtype, [table.integers(2, 3, 4, dtype=dtype)], plain("int32"), chosen)
+    table.add("one", [table.real(2, 3)], plain("int32"), {"boundaries": [0.25]})

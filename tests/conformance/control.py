@@ -25,7 +25,7 @@ def entered(part: Part, name: str, operand: Operand) -> int:
     return part.input(name, operand.values.shape, operand.dtype, quant=operand.quant)
 
 
-def model(builder: Builder, output: int, operands: Sequence[Operand]) -> Model:
+def model(builder: Builder, output: int, *operands: Operand) -> Model:
     """The finished model and the data for its inputs."""
     return Model(builder.finish(output), tuple(operand.values for operand in operands if not operand.constant))
 
@@ -112,7 +112,7 @@ def _branch(condition: Operand, writes: Sequence[Write], operands: Sequence[Oper
     builder.operator("IF", indices, [out], {"then_subgraph_index": 1, "else_subgraph_index": 2})
     for write in writes:
         subgraph(builder, write, operands)
-    return model(builder, out, [condition, *operands])
+    return model(builder, out, condition, *operands)
 
 
 # -- calls ---------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _calls(operator: str, operand: Operand) -> Model:
     out = called(1, builder, called(1, builder, entered(builder, "x", operand)))
     subgraph(builder, lambda part, given: [called(2, part, given[0])], [operand])
     subgraph(builder, lambda part, given: [binary("ADD", part, given[0], given[0])], [operand])
-    return model(builder, out, [operand])
+    return model(builder, out, operand)
 
 
 # -- loops ---------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def _loop(turns: int, write: Write, operands: Sequence[Operand], growing: bool =
         for tensor in (*inside, builder.subgraph.tensors[out]):
             if len(tensor.shape) == 2:
                 tensor.shapeSignature = [-1, tensor.shape[1]]
-    return model(builder, out, operands)
+    return model(builder, out, *operands)
 
 
 def _while(
@@ -254,7 +254,7 @@ def _accumulator(operand: Operand, start: np.ndarray) -> Model:
     value = initial.constant("value", start.astype(np.float32))
     initial.operator("ASSIGN_VARIABLE", [_handle(initial), value], [], {})
     initial.outputs()
-    return model(builder, after, [operand])
+    return model(builder, after, operand)
 
 
 def _handle(part: Part) -> int:

@@ -210,3 +210,7 @@ def volumes_transposed(table: Table) -> None:
         label = f"float32-{padding}-s{''.join(map(str, stride))}"
         table.add(label, inputs, options=_volume(stride, padding))
         table.add(f"{label}-bias", [*inputs, table.real(4).fixed], options=_volume(stride, padding))
+    for padding, activation in product(("SAME", "VALID"), ("NONE", "RELU6")):
+        size = [_forward(each, 2 * kernel - 1, 1, padding) for each, kernel in zip(out, (2, 3, 2), strict=True)]
+        inputs = [stored(2, *out, 4), table.real(2, 3, 2, 4, 2).fixed, table.real(2, *size, 2), table.real(4).fixed]
+        table.add(f"float32-{padding}-dilated-{activation}", inputs, options=_volume((1, 1, 1), padding, 2, activation))

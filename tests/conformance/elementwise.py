@@ -30,7 +30,8 @@ _REAL = {
     "ZEROS_LIKE": (-3, 3),
 }
 INT16_STEPS = (1, 4)
-"""Steps that pass for 8 and for 16 bits: LiteRT interpolates in a table there, a few of 65536 steps off."""
+"""Steps that pass for 8 and for 16 bits: LiteRT interpolates in a table there, a few of 65536 steps off; more of them
+where RSQRT is steep."""
 
 _SHAPES = ((7,), (1, 5, 4, 3), (2, 1, 3), ())
 
@@ -69,7 +70,7 @@ def quantised_abs(table: Table) -> None:
 
 @cases("RSQRT", "SQRT", "EXP", "LOG")
 def quantised_tables(table: Table) -> None:
-    dtypes = {"RSQRT": ("int8",), "EXP": ("int8", "int16"), "LOG": ("int8", "int16")}.get(table.operator, ())
+    dtypes = {"RSQRT": ("int8", "int16"), "EXP": ("int8", "int16"), "LOG": ("int8", "int16")}.get(table.operator, ())
     low, high, top, bottom = {
         "RSQRT": (0.5, 9, 1.5, 0),
         "SQRT": (0.0, 9, 3, 0),
@@ -81,5 +82,5 @@ def quantised_tables(table: Table) -> None:
             dtype,
             [table.quantised(dtype, 3, 40, low=low, high=high)],
             result(dtype, bottom, top),
-            steps=INT16_STEPS[dtype == "int16"],
+            steps=12 if (table.operator, dtype) == ("RSQRT", "int16") else INT16_STEPS[dtype == "int16"],
         )

@@ -13,7 +13,10 @@ from tests.conformance import (
     detection,
     elementwise,
     filling,
+    flex,
     gathering,
+    lookup,
+    mediapipe,
     networks,
     normalisation,
     padding,
@@ -25,17 +28,20 @@ from tests.conformance import (
     signal,
     slicing,
     space,
+    types,
 )
 from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
-    filling, gathering, networks, normalisation, padding, pooling, quantise, recurrent, reduction, resize,
-    signal, slicing, space,
+    filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent,
+    reduction, resize, signal, slicing, space, types,
 )  # fmt: skip
 
 ELSEWHERE = {
     "DENSIFY": "sparse constants are taken from whole models",
+    **dict.fromkeys(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), "test_random.py has statistics"),
+    **dict.fromkeys(("LSH_PROJECTION", "SKIP_GRAM"), "refused"),
 }
 """Operators that have no cases here, and why."""
 

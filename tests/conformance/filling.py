@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from tests.conformance.arrangement import any_operand
-from tests.conformance.cases import Operand, Table, cases, constant, like, plain, stored
+from tests.conformance.cases import Operand, Table, cases, constant, fed, like, plain, stored
 
 
 @cases("SHAPE", "RANK")
@@ -70,12 +72,38 @@ def where(table: Table) -> None:
 
 @cases("MATRIX_DIAG")
 def diagonal(table: Table) -> None:
-    for dtype in ("float32", "int32"):
-        table.add(dtype, [any_operand(table, dtype, 2, 3)], plain(dtype))
+    for dtype in ("float32", "int32", "int64", "int16", "int8", "uint8"):
+        source = any_operand(table, dtype, 2, 3)
+        table.add(dtype, [source], like(source))
+    table.add("float32-vector", [table.real(4)])
+    table.add("float32-special", [Operand(np.array([np.nan, np.inf, -0.0], np.float32))])
+    table.add("float32-dynamic", [table.real(2, 3).dynamic(0)])
 
 
 @cases("MATRIX_SET_DIAG")
 def diagonal_set(table: Table) -> None:
     for shape in ((2, 3, 3), (2, 4, 3), (3, 5)):
-        inputs = [table.real(*shape), table.real(*shape[:-2], min(shape[-2:]))]
-        table.add(f"float32-{shape}", inputs)
+        for dtype in ("float32", "int32", "int64", "int16", "int8", "uint8"):
+            source = any_operand(table, dtype, *shape)
+            line = Operand(any_operand(table, dtype, *shape[:-2], min(shape[-2:])).data, dtype, source.quant)
+            table.add(f"{dtype}-{shape}", [source, line], like(source))
+
+
+@cases("BROADCAST_ARGS")
+def broadcast_sizes(table: Table) -> None:
+    for dtype, (first, second) in product(
+        ("int32", "int64"), (([2, 1, 3], [4, 1]), ([1], [5, 0, 2]), ([3, 1], [1, 7]), ([], [2, 3]))
+    ):
+        label = f"{dtype}-{len(first)}x{len(second)}"
+        table.add(f"{label}-constant", [constant(first, dtype), constant(second, dtype)], plain(dtype))
+        if first:
+            table.add(label, [fed(first, dtype), fed(second, dtype)], plain(dtype))
+
+
+@cases("DILATE")
+def dilate(table: Table) -> None:
+    for dtype in ("float32", "int32", "int64", "int8", "uint8", "int16", "bool"):
+        source = any_operand(table, dtype, 2, 3, 2)
+        filler = Operand(np.asarray(1, source.values.dtype), dtype, source.quant)
+        for factors in ((1, 2, 3), (2, 1, 1), (1, 3, 1), (1, 1, 1)):
+            table.add(f"{dtype}-{factors}", [source, constant(factors), filler], like(source))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from tests.builder import Quant
@@ -21,12 +23,30 @@ def casts(table: Table) -> None:
             f"{dtype}-to-bool", [table.integers(2, 9, low=0, high=2, dtype=dtype)], plain("bool"), _types(dtype, "bool")
         )
     table.add("int32-to-int8", [table.integers(2, 30, low=-300, high=300)], plain("int8"), _types("int32", "int8"))
+    for source, target in product(_NUMBERS, (*_NUMBERS, "bool")):
+        if source != target:
+            data = _numbers(source)
+            types = _types(source, target)
+            table.add(f"range-{source}-to-{target}", [data], plain(target), types, tolerance=1e-3)
+            table.add(f"range-{source}-to-{target}-constant", [data.fixed], plain(target), types, tolerance=1e-3)
     for dtype in ("float32", "int32", "int64"):
         table.add(f"bool-to-{dtype}", [table.booleans(3, 5)], plain(dtype), _types("bool", dtype))
     half = Operand(table.real(3, 5).values.astype(np.float16), "float16")
     table.add("float16-to-float32", [half], plain("float32"), _types("float16", "float32"))
     quantised = table.quantised("int8", 2, 30)
     table.add("quantised-to-float32", [quantised], plain("float32"), _types("int8", "float32"))
+
+
+_NUMBERS = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+
+
+def _numbers(dtype: str) -> Operand:
+    """Ordinary numbers and those at the borders of a type; floats beyond the borders of all integers."""
+    if dtype.startswith("float"):
+        large = [6e4, -6e4] if dtype == "float16" else [1e30, -1e10, 3e9, -(2.0**31), 2.0**31, -(2.0**63)]
+        return Operand(np.array([0, 1.5, -2.999, 127.5, 300.5, -129.5, np.nan, np.inf, -np.inf, *large], dtype), dtype)
+    limits = np.iinfo(dtype)
+    return Operand(np.array([limits.min, limits.max, 0, 1, 5, limits.max // 2, limits.min // 3], dtype), dtype)
 
 
 def _types(source: str, target: str) -> dict[str, str]:
@@ -76,3 +96,7 @@ def imitating(table: Table) -> None:
     for bits in (8, 4):
         chosen = {"min": -1.1, "max": 2.3, "num_bits": bits}
         table.add(f"float32-{bits}", [table.real(2, 50, low=-3, high=3)], options=chosen)
+    for low, high in ((0.0, 6.0), (-3.0, 0.0), (-1.0, 1.0), (-0.001, 5.0)):
+        chosen = {"min": low, "max": high, "num_bits": 8}
+        table.add(f"float32-{low}-{high}", [table.real(2, 50, low=-7, high=7)], options=chosen)
+    table.add("float32-16", [table.real(2, 50, low=-7, high=7)], options={"min": -5.0, "max": 5.0, "num_bits": 16})

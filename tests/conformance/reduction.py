@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from tests.conformance.cases import Operand, Table, cases, constant, fitted, like, plain, result, stored
+from tests.conformance.cases import Operand, Table, cases, constant, fed, fitted, like, plain, result, stored
 
 _AXES = ((1,), (-1,), (1, 2), (-1, -3), (0, 1, 2, 3), (3,), (2, 2))
 
@@ -98,7 +98,46 @@ def greatest(table: Table) -> None:
 
 @cases("SEGMENT_SUM", "UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD")
 def segments(table: Table) -> None:
-    count = [] if table.operator == "SEGMENT_SUM" else [constant(4)]
-    groups = stored(0, 0, 1, 2, 2) if table.operator == "SEGMENT_SUM" else stored(2, 0, 1, 3, 0)
-    table.add("float32", [table.real(5, 3), groups, *count])
-    table.add("int32", [table.integers(5, 3), groups, *count], plain("int32"))
+    ordered = table.operator == "SEGMENT_SUM"
+    count = [] if ordered else [constant(4)]
+    groups = stored(0, 0, 1, 2, 2) if ordered else stored(2, 0, 1, 2, 0)
+    given = fed(groups.values)
+    for dtype in ("float32", "int32"):
+        pick = table.real if dtype == "float32" else table.integers
+        table.add(dtype, [pick(5, 3), groups, *count], plain(dtype))
+        table.add(f"{dtype}-computed", [pick(5, 3), given, *count], plain(dtype))
+        table.add(f"{dtype}-rank1", [pick(5), groups, *count], plain(dtype))
+        table.add(f"{dtype}-rank3", [pick(5, 2, 3), given, *count], plain(dtype))
+    large = table.integers(5, 3, low=-(2**31), high=2**31 - 1)
+    table.add("int32-overflow", [large, groups, *count], plain("int32"))
+    if ordered:
+        return
+    negative = stored(-1, 2, -5, 2, 0)
+    table.add("negative", [table.real(5, 3), negative, *count])
+    table.add("negative-computed", [table.integers(5, 3), fed(negative.values), *count], plain("int32"))
+    table.add("all-computed", [table.real(5, 3), given, fed([4])])
+    table.add("two-axes", [table.real(2, 3, 4), constant([[0, 1, 3], [3, 3, 1]]), *count])
+
+
+@cases("REDUCE_WINDOW")
+def windows(table: Table) -> None:
+    functions = {"ADD": 0, "MUL": 1, "MINIMUM": 99, "MAXIMUM": -99}
+    geometries = (
+        ((1, 2, 3), (1, 1, 1), (1, 1, 1)),
+        ((2, 3, 1), (1, 2, 1), (1, 2, 1)),
+        ((1, 1, 2), (2, 3, 2), (1, 1, 3)),
+    )
+    for (name, start), (at, geometry) in product(functions.items(), enumerate(geometries)):
+        vectors = [constant(each, "int64") for each in geometry]
+        for dtype in ("float32", "int32", "int64", "int16", "int8", "uint8"):
+            low = 0 if dtype == "uint8" else -9
+            source = (
+                table.real(3, 8, 6) if dtype == "float32" else table.integers(3, 8, 6, low=low, high=9, dtype=dtype)
+            )
+            first = constant(max(start, low - 9) if dtype != "uint8" else abs(start), dtype)
+            table.add(f"{dtype}-{name}-{at}", [source, first, *vectors], plain(dtype), {"reduce_function": name})
+    for name in ("ALL", "ANY"):
+        inputs = [table.booleans(3, 8, 6), constant(name == "ALL", "bool"), *vectors]
+        table.add(f"bool-{name}", inputs, plain("bool"), {"reduce_function": name})
+    vectors = [constant(each, "int64") for each in ((9,), (1,), (1,))]
+    table.add("too-wide", [table.real(4), constant(0, "float32"), *vectors], options={"reduce_function": "ADD"})

@@ -65,10 +65,3 @@ def slices(table: Table) -> None:
     table.add("computed", [table.real(2, 4, 6), *fed])
     long = [Operand(np.array(each, np.int64), "int64", constant=True) for each in ((0, 1, 2), (2, 1, 3))]
     table.add("int64", [table.real(2, 4, 6), *long])
-
-
-@cases("UNIQUE")
-def unique(table: Table) -> None:
-    outputs = (Operand(dtype="float32"), Operand(dtype="int32"))
-    data = Operand(np.array([3, 1, 3, 2, 1], np.float32))
-    table.add("float32", [data], outputs, {"idx_out_type": "int32"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from tests.conformance.arrangement import any_operand
-from tests.conformance.cases import Table, cases, constant, like
+from tests.conformance.cases import Table, cases, constant, fed, like
 
 
 @cases("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")
@@ -26,6 +26,10 @@ def to_batch(table: Table) -> None:
         label = f"{dtype}-{shape}-{pads[0][0]}"
         table.add(label, [source, constant(block), constant(pads)], like(source))
     table.add("rank3", [table.real(2, 6, 3), constant([3]), constant([[1, 2]])])
+    for dtype in ("float32", "int8"):
+        source = any_operand(table, dtype, 2, 4, 5, 3)
+        table.add(f"{dtype}-computed", [source, constant([2, 3]), fed([[1, 1], [0, 4]])], like(source))
+    table.add("rank3-computed", [table.real(2, 6, 3), constant([3]), fed([[1, 2]])])
 
 
 @cases("BATCH_TO_SPACE_ND")
@@ -38,3 +42,7 @@ def from_batch(table: Table) -> None:
         label = f"{dtype}-{shape}-{crops[0][0]}"
         table.add(label, [source, constant(block), constant(crops)], like(source))
     table.add("rank3", [table.real(6, 4, 3), constant([3]), constant([[1, 2]])])
+    for dtype in ("float32", "int8"):
+        source = any_operand(table, dtype, 12, 4, 5, 3)
+        table.add(f"{dtype}-computed", [source, constant([2, 3]), fed([[1, 1], [0, 4]])], like(source))
+    table.add("rank3-computed", [table.real(6, 4, 3), constant([3]), fed([[1, 2]])])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Graph
+from layoutsolve.graph import Graph, Quant
 from layoutsolve.solver.rules.elementwise import BROADCASTING, UNARY
 from tests.graphs import GraphBuilder
 
@@ -305,6 +306,8 @@ def convolution(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]
     group = int(random.choice([1, 2]))
     shape = [int(random.choice([1, 2])), *dims(random, space, (3, 4)), group * int(random.choice([1, 2, 4]))]
     channels = group * int(random.choice([1, 2, 4]))
+    if op == "Conv" and random.random() < 0.3:
+        return [result(builder, random, quantised_pointwise(builder, random, shape, channels))]
     x = tensor(builder, random, shape)
     kernel = [int(random.choice([1, 2]))] * space
     sizes = (shape[-1], channels // group) if op == "ConvTranspose" else (channels, shape[-1] // group)
@@ -334,13 +337,51 @@ def local_response(builder: GraphBuilder, random: Random, op: str) -> Sequence[s
 def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     p, k, m = dims(random, 3, (1, 2, 4, 6))
     trans_a, trans_b = int(random.integers(0, 2)), int(random.integers(0, 2))
-    x = tensor(builder, random, [k, p] if trans_a else [p, k])
     sizes = [m, k] if trans_b else [k, m]
+    kind = str(random.choice(["float", "weights alone", "integers"]))
+    if kind != "float":
+        return [result(builder, random, quantised_gemm(builder, random, (p, k, m), kind == "integers"))]
+    x = tensor(builder, random, [k, p] if trans_a else [p, k])
     weights = builder.weights(*sizes) if random.random() < 0.7 else tensor(builder, random, sizes)
     bias = [builder.weights(m)] if random.random() < 0.6 else []
     if random.random() < 0.3:
         bias = [tensor(builder, random, [p if random.random() < 0.7 else 1, m])]
     return [result(builder, random, builder.op(op, x, weights, *bias, shape=[p, m], transA=trans_a, transB=trans_b))]
+
+
+def quantised_gemm(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], integers: bool) -> str:
+    """A product of 8-bit weights and data of 8 bits, or floats."""
+    p, k, m = sizes
+    quant, dtype, rest = quantised(builder, random, (m, k), integers)
+    x = tensor(builder, random, [p, k], dtype, quant)
+    return builder.op("Gemm", x, *rest, shape=[p, m], dtype=dtype, quant=quant, transB=1)
+
+
+def quantised_pointwise(builder: GraphBuilder, random: Random, shape: list[int], channels: int) -> str:
+    """A 1x1 convolution with 8-bit weights over data of 8 bits, or floats."""
+    weights = (channels, shape[-1], *[1] * (len(shape) - 2))
+    quant, dtype, rest = quantised(builder, random, weights, random.random() < 0.6)
+    planes = [shape[0], shape[-1], *shape[1:-1]]
+    x = tensor(builder, random, planes, dtype, quant)
+    strides = [1] * (len(shape) - 2)
+    return builder.op(
+        "Conv", x, *rest, shape=[shape[0], channels, *shape[1:-1]], dtype=dtype, quant=quant, strides=strides
+    )
+
+
+def quantised(
+    builder: GraphBuilder, random: Random, sizes: tuple[int, ...], integers: bool
+) -> tuple[Quant | None, str, list[str]]:
+    """Quantisation and type of the data, and 8-bit weights, per channel or not, with a bias or not."""
+    step = np.array([0.25], np.float32)
+    axis = 0 if random.random() < 0.5 else None
+    scale = step if axis is None else np.exp2(-random.integers(1, 4, sizes[0])).astype(np.float32)
+    weights = Quant(scale, np.zeros(scale.size, np.int8), axis)
+    rest = [builder.constant(random.integers(-9, 9, sizes), "int8", weights)]
+    if random.random() < 0.6:
+        offsets = Quant(scale * step, np.zeros(scale.size, np.int32), axis) if integers else None
+        rest.append(builder.constant(random.integers(-9, 9, sizes[0]), "int32" if integers else "float32", offsets))
+    return (Quant(step, np.zeros(1, np.int8)), "int8", rest) if integers else (None, "float32", rest)
 
 
 @case("MatMul")
@@ -386,6 +427,73 @@ def state(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     total = builder.add(tensor(builder, random, shape), now)
     become(total)
     return [result(builder, random, total), result(builder, random, builder.relu(now))]
+
+
+@case("GridSample")
+def grid_sample(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    n, c, h, w, rows, columns = dims(random, 6, (1, 2, 4))
+    x, grid = tensor(builder, random, [n, c, h, w]), tensor(builder, random, [n, rows, columns, 2])
+    return [result(builder, random, builder.op(op, x, grid, shape=[n, c, rows, columns], padding_mode="border"))]
+
+
+@case("ai.onnx.ml:LabelEncoder")
+def label_encoder(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    domain, name = op.split(":")
+    x = tensor(builder, random, dims(random, int(random.integers(1, 5))), "int64")
+    table = {"keys_int64s": (0, 1), "values_int64s": (7, 5), "default_int64": -1}
+    y = builder.op(name, x, shape=builder.shape(x), dtype="int64", **table)
+    builder.nodes[-1] = replace(builder.nodes[-1], domain=domain)
+    return [result(builder, random, y)]
+
+
+@case("ScatterElements")
+def scatter_elements(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 4)), (1, 2, 4, 6))
+    axis = int(random.integers(0, len(shape)))
+    part = [1 if at == axis else dim for at, dim in enumerate(shape)]
+    line = builder.input(1, dtype="int64")
+    places = builder.reshape(line, *[1] * len(shape))
+    places = builder.op("Expand", places, builder.constant(part, "int64"), shape=part, dtype="int64")
+    if shape[axis] == 1:
+        places = builder.constant(np.zeros(part), "int64")
+    x, updates = tensor(builder, random, shape), tensor(builder, random, part)
+    return [result(builder, random, builder.op(op, x, places, updates, shape=shape, axis=axis))]
+
+
+@case("ScatterND")
+def scatter_nd(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 5)), (2, 4, 6))
+    depth = int(random.integers(1, min(2, len(shape)) + 1))
+    if random.random() < 0.5:
+        places = builder.constant(random.integers(0, 2, (2, 1, depth)), "int64")
+    else:
+        places = builder.input(2, 1, depth, dtype="int64")
+    x, updates = tensor(builder, random, shape), tensor(builder, random, [2, 1, *shape[depth:]])
+    return [result(builder, random, builder.op(op, x, places, updates, shape=shape, reduction="add"))]
+
+
+@case("ReverseSequence")
+def reverse_sequence(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(2, 5)), (1, 2, 4, 6))
+    batch = int(random.integers(0, 2))
+    count = shape[batch]
+    if random.random() < 0.5:
+        lengths = builder.constant(random.integers(1, shape[1 - batch] + 1, count), "int64")
+    else:
+        lengths = builder.input(count, dtype="int64")
+    x = tensor(builder, random, shape)
+    y = builder.op(op, x, lengths, shape=shape, batch_axis=batch, time_axis=1 - batch)
+    return [result(builder, random, y)]
+
+
+@case("DFT")
+def dft(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(2, 4)), (1, 2, 4, 6))
+    axis, real = int(random.integers(0, len(shape))), bool(random.integers(0, 2))
+    out = [dim // 2 + 1 if at == axis and real else dim for at, dim in enumerate(shape)]
+    x = tensor(builder, random, [*shape, 1 if real else 2])
+    rest = [builder.constant(shape[axis], "int64"), builder.constant(axis, "int64")]
+    return [result(builder, random, builder.op(op, x, *rest, shape=[*out, 2], onesided=int(real)))]
 
 
 @case("LSTM", "RNN")

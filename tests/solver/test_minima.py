@@ -10,15 +10,15 @@ import onnx
 import pytest
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import symbol
+from layoutsolve.graph import Quant, symbol
 from layoutsolve.solver import assign
 from tests.graphs import GraphBuilder, feeds, run
 
 
-def minimum(builder: GraphBuilder, *outputs: str) -> tuple[int, int]:
+def minimum(builder: GraphBuilder, *outputs: str, contrib: bool = False) -> tuple[int, int]:
     """Transposes and Reshapes of the proven optimum, whose file is checked and compared with the reference."""
     graph = builder.graph(*outputs)
-    found = assign(graph, objective="min-transpose")
+    found = assign(graph, objective="min-transpose", contrib=contrib)
     assert found.status == "optimal"
     assert found.bound == found.price.transposes
     applied = apply(graph, found)
@@ -75,6 +75,20 @@ def test_pointwise_convolution_turns_data() -> None:
     assert minimum(b, b.conv(b.relu(b.conv(b.input(1, 8, 8, 4), 6)), 5))[0] == 0
     b = GraphBuilder()
     assert minimum(b, b.conv(b.conv(b.conv(b.input(1, 8, 8, 4), 6, 3), 5), 3, 3)) == (2, 0)
+
+
+@pytest.mark.parametrize("integers", [True, False])
+def test_quantised_dense_on_planes(integers: bool) -> None:
+    """Planes in and out, [C, P]: quantised weights multiply them from the left, or as a 1x1 convolution where the data
+    are quantised as well. Nothing is moved."""
+    b = GraphBuilder()
+    step, zero = np.array([0.5], np.float32), np.zeros(1, np.int8)
+    quant = Quant(step, zero) if integers else None
+    dtype = "int8" if integers else "float32"
+    x = b.transpose(b.reshape(b.input(1, 4, 16, dtype=dtype, quant=quant), 4, 16), 1, 0)
+    weights = b.constant(b.random.integers(-9, 9, (5, 4)), "int8", Quant(step, zero))
+    x = b.op("Gemm", x, weights, shape=(16, 5), dtype=dtype, quant=quant, transB=1)
+    assert minimum(b, b.reshape(b.transpose(x, 1, 0), 1, 5, 16))[0] == 0
 
 
 def shuffle(b: GraphBuilder, x: str, groups: int) -> str:
@@ -183,14 +197,14 @@ def attention(b: GraphBuilder, x: str, heads: int) -> str:
     return b.add(x, b.dense(merged, d))
 
 
+@pytest.mark.parametrize("contrib", [False, True])
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_transformer(layers: int) -> None:
+def test_transformer(layers: int, contrib: bool) -> None:
     """Weights give q, k and v as [heads, width, T] without moving anything; a product needs one of its operands the
-    other way round, so each layer is left with one Transpose where the pattern has four. The ends, [T, D], meet
-    weights, which
-    read and write either order: they are free."""
+    other way round, so each layer is left with one Transpose where the pattern has four. FusedMatMul takes either way
+    round. The ends, [T, D], meet weights, which read and write either order: they are free."""
     b = GraphBuilder()
     x = b.dense(b.input(6, 8), 8)
     for _ in range(layers):
         x = attention(b, x, 2)
-    assert minimum(b, b.dense(x, 8))[0] == layers
+    assert minimum(b, b.dense(x, 8), contrib=contrib)[0] == (0 if contrib else layers)

@@ -17,7 +17,7 @@ from layoutsolve.solver import OBJECTIVES, STRATEGIES, assign
 from layoutsolve.solver.contract import contract
 from layoutsolve.solver.presolve import open_rows
 from layoutsolve.solver.price import price
-from layoutsolve.solver.problem import LayoutProblem, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.problem import Goal, LayoutProblem, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.solve import solve
 from layoutsolve.solver.state import Statement
 from tests.graphs import GraphBuilder, feeds, run
@@ -146,7 +146,7 @@ def test_time_equals_brute_force(graph: Graph) -> None:
     """The table of a target prices moves by where they start and end; the solver finds the least time."""
     tiers = coarse_tiers(OBJECTIVES["min-latency"])
     assert tiers is not None
-    problem = Statement(graph, timed=True).orders()
+    problem = Statement(graph, goal=Goal("min-latency")).orders()
     lowest = brute_force(problem, tiers)
     found = solve(problem, tiers)
     assert found.optimal

@@ -11,7 +11,7 @@ from layoutsolve.emit import apply
 from layoutsolve.graph import Array, Graph
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.price import price
-from layoutsolve.solver.problem import Assignment, LayoutProblem
+from layoutsolve.solver.problem import Assignment, Goal, LayoutProblem
 from layoutsolve.solver.rule import RULES
 from layoutsolve.solver.state import Statement
 from tests.graphs import feeds, run
@@ -46,7 +46,7 @@ def samples(problem: LayoutProblem, random: Random) -> list[Assignment]:
     found = []
     for number in chosen:
         rows = tuple(number % len(operator.rows) for operator in problem.operators)
-        found.append(Assignment(problem, rows, price(problem, rows), "min-transpose", "test", "feasible", 0))
+        found.append(Assignment(problem, rows, price(problem, rows), Goal(), "test", "feasible", 0))
     return found
 
 
@@ -67,12 +67,12 @@ def check(
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(applied))
 
 
-@pytest.mark.parametrize("operator", sorted(CASES))
-def test_rows(operator: str) -> None:
+@pytest.mark.parametrize(("operator", "contrib"), [*((name, False) for name in sorted(CASES)), ("MatMul", True)])
+def test_rows(operator: str, contrib: bool) -> None:
     for seed in SEEDS:
         graph, random = graph_of(operator, seed)
         boundary, permutations = random_ends(graph, random)
         data = feeds(graph, seed)
         truth = run(graph, data)
-        for assignment in samples(Statement(graph, boundary).layouts(), random):
+        for assignment in samples(Statement(graph, boundary, Goal(contrib=contrib)).layouts(), random):
             check(graph, assignment, permutations, data, truth)

@@ -1,0 +1,57 @@
+"""Constants in a file beside the model: a protobuf message holds no more than two gigabytes."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from layoutsolve.graph import Array, Graph
+
+LIMIT = (1 << 31) - (1 << 27)
+"""Bytes of constants beyond which a model has to keep them outside; what is left is for everything else."""
+
+_SMALLEST = 1024
+_ALIGNMENT = 4096
+"""So that the constants can be mapped into memory."""
+
+
+def constant_bytes(graph: Graph) -> int:
+    """The bytes of all constants of a graph."""
+    return sum(value.data.nbytes for value in graph.values.values() if value.data is not None)
+
+
+class External:
+    """The constants that are kept outside, and where in the file each of them lies."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, Array]] = []
+        self._size = 0
+
+    def take(self, proto: onnx.TensorProto, data: Array) -> bool:
+        """Keep the data of a tensor outside; False where it is so small that it had better stay inside."""
+        if data.nbytes < _SMALLEST:
+            return False
+        self._size += -self._size % _ALIGNMENT
+        proto.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", ""), ("offset", self._size), ("length", data.nbytes)):
+            proto.external_data.add(key=key, value=str(value))
+        self._parts.append((self._size, data))
+        self._size += data.nbytes
+        return True
+
+    def write(self, file: BinaryIO) -> None:
+        """Write the constants, one at a time."""
+        for offset, data in self._parts:
+            file.write(b"\0" * (offset - file.tell()))
+            file.write(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
+
+
+def place(model: onnx.ModelProto, location: str) -> None:
+    """Tell a model the name of the file, beside it, that its constants are in."""
+    for proto in model.graph.initializer:
+        for entry in proto.external_data:
+            if entry.key == "location":
+                entry.value = location

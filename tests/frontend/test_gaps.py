@@ -1,0 +1,98 @@
+"""What cannot be converted is refused, with a reason that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from layoutsolve.errors import ConversionError, ModelError, UnsupportedError
+from layoutsolve.frontend import read
+from tests.builder import Builder
+
+Given = tuple[Sequence[int], str] | Any
+"""An input's shape and type; anything else is a constant."""
+
+
+def one(
+    operator: str, given: Sequence[Given], made: tuple[Sequence[int], str], options: Mapping[str, Any] | None = None
+) -> bytes:
+    """A model of one operator."""
+    builder = Builder()
+    inputs = [
+        builder.input(f"in{at}", *each) if isinstance(each, tuple) else builder.constant(f"in{at}", each, "int32")
+        for at, each in enumerate(given)
+    ]
+    out = builder.tensor("out", *made)
+    builder.operator(operator, inputs, [out], options)
+    return builder.finish(out)
+
+
+def spectrum(reader: str, dtype: str) -> bytes:
+    """A Fourier transform, then an operator that reads its complex numbers twice."""
+    builder = Builder()
+    x, lengths = builder.input("x", (2, 8)), builder.constant("lengths", [2, 8], "int32")
+    middle, out = builder.tensor("middle", (2, 5), "complex64"), builder.tensor("out", (2, 5), dtype)
+    builder.operator("RFFT2D", [x, lengths], [middle])
+    builder.operator(reader, [middle] * (1 if reader == "COMPLEX_ABS" else 2), [out])
+    return builder.finish(out)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (one("RFFT2D", [((2, 8), "float32"), [2, 8]], ((2, 5), "complex64")), "output of the model holds complex"),
+        (one("RFFT2D", [((2, 6), "float32"), [2, 6]], ((2, 4), "complex64")), "powers of two"),
+        (one("COMPLEX_ABS", [((2, 5), "complex64")], ((2, 5), "float32")), "is of type complex64"),
+        (spectrum("MUL", "complex64"), "computes with complex numbers"),
+        (spectrum("SUB", "float32"), "computes with complex numbers"),
+        (one("RELU", [((4,), "int8")], ((4,), "int8")), "no quantisation parameters"),
+        (one("BITCAST", [((4,), "float32")], ((4,), "int32")), "reads the bits of float32"),
+        (one("ATAN2", [((4,), "float64")] * 2, ((4,), "float64")), "angles of float64"),
+        (one("MATRIX_DIAG", [((4,), "bool")], ((4, 4), "bool")), "diagonal of bool"),
+        (
+            one("SPARSE_TO_DENSE", [[[1], [1]], [4], ((2,), "float32"), ((), "float32")], ((4,), "float32")),
+            "several values into one place",
+        ),
+        (one("FAKE_QUANT", [((4,), "float32")], ((4,), "float32"), {"max": 1.0, "num_bits": 8, "narrow_range": True}),
+         "narrow range"),
+    ],
+)  # fmt: skip
+def test_gaps(source: bytes, reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason) as caught:
+        read(source)
+    assert all(gap.remedy for gap in caught.value.gaps)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (spectrum("COMPLEX_ABS", "int32"), "gives float32"),
+        (one("REAL", [((4,), "float32")], ((4,), "float32")), "reads complex numbers"),
+        (one("ATAN2", [((4,), "float32"), ((1,), "float32")], ((4,), "float32")), "have to be alike"),
+        (one("SEGMENT_SUM", [((3, 2), "float32"), [0, 2, 2]], ((3, 2), "float32")), "do not follow each other"),
+        (one("UNSORTED_SEGMENT_SUM", [((2, 2), "float32"), [0, 5], 2], ((2, 2), "float32")), "has 2 segments"),
+        (
+            one("REVERSE_SEQUENCE", [((3, 2), "float32"), [1, 1]], ((3, 2), "float32"), {"seq_dim": 1}),
+            "2 lengths for 3",
+        ),
+        (one("DILATE", [((3,), "float32"), [0], ((), "float32")], ((3,), "float32")), "dilates rank 1"),
+        (one("BITCAST", [((3,), "int8")], ((), "int32")), "makes one element of 4"),
+        (one("DYNAMIC_UPDATE_SLICE", [((2,), "float32"), ((3,), "float32"), [0]], ((2,), "float32")), "puts"),
+    ],
+)
+def test_contradictions(source: bytes, reason: str) -> None:
+    with pytest.raises(ModelError, match=reason):
+        read(source)
+
+
+def test_windows_that_never_end() -> None:
+    """Found by mutating models: a window of more elements than the file could ever need."""
+    builder = Builder()
+    x, out = builder.input("x", (4,)), builder.tensor("out", (0,))
+    rest = [builder.constant(f"c{at}", [each], "int64") for at, each in enumerate((1 << 40, 1, 1))]
+    start = builder.constant("start", 0.0, "float32")
+    builder.operator("REDUCE_WINDOW", [x, start, *rest], [out], {"reduce_function": "ADD"})
+    with pytest.raises(ConversionError, match="grow"):
+        read(builder.finish(out))
