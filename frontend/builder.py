@@ -182,7 +182,7 @@ class Draft:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state(self, key: Hashable, name: str) -> State:
-        """The variable that ``key`` stands for, called ``name`` if it is new."""
+        """The variable that ``key`` stands for; if it is new it gets ``name``, which nothing else may have."""
         if key not in self.states:
             self.states[key] = State(name)
         return self.states[key]
@@ -190,7 +190,7 @@ class Draft:
     def read_state(self, state: State, like: Value) -> Value:
         """What a variable holds; ``like`` has the type and shape that its first reader expects."""
         if state.current is None:
-            state.first = state.current = self.add(replace(like, name=self.unique(state.name)))
+            state.first = state.current = self.add(replace(like, name=state.name))
         return state.current
 
     def close_states(self) -> None:
@@ -241,7 +241,7 @@ class Lowering:
 
     def variable(self, tensor: Tensor) -> State:
         """The state that a tensor declared as variable stands for: its zero at first, then whatever was left in it."""
-        state = self.draft.state((self.position, tensor.index), tensor.name or f"tensor_{tensor.index}")
+        state = self.draft.state((self.position, tensor.index), self.tensor_names[tensor.index])
         if state.initial is None:
             self.draft.spend(prod(tensor.shape))
             zero = tensor.quant.zero_point[0] if tensor.dtype == "int8" and tensor.quant else 0

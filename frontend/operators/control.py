@@ -208,4 +208,6 @@ def _variable(call: Call) -> State:
     key = call.draft.handles.get(call.input(0).name)
     if key is None:
         raise ModelError(f"{call.origin} reads its variable from '{call.input(0).name}', which is no handle of one")
-    return call.draft.state(key, "/".join(part for part in key if part) or "variable")
+    if key not in call.draft.states:
+        call.draft.state(key, call.draft.unique("/".join(part for part in key if part) or "variable"))
+    return call.draft.states[key]

@@ -100,7 +100,7 @@ _FLOATS = Formats(dict.fromkeys(_ORDER, Stored()))
 class Cell:
     """One direction: weights of all gates in ONNX's order (without the input gate where it is coupled), and options.
 
-    ``variances`` is what the integer kernel takes in place of a variance of 0.
+    Clips are bounds of real numbers.
     """
 
     gates: tuple[int, ...]

@@ -13,5 +13,13 @@ from layoutsolve.solver.rules import (
 )
 
 __all__ = [
-    "arrangement", "contraction", "control", "elementwise", "recurrent", "reduction", "scattering", "slicing", "window",
-]  # fmt: skip
+    "arrangement",
+    "contraction",
+    "control",
+    "elementwise",
+    "recurrent",
+    "reduction",
+    "scattering",
+    "slicing",
+    "window",
+]
