@@ -5,17 +5,19 @@ from __future__ import annotations
 from layoutsolve.frontend.blocks import recognise
 from layoutsolve.frontend.builder import Call, register
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.lower import CUSTOM, lower
+from layoutsolve.frontend.lower import lower
+from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.reader import parse
 from layoutsolve.graph import Graph
 
-__all__ = ["CUSTOM", "Call", "GapError", "read", "register"]
+__all__ = ["Call", "GapError", "Reading", "read", "register"]
 
 
-def read(data: bytes | memoryview, name: str = "model", custom: str = "error") -> Graph:
-    """Read a TensorFlow Lite model; custom operators without a lowering are an 'error', or 'passthrough'.
+def read(data: bytes | memoryview, name: str = "model", reading: Reading | None = None) -> Graph:
+    """Read a TensorFlow Lite model.
 
     Raises :class:`layoutsolve.errors.ModelError` where the bytes are no such model, and
     :class:`layoutsolve.errors.UnsupportedError`, listing every gap, where it uses what cannot be converted.
+    :class:`layoutsolve.errors.OptionError` is raised where ``reading`` names what the model does not have.
     """
-    return recognise(lower(parse(data), name, custom))
+    return recognise(lower(parse(data), name, reading or Reading()))

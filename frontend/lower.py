@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
 from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
@@ -10,13 +10,11 @@ from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call, Draft, Lo
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.fold import fold
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.model import Model, Operator, Tensor
+from layoutsolve.frontend.model import Model, Operator, Signature, Tensor
 from layoutsolve.frontend.operators.custom import pass_through
+from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, symbol
-
-CUSTOM = ("error", "passthrough")
-"""What may become of custom operators without a lowering."""
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
@@ -41,23 +39,62 @@ _REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lower
 _REMEDY = "express it by other operators in the source model"
 
 
-def lower(model: Model, name: str, custom: str = "error") -> Graph:
-    """The reference graph of a model's main subgraph. Raises :class:`UnsupportedError` with all its gaps at once.
+def lower(model: Model, name: str, reading: Reading) -> Graph:
+    """The reference graph of a model's main subgraph, or of a signature's.
 
-    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    Raises :class:`UnsupportedError` with all its gaps at once, :class:`OptionError` for a signature or input that the
+    model does not have.
     """
-    if custom not in CUSTOM:
-        raise OptionError(f"custom operators cannot be treated as '{custom}': choose one of {', '.join(CUSTOM)}")
+    chosen = _signature(model, reading.signature)
     try:
-        lowering = Lowering(Draft(dilated(model), _write, custom))
-        _enter_inputs(lowering)
+        lowering = Lowering(Draft(dilated(model), _write, reading.custom), chosen.subgraph if chosen else 0)
+        names = _public_ends(lowering, chosen)
+        _enter_inputs(lowering, _pinned(lowering, names, reading))
         _write(lowering)
         lowering.draft.close_states()
-        return _graph(lowering, name)
+        return _graph(lowering, name, names)
     except GapError as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
     except _CONTRADICTIONS as error:
         raise ModelError(f"the model contradicts itself: {error}") from error
+
+
+def _signature(model: Model, key: str) -> Signature | None:
+    """The signature that is asked for, or the first one of the main subgraph."""
+    named = [signature for signature in model.signatures if signature.key == key]
+    if key and not named:
+        known = ", ".join(f"'{signature.key}'" for signature in model.signatures) or "none"
+        raise OptionError(f"the model has no signature '{key}': those are {known}")
+    return next(iter(named if key else (each for each in model.signatures if each.subgraph == 0)), None)
+
+
+def _public_ends(lowering: Lowering, signature: Signature | None) -> dict[int, str]:
+    """The names that a signature gives to inputs and outputs, by tensor, as far as they tell tensors apart."""
+    names: dict[int, str] = {}
+    if signature is not None:
+        subgraph = lowering.subgraph
+        for ports, given in ((subgraph.inputs, signature.inputs), (subgraph.outputs, signature.outputs)):
+            for public, index in sorted(given.items()):
+                if index in ports and public not in names.values():
+                    names.setdefault(index, public)
+    return names
+
+
+def _pinned(lowering: Lowering, names: Mapping[int, str], reading: Reading) -> dict[int, tuple[int, ...]]:
+    """The shapes that are given for inputs, by tensor; a name is the tensor's own or the one in the signature."""
+    found: dict[int, tuple[int, ...]] = {}
+    own = {index: lowering.subgraph.tensors[index].name for index in lowering.subgraph.inputs}
+    for given, shape in reading.shapes.items():
+        matching = [index for index in own if given in (names.get(index), own[index])]
+        if not matching:
+            known = ", ".join(f"'{names.get(index, name)}'" for index, name in own.items())
+            raise OptionError(f"no input is called '{given}': those are {known}")
+        tensor = lowering.subgraph.tensors[matching[0]]
+        stated = tensor.signature or tensor.shape
+        if len(shape) != len(stated) or any(mark not in (-1, size) for mark, size in zip(stated, shape, strict=True)):
+            raise OptionError(f"shape {list(shape)} does not fit input '{given}', which has {list(stated)}")
+        found[matching[0]] = shape
+    return found
 
 
 def _write(lowering: Lowering) -> None:
@@ -108,28 +145,28 @@ def _check_parameters(call: Call) -> None:
             raise GapError(f"its input of {value.dtype} has no quantisation parameters", "state scale and zero point")
 
 
-def _enter_inputs(lowering: Lowering) -> None:
+def _enter_inputs(lowering: Lowering, pinned: Mapping[int, tuple[int, ...]]) -> None:
     for index in lowering.subgraph.inputs:
         tensor = lowering.subgraph.tensors[index]
         if tensor.dtype in ("resource", "variant", "int2", "complex64", "complex128"):
             raise GapError(f"input '{tensor.name}' is of type {tensor.dtype}", "give the model inputs of numbers")
-        shape = _input_shape(lowering, tensor)
+        shape = _input_shape(lowering, tensor, pinned.get(index, tensor.signature))
         value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
         lowering.bind(index, lowering.draft.add(value))
 
 
-def _input_shape(lowering: Lowering, tensor: Tensor) -> Shape:
+def _input_shape(lowering: Lowering, tensor: Tensor, given: tuple[int, ...]) -> Shape:
     """Dynamic sizes get symbols; all inputs share one for their first dimension, the batch."""
-    dims: list[Dim] = list(tensor.shape)
-    for axis, size in enumerate(tensor.signature):
+    dims: list[Dim] = list(given or tensor.shape)
+    lowering.draft.dynamic |= tuple(dims) != tensor.shape
+    for axis, size in enumerate(given):
         if size == -1:
-            lowering.draft.dynamic = True
             key, name = ("input", tensor.index, axis), f"{lowering.tensor_names[tensor.index]}_{axis}"
             dims[axis] = symbol("batch") if axis == 0 else lowering.draft.symbol_for(key, name)
     return tuple(dims)
 
 
-def _graph(lowering: Lowering, name: str) -> Graph:
+def _graph(lowering: Lowering, name: str, names: Mapping[int, str]) -> Graph:
     draft = lowering.draft
     inputs = tuple(lowering.value(index).name for index in dict.fromkeys(lowering.subgraph.inputs))
     outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
@@ -138,7 +175,7 @@ def _graph(lowering: Lowering, name: str) -> Graph:
     nodes = _live(draft.nodes, outputs)
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
     values = {key: value for key, value in draft.values.items() if key in used}
-    return Graph(name, values, nodes, inputs, outputs, _public_names(lowering), _metadata(draft.model))
+    return Graph(name, values, nodes, inputs, outputs, _public_names(lowering, names), _metadata(draft.model))
 
 
 def _live(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
@@ -157,19 +194,11 @@ def _live(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
     return tuple(node for node in nodes if node in kept)
 
 
-def _public_names(lowering: Lowering) -> dict[str, str]:
-    """The names that the first signature of the main subgraph gives, as far as they tell its tensors apart."""
+def _public_names(lowering: Lowering, given: Mapping[int, str]) -> dict[str, str]:
+    """The names of inputs and outputs that are not those of their values."""
     names: dict[str, str] = {}
-    for signature in lowering.draft.model.signatures:
-        if signature.subgraph == lowering.position:
-            for ports, given in (
-                (lowering.subgraph.inputs, signature.inputs),
-                (lowering.subgraph.outputs, signature.outputs),
-            ):
-                for public, index in sorted(given.items()):
-                    if index in ports and public not in names.values():
-                        names.setdefault(lowering.value(index).name, public)
-            break
+    for index, public in given.items():
+        names.setdefault(lowering.value(index).name, public)
     for index in lowering.subgraph.outputs:
         name, own = lowering.value(index).name, lowering.tensor_names[index]
         if index not in lowering.subgraph.inputs and name != own and own not in names.values():

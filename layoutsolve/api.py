@@ -6,7 +6,7 @@ import mmap
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
 from layoutsolve.ends import End, ends_of, metadata
-from layoutsolve.errors import ModelError, OutputError, StrategyError
+from layoutsolve.errors import ModelError, OutputError, StrategyError, VerifyError
 from layoutsolve.explanation import Explanation
-from layoutsolve.frontend import read
+from layoutsolve.frontend import Reading, read
 from layoutsolve.graph import Graph
 from layoutsolve.solver import DEFAULT_OBJECTIVE, DEFAULT_SECONDS, STRATEGIES, Assignment, Boundary, Price, assign
 from layoutsolve.solver.boundary import Ends
@@ -36,7 +36,7 @@ class Conversion:
     """A converted model with everything that is known about it.
 
     ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
-    choice of layouts has a lower price. ``boundary`` and ``custom`` are what was asked for. ``external`` has the
+    choice of layouts has a lower price. ``boundary`` and ``reading`` are what was asked for. ``external`` has the
     constants where they are too large for the model itself; :meth:`save` writes them beside it.
     """
 
@@ -45,7 +45,7 @@ class Conversion:
     model: onnx.ModelProto
     seconds: Mapping[str, float]
     boundary: Boundary = field(default_factory=Boundary)
-    custom: str = "error"
+    reading: Reading = field(default_factory=Reading)
     external: External | None = field(default=None, repr=False)
 
     @property
@@ -157,6 +157,8 @@ def convert(
     external_data: bool | None = None,
     time_limit: float = DEFAULT_SECONDS,
     custom: str = "error",
+    signature: str = "",
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Conversion:
     """Convert a TensorFlow Lite model, given as a path or as bytes.
 
@@ -168,12 +170,14 @@ def convert(
     ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model, by default
     where they are more than a model can hold. ``time_limit`` is in seconds and bounds the search for layouts.
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
-    which writes them as nodes of the domain ``layoutsolve.custom``. Raises
+    which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
+    default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. Raises
     :class:`ConversionError`.
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
-    graph = _read(source, custom)
+    reading = Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+    graph = _read(source, reading)
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
     clock.lap("solve")
@@ -183,7 +187,7 @@ def convert(
     external = External() if too_large else None
     model = serialise(replace(applied, metadata=facts), opset, external)
     clock.lap("emit")
-    return Conversion(graph, assignment, model, clock.laps, boundary, custom, external)
+    return Conversion(graph, assignment, model, clock.laps, boundary, reading, external)
 
 
 class _Clock:
@@ -197,11 +201,11 @@ class _Clock:
         self.last = now
 
 
-def _read(source: Source, custom: str) -> Graph:
+def _read(source: Source, reading: Reading) -> Graph:
     if isinstance(source, (bytes, memoryview)):
-        return read(source, custom=custom)
+        return read(source, reading=reading)
     path = Path(source)
-    return read(file_bytes(path), path.stem, custom)
+    return read(file_bytes(path), path.stem, reading)
 
 
 def file_bytes(path: Path) -> memoryview:
@@ -237,12 +241,15 @@ def compare(
     contrib: bool = False,
     time_limit: float = DEFAULT_SECONDS,
     custom: str = "error",
+    signature: str = "",
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> list[Comparison]:
     """What every strategy makes of a model: one row each, over the same graph and priced the same way.
 
     A strategy that cannot solve the model has no row.
     """
-    graph = _read(source, custom)
+    reading = Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+    graph = _read(source, reading)
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     rows = []
     for strategy in STRATEGIES:
@@ -261,6 +268,8 @@ def verify(source: Source, conversion: Conversion, *, seed: int = 0, samples: in
 
     Raises :class:`VerifyError` where a runtime is missing or refuses its model.
     """
+    if conversion.reading.signature:
+        raise VerifyError("the main subgraph alone can be compared: convert without a signature")
     data = source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
     if conversion.external is None:
         return _compared(bytes(data), conversion, conversion.model, seed, samples)

@@ -20,7 +20,7 @@ from typing import Any
 from layoutsolve.api import Conversion, Source, file_bytes
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import CertificateError, LayoutError, OutputError
-from layoutsolve.frontend import CUSTOM, read
+from layoutsolve.frontend import Reading, read
 from layoutsolve.graph import Graph
 from layoutsolve.restated import Restated, restate
 from layoutsolve.solver import OBJECTIVES, Boundary, Goal, Price
@@ -57,7 +57,7 @@ class Certificate:
     ``source`` and ``model`` are the SHA-256 of the two files. ``rows`` has for each operator its title and the layouts
     of its ports. ``bound`` is a lower bound on the first tier of the objective: the bounds of ``components`` and
     ``fixed``, which is what parts without a choice cost. ``capped`` says that the candidates were cut off, and the
-    bound holds within them only. ``custom`` is how custom operators were treated.
+    bound holds within them only. ``reading`` is how the source was read.
     """
 
     source: str
@@ -72,7 +72,7 @@ class Certificate:
     fixed: int
     capped: bool
     components: tuple[CertifiedPart, ...]
-    custom: str
+    reading: Reading
 
     def to_json(self) -> str:
         """The certificate as text, one line per operator."""
@@ -155,7 +155,7 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
         stated.fixed,
         stated.coarse.capped,
         parts,
-        conversion.custom,
+        conversion.reading,
     )
 
 
@@ -169,7 +169,7 @@ def check_certificate(source: Source, model: Source, certificate: Certificate) -
         if _digest(data) != wanted:
             raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
     try:
-        stated = _restated(read(content, custom=certificate.custom), certificate)
+        stated = _restated(read(content, reading=certificate.reading), certificate)
     except LayoutError as error:
         raise CertificateError(f"the certificate's layouts do not fit the source: {error}") from error
     _check_price(stated, bytes(written), certificate)
@@ -267,8 +267,6 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         raise ValueError(f"its format is not '{FORMAT}'")
     if facts["objective"] not in OBJECTIVES:
         raise ValueError(f"its objective is not one of {', '.join(OBJECTIVES)}")
-    if facts["custom"] not in CUSTOM:
-        raise ValueError(f"it treats custom operators as none of {', '.join(CUSTOM)}")
     limits = facts["boundary"]
     layouts = {name: (str(source), str(target)) for name, (source, target) in limits["layouts"].items()}
     return Certificate(
@@ -284,8 +282,13 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         int(facts["fixed"]),
         bool(facts["capped"]),
         tuple(_part(part) for part in facts["components"]),
-        facts["custom"],
+        _reading(facts["reading"]),
     )
+
+
+def _reading(facts: Mapping[str, Any]) -> Reading:
+    shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
+    return Reading(str(facts["custom"]), str(facts["signature"]), shapes)
 
 
 def _part(facts: Mapping[str, Any]) -> CertifiedPart:

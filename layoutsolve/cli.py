@@ -13,7 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from layoutsolve.errors import ConversionError, LayoutError, OutputError
+from layoutsolve.errors import ConversionError, LayoutError, OptionError, OutputError
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
@@ -79,6 +79,16 @@ def _parser() -> argparse.ArgumentParser:
             help=f"one {end[:-1]}: keep, nchw, nhwc, free or SRC:DST as in NHWC:NCHW (may be repeated)",
         )
     parser.add_argument(
+        "--signature", default="", metavar="NAME", help="the signature to convert (default: the main subgraph)"
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=SIZES",
+        help="the shape of a dynamic input, as in image=1,224,224,3 (may be repeated)",
+    )
+    parser.add_argument(
         "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
     )
     parser.add_argument(
@@ -133,6 +143,21 @@ def _layouts(given: Sequence[str]) -> dict[str, tuple[str, str]]:
     return layouts
 
 
+def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for item in given:
+        name, equals, sizes = item.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.split(","))
+        except ValueError:
+            shape = ()
+        if not (name and equals and shape):
+            raise OptionError(f"shape '{item}' is not of the form NAME=SIZES, as in image=1,224,224,3")
+        if shapes.setdefault(name, shape) != shape:
+            raise OptionError(f"input '{name}' is given two different shapes: give it one")
+    return shapes
+
+
 def _ends(general: str, given: Sequence[str], kind: str) -> Ends:
     """The choice for all inputs (or outputs) with those for single ones."""
     choices: dict[str, Choice] = {}
@@ -173,6 +198,8 @@ def _convert(options: argparse.Namespace, start: float) -> int:
         external_data=options.external_data,
         time_limit=options.time_limit,
         custom=options.custom,
+        signature=options.signature,
+        shapes=_shapes(options.shape),
     )
     rechecked = _save(options, output, conversion)
     checked = verify(options.model, conversion) if options.verify else None

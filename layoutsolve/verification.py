@@ -96,8 +96,11 @@ def verify(
     with LiteRT(timeout) as litert:
         ports = litert.describe(source)
         _check_counts(runtime, ports)
-        names = [name for name, _, _ in runtime.inputs]
-        sizes = [_shape(port, (shapes or {}).get(name)) for name, port in zip(names, ports.inputs, strict=False)]
+        moved = input_permutations or {}
+        sizes = [
+            _shape(port, (shapes or {}).get(name), stored, moved.get(name))
+            for (name, _, stored), port in zip(runtime.inputs, ports.inputs, strict=False)
+        ]
         found = []
         for sample in range(samples):
             generator = np.random.default_rng([seed, sample])
@@ -143,8 +146,15 @@ def _check_counts(runtime: OnnxRuntime, ports: Run) -> None:
         raise VerifyError(f"{counts}: verify a model against the file that it was converted from")
 
 
-def _shape(port: Port, given: Sequence[int] | None) -> tuple[int, ...]:
-    return tuple(given) if given is not None else tuple(1 if size < 0 else size for size in port.signature)
+def _shape(
+    port: Port, given: Sequence[int] | None, stored: Sequence[int | str], moved: Sequence[int] | None
+) -> tuple[int, ...]:
+    """The shape of an input: as it is given, else 1 for each size that neither model states."""
+    if given is not None:
+        return tuple(given)
+    places = range(len(stored)) if moved is None else moved
+    pinned = {axis: size for axis, size in zip(places, stored, strict=True) if isinstance(size, int)}
+    return tuple(pinned.get(axis, 1) if size < 0 else size for axis, size in enumerate(port.signature))
 
 
 def feeds(runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]) -> dict[str, Array]:

@@ -153,14 +153,16 @@ class Builder(Part):
             return len(self.model.buffers) - 1
         return 0
 
-    def signature(self, inputs: Mapping[str, int], outputs: Mapping[str, int], key: str = "serving_default") -> None:
-        """Add a signature: names of tensors of the first subgraph."""
+    def signature(
+        self, inputs: Mapping[str, int], outputs: Mapping[str, int], key: str = "serving_default", position: int = 0
+    ) -> None:
+        """Add a signature: names of tensors of a subgraph, by default the first."""
         maps = [
             [schema.TensorMapT(name=name, tensorIndex=index) for name, index in ports.items()]
             for ports in (inputs, outputs)
         ]
         self.model.signatureDefs.append(
-            schema.SignatureDefT(inputs=maps[0], outputs=maps[1], signatureKey=key, subgraphIndex=0)
+            schema.SignatureDefT(inputs=maps[0], outputs=maps[1], signatureKey=key, subgraphIndex=position)
         )
 
     def finish(self, *outputs: int) -> bytes:

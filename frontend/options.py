@@ -1,0 +1,33 @@
+"""What a user may say about how a model is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from layoutsolve.errors import OptionError
+
+CUSTOM = ("error", "passthrough")
+"""What may become of custom operators without a lowering."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a model is read.
+
+    ``custom`` is one of :data:`CUSTOM`. ``signature`` is the key of the signature that is converted, '' for the main
+    subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic. Raises
+    :class:`OptionError` for values that mean nothing.
+    """
+
+    custom: str = "error"
+    signature: str = ""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.custom not in CUSTOM:
+            known = ", ".join(CUSTOM)
+            raise OptionError(f"custom operators cannot be treated as '{self.custom}': choose one of {known}")
+        for name, shape in self.shapes.items():
+            if any(size < -1 for size in shape):
+                raise OptionError(f"shape {list(shape)} of input '{name}' has a size below -1")
