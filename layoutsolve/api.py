@@ -71,6 +71,7 @@ class Conversion:
             "hidden_transposes": self.price.hidden,
             "reshapes": operators.count("Reshape"),
             "bytes_moved": self.price.bytes,
+            "bytes_copied": self.price.copies,
             "bound": self.bound,
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),

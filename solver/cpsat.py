@@ -118,6 +118,7 @@ class _Model:
             "reshapes": [],
             "bytes": [],
             "nanoseconds": [],
+            "copies": [],
         }
         for (number, row), literal in self.choices.items():
             priced = problem.operators[number].rows[row].price

@@ -23,6 +23,7 @@ from typing import Any
 from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
+from layoutsolve.solver.copies import shared_rows
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.presolve import Component, Domains, components, varying
 from layoutsolve.solver.price import price
@@ -63,10 +64,11 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, seconds: float) -> Assi
     rows, parts = cut_rows(orders, coarse)
     kept = [chosen(orders, rows, number) for number in range(len(rows))]
     fine = solve(statement.layouts(kept), tiers, deadline - monotonic())
-    total = price(fine.problem, fine.rows)
+    found = shared_rows(fine.problem, fine.rows)
+    total = price(fine.problem, found)
     return Assignment(
         fine.problem,
-        fine.rows,
+        found,
         total,
         goal,
         "mincut",

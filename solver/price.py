@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from layoutsolve.solver.copies import copied_bytes
 from layoutsolve.solver.layout import Layout, move, order
 from layoutsolve.solver.problem import LayoutProblem, Price, chosen
 
@@ -58,7 +59,7 @@ def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
         total += chosen(problem, rows, number).price
     for variable in problem.moving():
         total += price_of_variable(problem, rows, variable)
-    return total
+    return replace(total, copies=total.copies + copied_bytes(problem, rows))
 
 
 def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int) -> Price:

@@ -31,6 +31,7 @@ class Price:
     ``transposes`` and ``reshapes`` are operators in the file, ``hidden`` transpositions that a kernel makes inside, or
     time of that order that it loses to a generic path. ``bytes`` counts what the Transposes move, symbolic dimensions
     as 1. ``nanoseconds`` is what a target's table makes of moves and slow rows; 0 where it was not asked for.
+    ``copies`` are the bytes of constants that are stored in more than one way, without the first.
     """
 
     transposes: int = 0
@@ -38,6 +39,7 @@ class Price:
     reshapes: int = 0
     bytes: int = 0
     nanoseconds: int = 0
+    copies: int = 0
 
     def __add__(self, other: Price) -> Price:
         return Price(
@@ -46,6 +48,7 @@ class Price:
             self.reshapes + other.reshapes,
             self.bytes + other.bytes,
             self.nanoseconds + other.nanoseconds,
+            self.copies + other.copies,
         )
 
 
@@ -101,6 +104,14 @@ class Variable:
     constant: bool = False
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A constant that several ports read: the variable of each, and the bytes that one copy takes."""
+
+    variables: tuple[int, ...]
+    bytes: int
+
+
 Clock = Callable[[Variable, Layout, Layout], int]
 
 
@@ -109,12 +120,14 @@ class LayoutProblem:
     """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``).
 
     With ``clock`` moves are also priced by time: it gives the nanoseconds of a variable's move between two layouts.
+    ``constants`` are those that several operators read.
     """
 
     variables: tuple[Variable, ...]
     operators: tuple[Operator, ...]
     capped: bool = False
     clock: Clock | None = None
+    constants: tuple[Constant, ...] = ()
 
     @cached_property
     def writers(self) -> tuple[tuple[int, int] | None, ...]:
@@ -143,11 +156,11 @@ Tiers = tuple[tuple[str, ...], ...]
 """What is minimised: first the first tier, then the second among its minima, and so on; a tier sums fields of Price."""
 
 OBJECTIVES: Mapping[str, Tiers] = {
-    "min-executed": (("transposes", "hidden"), ("transposes",), ("bytes",), ("reshapes",)),
-    "min-transpose": (("transposes",), ("hidden",), ("bytes",), ("reshapes",)),
-    "min-bytes": (("bytes",), ("transposes", "hidden"), ("transposes",), ("reshapes",)),
-    "min-nodes": (("transposes", "reshapes"), ("hidden",), ("bytes",)),
-    "min-latency": (("nanoseconds",), ("transposes",), ("bytes",), ("reshapes",)),
+    "min-executed": (("transposes", "hidden"), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
+    "min-transpose": (("transposes",), ("hidden",), ("bytes",), ("reshapes",), ("copies",)),
+    "min-bytes": (("bytes",), ("transposes", "hidden"), ("transposes",), ("reshapes",), ("copies",)),
+    "min-nodes": (("transposes", "reshapes"), ("hidden",), ("bytes",), ("copies",)),
+    "min-latency": (("nanoseconds",), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
 }
 
 DEFAULT_OBJECTIVE = "min-transpose"
@@ -159,8 +172,8 @@ def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:
 
 
 def coarse_tiers(tiers: Tiers) -> Tiers | None:
-    """The tiers that depend on orders alone, where only Reshapes, which depend on groupings too, come after them."""
-    return tiers[:-1] if tiers[-1] == ("reshapes",) else None
+    """The tiers that depend on orders alone, where only what depends on groupings too comes after them."""
+    return tiers[:-2] if tiers[-2:] == (("reshapes",), ("copies",)) else None
 
 
 @dataclass(frozen=True)

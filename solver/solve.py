@@ -14,6 +14,7 @@ from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.contract import Contraction, contract
+from layoutsolve.solver.copies import shared_rows
 from layoutsolve.solver.dominance import dominate
 from layoutsolve.solver.heuristics import propagate, transpose
 from layoutsolve.solver.presolve import Component, Domains, components, open_rows
@@ -122,6 +123,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, seconds: float = D
 def _assignment(fine: Solution, goal: Goal, coarse: Solution | None = None) -> Assignment:
     """The public form of a solution; what is proven is what the coarse problem proves, where there was one."""
     proven = coarse or fine
+    fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
     bound = ranked(total, goal.tiers)[0] - proven.gap
     status = "optimal" if proven.optimal and fine.optimal else "feasible"

@@ -15,7 +15,7 @@ from layoutsolve.solver.atoms import Atoms, port_names
 from layoutsolve.solver.boundary import Boundary, Permutation, whole_dimensions
 from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
-from layoutsolve.solver.problem import Goal, LayoutProblem, Operator, Price, Row, Variable
+from layoutsolve.solver.problem import Constant, Goal, LayoutProblem, Operator, Price, Row, Variable
 from layoutsolve.solver.relation import Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
@@ -28,6 +28,9 @@ only.
 
 TURNS = 10
 """How often the body of a loop is taken to run, for bytes and time: a move outside of it is better than one inside."""
+
+SHARED = 1024
+"""The fewest bytes of a constant of which copies are counted."""
 
 
 @dataclass
@@ -87,7 +90,17 @@ class Statement:
 
     def layouts(self, kept: Orders | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
-        return _Closure(self._variables, self._drafts, self.target, self.goal.timed, kept=kept).problem()
+        stated = _Closure(self._variables, self._drafts, self.target, self.goal.timed, kept=kept).problem()
+        return replace(stated, constants=self._constants())
+
+    def _constants(self) -> tuple[Constant, ...]:
+        """The constants that several ports read, but for small ones."""
+        ports: dict[str, list[int]] = {}
+        for number, variable in enumerate(self._variables):
+            if variable.constant:
+                ports.setdefault(variable.title, []).append(number)
+        sizes = {name: _bytes(self.graph.values[name]) for name, found in ports.items() if len(found) > 1}
+        return tuple(Constant(tuple(ports[name]), size) for name, size in sizes.items() if size >= SHARED)
 
     def _state(self) -> None:
         fixed = self.boundary.fixed(self.graph)
