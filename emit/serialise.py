@@ -25,6 +25,9 @@ LOWEST_OPSET = 18
 
 HIGHEST_OPSET = 24
 
+STATE = "layoutsolve.state."
+"""The prefix of the metadata that tell for each input that is a state which output replaces it."""
+
 _TYPES: Mapping[str, int] = {
     "float32": TensorProto.FLOAT,
     "float64": TensorProto.DOUBLE,
@@ -154,7 +157,11 @@ class _Writer:
             producer_name="layoutsolve",
             ir_version=helper.find_min_ir_version_for(opsets),
         )
-        helper.set_model_props(model, dict(sorted(self.graph.metadata.items())))
+        pairs = zip(
+            (self._name(node.outputs[0]) for node in states), outputs[len(outputs) - len(states) :], strict=True
+        )
+        facts = {**self.graph.metadata, **{f"{STATE}{name}": after.name for name, after in pairs}}
+        helper.set_model_props(model, dict(sorted(facts.items())))
         return model
 
     def _outputs(self) -> list[onnx.ValueInfoProto]:

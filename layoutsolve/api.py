@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
-from layoutsolve.ends import End, ends_of, metadata
+from layoutsolve.ends import End, ends_of, metadata, states_of
 from layoutsolve.errors import ModelError, OutputError, StrategyError, VerifyError
 from layoutsolve.explanation import Explanation
 from layoutsolve.frontend import Reading, read
@@ -96,7 +96,7 @@ class Conversion:
 
     @cached_property
     def moved_ends(self) -> tuple[End, ...]:
-        """The inputs and outputs that are not stored as in the source model, each tensor once."""
+        """The inputs, outputs and states that are not stored as in the source model, each tensor once."""
         return tuple(end for end in _ends(self.graph, self.boundary, self.assignment) if end.moved)
 
     def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
@@ -117,9 +117,10 @@ class Conversion:
 
 
 def _ends(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]:
-    """All inputs and outputs; a tensor that is both, or an output twice, is there once."""
+    """All inputs, outputs and states; a tensor that is both, or an output twice, is there once."""
     both = (ends_of(graph, boundary, assignment, inputs) for inputs in (True, False))
-    return list({end.tensor: end for ends in both for end in ends}.values())
+    ends = {end.tensor: end for ends in both for end in ends}
+    return [*ends.values(), *states_of(graph, assignment)]
 
 
 def _write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:

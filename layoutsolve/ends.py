@@ -59,6 +59,17 @@ def ends_of(graph: Graph, boundary: Boundary, assignment: Assignment, inputs: bo
     return found
 
 
+def states_of(graph: Graph, assignment: Assignment) -> list[End]:
+    """The states of the graph: each is an input, and an output that replaces it, stored in the same way."""
+    found = []
+    for number, operator in enumerate(assignment.problem.operators):
+        if operator.node >= 0 and graph.nodes[operator.node].op == "State":
+            name = graph.nodes[operator.node].outputs[0]
+            logical = assignment.problem.variables[operator.ports[-1]].readings[name]
+            found.append(End(name, name, permutation(logical, assignment.row(number).layouts[-1]), True))
+    return found
+
+
 def metadata(ends: Sequence[End]) -> dict[str, str]:
     """What the ONNX model's metadata say about those that are not stored as in the source model."""
     return {f"{METADATA}{end.name}": " ".join(map(str, end.permutation)) for end in ends if end.moved}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -134,3 +135,24 @@ def test_refused(options: list[str], message: str, model: Path, capsys: pytest.C
     assert main([str(model), *options]) == 2
     assert message in capsys.readouterr().err
     assert not model.with_suffix(".onnx").exists()
+
+
+def test_states_are_told() -> None:
+    """Which output replaces which state, and how the state is stored where that is not as in the source."""
+    build = Builder()
+    image = build.input("image", (1, 4, 6, 3))
+    handle, before = build.tensor("handle", (), "resource"), build.tensor("before", (1, 4, 6, 3))
+    build.operator("VAR_HANDLE", [], [handle], {"container": "", "shared_name": "memory"})
+    build.operator("READ_VARIABLE", [handle], [before])
+    weights = build.constant("w", np.ones((3, 3, 3, 3), np.float32))
+    bias = build.constant("b", np.zeros(3, np.float32))
+    seen, after = build.tensor("seen", (1, 4, 6, 3)), build.tensor("after", (1, 4, 6, 3))
+    build.operator("CONV_2D", [image, weights, bias], [seen], {"padding": "SAME", "stride_h": 1, "stride_w": 1})
+    build.operator("ADD", [seen, before], [after], {})
+    build.operator("ASSIGN_VARIABLE", [handle, after], [])
+    model = layoutsolve.convert(build.finish(after)).model
+    assert [item.name for item in model.graph.input] == ["image", "memory"]
+    assert [item.name for item in model.graph.output] == ["after", "memory/next"]
+    assert facts(model)["layoutsolve.state.memory"] == "memory/next"
+    stored = facts(model).get("layoutsolve.layout.memory", "0 1 2 3").split()
+    assert shapes(model)["memory"] == shapes(model)["memory/next"] == [[1, 4, 6, 3][int(axis)] for axis in stored]
