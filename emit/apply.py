@@ -192,9 +192,10 @@ class _Applier:
         written = self.assignment.written(variable)
         if written is None:
             return
-        readings = self.problem.variables[variable].readings
+        moved = self.problem.variables[variable]
+        readings, rigid = moved.readings, moved.rigid
         root = next(iter(readings))
-        for source, target in deliver(written, self.assignment.read(variable)).moves:
+        for source, target in deliver(written, self.assignment.read(variable), rigid).moves:
             known = next(
                 (name for name, layout in readings.items() if layout == target and name not in self.values), None
             )
@@ -206,7 +207,7 @@ class _Applier:
 
     def _move(self, variable: int, source: Layout, target: Layout, name: str) -> None:
         """Write one move: Reshape, Transpose, Reshape, each only where it is needed."""
-        steps = move(source, target)
+        steps = move(source, target, self.problem.variables[variable].rigid)
         sizes = self.problem.variables[variable].sizes
         layout = source
         current = self.stored[variable, source]

@@ -231,8 +231,9 @@ class _Model:
         """Charge one order of a variable: its Transpose, and a Reshape for every grouping but the one the Transpose
         ends in.
         """
+        known = self.problem.variables[variable]
         self._charge("transposes", moved, 1)
-        self._charge("bytes", moved, self.problem.variables[variable].bytes)
+        self._charge("bytes", moved, known.bytes)
         self._charge_time(variable, written, next(iter(given)), moved)
         if not self.reshapes:
             return
@@ -243,7 +244,7 @@ class _Model:
         self._charge("reshapes", moved, -1)
         self.model.add(cp_model.LinearExpr.sum(list(given.values())) >= moved)
         detours = {
-            (source, target): move(source, target).reshapes
+            (source, target): move(source, target, known.rigid).reshapes
             for source in written
             for target in given
             if order(source) != order(target)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from layoutsolve.graph import Dim
+from layoutsolve.graph import Dim, Size
 from layoutsolve.solver.layout import Layout
 
 Slot = tuple[str, int]
@@ -99,6 +99,11 @@ class Variable:
     bytes: int
     readings: Mapping[str, Layout]
     constant: bool = False
+
+    @property
+    def rigid(self) -> bool:
+        """Whether several sizes are known by name only, so that a Reshape cannot state them all."""
+        return sum(isinstance(size, Size) for size in self.sizes) > 1
 
 
 Clock = Callable[[Variable, Layout, Layout], int]

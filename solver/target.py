@@ -94,7 +94,7 @@ class Target:
 
     def clock(self, variable: Variable, source: Layout, target: Layout) -> int:
         """The nanoseconds of a move between two layouts of a variable, symbolic dimensions counted as 1."""
-        steps = move(source, target)
+        steps = move(source, target, variable.rigid)
         spent = steps.reshapes * self.latency.reshape.fixed
         if steps.perm is not None:
             sizes = [static_elements((size,)) for size in variable.sizes]
