@@ -116,7 +116,8 @@ class _Applier:
         if step.op == "Shape":
             self.values[unique] = Value(unique, "int64", (len(self.values[inputs[0]].shape),))
         else:
-            self.values[unique] = Value(unique, "float32", self.values[result].shape)
+            shape = self.values[result].shape if step.shape is None else step.shape
+            self.values[unique] = Value(unique, "float32", shape)
         return unique
 
     def _input(self, name: str, variable: int, layout: Layout) -> str:

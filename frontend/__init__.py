@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layoutsolve.frontend.blocks import recognise
+from layoutsolve.frontend import blocks, normalised
 from layoutsolve.frontend.lower import lower
 from layoutsolve.frontend.reader import parse
 from layoutsolve.graph import Graph
@@ -16,4 +16,4 @@ def read(data: bytes | memoryview, name: str = "model") -> Graph:
     Raises :class:`layoutsolve.errors.ModelError` where the bytes are no such model, and
     :class:`layoutsolve.errors.UnsupportedError`, listing every gap, where it uses what cannot be converted.
     """
-    return recognise(lower(parse(data), name))
+    return normalised.recognise(blocks.recognise(lower(parse(data), name)))

@@ -98,13 +98,13 @@ def _input_shape(lowering: Lowering, tensor: Tensor) -> Shape:
 def _graph(lowering: Lowering, name: str) -> Graph:
     inputs = tuple(lowering.value(index).name for index in dict.fromkeys(lowering.subgraph.inputs))
     outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
-    nodes = _live(lowering.nodes, outputs)
+    nodes = live(lowering.nodes, outputs)
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
     values = {key: value for key, value in lowering.values.items() if key in used}
     return Graph(name, values, nodes, inputs, outputs, _public_names(lowering), _metadata(lowering.model))
 
 
-def _live(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
+def live(nodes: list[Node], outputs: tuple[str, ...]) -> tuple[Node, ...]:
     """The nodes on which the outputs depend."""
     needed = set(outputs)
     kept = []

@@ -29,12 +29,14 @@ of a concatenation are along its axis. A slot with variants keeps its factors to
 class Step:
     """One operator to write. An input is a number (that input of the node), an array (a new constant) or a name of a
     step's
-    own output ('' is one left out); an output is a number (that output of the node) or a name."""
+    own output ('' is one left out); an output is a number (that output of the node) or a name. ``shape`` is that of an
+    own output, None where it is that of the node's first output."""
 
     op: str
     inputs: tuple[int | str | Array, ...]
     outputs: tuple[int | str, ...] = (0,)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    shape: Shape | None = None
 
 
 Kind = Callable[[Row], str]

@@ -146,6 +146,17 @@ def reduce(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     return [result(builder, random, builder.op(op, x, builder.constant(axes, "int64"), shape=out, keepdims=keep))]
 
 
+@case("LayerNormalization")
+def layer_normalization(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 5)), (1, 2, 4, 6))
+    axis = int(random.integers(0, len(shape)))
+    x = tensor(builder, random, shape)
+    count = int(random.integers(1, 3))
+    constants = [constant_like(builder, random, shape[axis:]) for _ in range(count)]
+    y = builder.op(op, x, *constants, shape=shape, axis=axis - len(shape), epsilon=1e-3)
+    return [result(builder, random, y)]
+
+
 @case("Softmax", "LogSoftmax", "CumSum")
 def along(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     shape = dims(random, int(random.integers(1, 5)))
