@@ -9,8 +9,12 @@ import onnx
 
 from experiments.ort_timing import Array, Node, Spec, model, transpose
 from experiments.row_cases import Group, Variant, described
+from layoutsolve.solver.rules.contraction import LARGE
 
-PRODUCT_SIZES = ((49, 512, 512), (196, 256, 256), (784, 128, 128), (3136, 64, 64), (197, 192, 576), (197, 768, 192))
+PRODUCT_SIZES = (
+    *((17, 48, 48), (64, 128, 128), (49, 512, 512), (196, 256, 256)),
+    *((784, 128, 128), (3136, 64, 64), (197, 192, 576), (197, 768, 192)),
+)
 """Rows of the data, contracted size, columns of the result."""
 
 
@@ -56,7 +60,10 @@ def product(
     return Variant(kind, text, model(nodes, {"x": spec}, constants), moved, listed)
 
 
-BATCHED_SIZES = ((4, 197, 48, 197), (4, 197, 197, 48), (12, 64, 64, 64), (8, 384, 64, 384))
+BATCHED_SIZES = (
+    *((4, 17, 12, 17), (4, 17, 17, 12), (12, 50, 50, 8), (12, 64, 64, 64), (4, 197, 48, 197), (8, 384, 64, 384)),
+    *((4, 197, 197, 48), (12, 128, 128, 32), (3, 197, 197, 64), (12, 256, 256, 64)),
+)
 """Batch, rows, contracted size and columns."""
 
 
@@ -68,14 +75,15 @@ def batched() -> Iterator[Group]:
 
 def _batched(left: Spec, right: Spec) -> Iterator[Variant]:
     turn = {"perm": [0, 2, 1]}
-    moved = transpose(max(left, right, key=lambda spec: spec.shape[1] * spec.shape[2]), (0, 2, 1))
+    moved = transpose(min(left, right, key=lambda spec: spec.shape[1] * spec.shape[2]), (0, 2, 1))
     plain, swapped = Node("MatMul", ["a", "b"]), Node("MatMul", ["b", "a"])
     first = [Node("Transpose", ["a"], ["t"], turn), Node("MatMul", ["t", "b"])]
     second = [Node("Transpose", ["b"], ["t"], turn), Node("MatMul", ["a", "t"])]
     last = [Node("MatMul", ["a", "b"], ["z"]), Node("Transpose", ["z"], ["y"], turn)]
+    large = " from large" if left.shape[1] >= max(2 * right.shape[2], LARGE) else ""
     for kind, nodes, turns in (
         ("MatMul", [plain], ""),
-        ("swapped MatMul", [swapped], "ab"),
+        (f"swapped MatMul{large}", [swapped], "ab"),
         ("Transpose A", first, "a"),
         ("Transpose B", second, "b"),
         ("MatMul, Transpose", last, ""),
@@ -112,7 +120,7 @@ def pointwise() -> Iterator[Group]:
                 _chain("swapped MatMul", Spec((c, area)), c, o, moved),
             ),
         )
-        yield Group("Conv 1x1", tuple(_single(side, c, o, moved)))
+        yield Group("Conv", tuple(_single(side, c, o, moved)))
 
 
 def _chain(kind: str, spec: Spec, c: int, o: int, moved: onnx.ModelProto) -> Variant:
@@ -159,18 +167,22 @@ def _single(side: int, c: int, o: int, moved: onnx.ModelProto) -> Iterator[Varia
     def gemm(first: str, second: str, **attributes: int) -> list[Node]:
         return [Node("Gemm", [first, second, "b"], attributes=attributes)]
 
+    def listed(kind: str, nodes: list[Node], spec: Spec, weights: tuple[int, ...], added: tuple[int, ...]) -> Variant:
+        return product(kind, nodes, spec, weights, added, moved)
+
     plain = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"])]
+    swapped = [Node("MatMul", ["w", "x"], ["z"]), Node("Add", ["z", "b"])]
     yield unlisted("planes to planes: Conv", [Node("Conv", ["x", "w", "b"])], planes, conv, bias)
-    yield unlisted("planes to planes: swapped NN", gemm("w", "x"), flat, (o, c), (o, 1))
-    yield unlisted("pixels to pixels: MatMul", plain, pixels, matrix, bias)
-    yield unlisted("pixels to pixels: NT", gemm("x", "w", transB=1), rows, (o, c), bias)
-    yield unlisted("planes to pixels: TN", gemm("x", "w", transA=1), flat, matrix, bias)
-    yield unlisted("planes to pixels: TT", gemm("x", "w", transA=1, transB=1), flat, (o, c), bias)
+    yield listed("swapped NN", gemm("w", "x"), flat, (o, c), (o, 1))
+    yield listed("swapped MatMul", swapped, flat, (o, c), (o, 1))
+    yield listed("MatMul", plain, pixels, matrix, bias)
+    yield listed("NT", gemm("x", "w", transB=1), rows, (o, c), bias)
+    yield listed("TT", gemm("x", "w", transA=1, transB=1), flat, (o, c), bias)
     nodes = [Node("Conv", ["x", "w", "b"], ["z"]), Node("Transpose", ["z"], ["y"], outward)]
     yield unlisted("planes to pixels: Conv, Transpose", nodes, planes, conv, bias)
     nodes = [Node("Transpose", ["x"], ["t"], outward), Node("MatMul", ["t", "w"], ["z"]), Node("Add", ["z", "b"])]
     yield unlisted("planes to pixels: Transpose, MatMul", nodes, planes, matrix, bias)
-    yield unlisted("pixels to planes: swapped NT", gemm("w", "x", transB=1), rows, (o, c), (o, 1))
+    yield listed("swapped NT", gemm("w", "x", transB=1), rows, (o, c), (o, 1))
     nodes = [Node("Transpose", ["x"], ["t"], inward), Node("Conv", ["t", "w", "b"])]
     yield unlisted("pixels to planes: Transpose, Conv", nodes, pixels, conv, bias)
     nodes = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"], ["s"]), Node("Transpose", ["s"], ["y"], inward)]

@@ -155,7 +155,7 @@ OBJECTIVES: Mapping[str, Tiers] = {
     "min-latency": (("nanoseconds",), ("transposes",), ("bytes",), ("reshapes",)),
 }
 
-DEFAULT_OBJECTIVE = "min-transpose"
+DEFAULT_OBJECTIVE = "min-executed"
 
 
 def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:

@@ -39,8 +39,10 @@ class Step:
     shape: Shape | None = None
 
 
-Kind = Callable[[Row], str]
-"""From a row to a short word for the way in which the operator then runs: a target tells fast ways from slow ones."""
+Kind = Callable[[Row, tuple[Shape, ...]], str]
+"""From a row and the stored shapes of all ports to a short text for the way in which the operator then runs: a target
+tells fast ways from slow ones.
+"""
 
 Rewrite = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...]]
 """From a row and the stored shapes of all ports to the operators that compute the node in that row.
@@ -55,7 +57,7 @@ class Rule:
 
     ``inputs`` are the numbers of the node's inputs that are ports; outputs always are. ``dims`` labels each port's
     dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``solid`` labels keep their factors
-    together in order. ``kind`` names the way in which a row runs; '' is a row like any other.
+    together in order. ``kind`` names the way in which a row runs, None where all rows are alike.
     """
 
     inputs: tuple[int, ...]
@@ -64,7 +66,7 @@ class Rule:
     rewrite: Rewrite
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     solid: frozenset[str] = frozenset()
-    kind: Kind = lambda row: ""
+    kind: Kind | None = None
 
     @property
     def composite(self) -> bool:
@@ -180,7 +182,7 @@ def positions(arrangement: Arrangement, labels: frozenset[str]) -> list[int]:
 def along(label: str) -> Kind:
     """The kind of an operator that works along an axis: where the axis lies among the stored dimensions above 1."""
 
-    def kind(row: Row) -> str:
+    def kind(row: Row, shapes: tuple[Shape, ...]) -> str:
         where, layout = position(row.arrangement, label), row.layouts[0]
         if not any(layout[where + 1 :]):
             return "innermost"
@@ -192,7 +194,7 @@ def along(label: str) -> Kind:
 def runs(labels: frozenset[str]) -> Kind:
     """The kind of a reduction: the runs of kept (K) and reduced (R) stored dimensions above 1, as in ``KRK``."""
 
-    def kind(row: Row) -> str:
+    def kind(row: Row, shapes: tuple[Shape, ...]) -> str:
         found = ""
         for group, stored in zip(row.arrangement, row.layouts[0], strict=True):
             letter = "R" if any(slot[0] in labels for slot in group) else "K"

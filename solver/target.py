@@ -4,10 +4,13 @@ A target is data, a JSON file in ``targets/`` that the scripts ``row_classes`` a
 measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator apart:
 
 * the place of an axis among stored dimensions larger than 1: ``innermost``, ``middle``, ``outermost``;
-* for reductions and repeated operands, runs of kept (K) and reduced or repeated (R) dimensions: ``KR``, ``RKR``;
-  ``1RK`` is ``RK`` with a dimension of size 1 in front that is not among the reduced axes;
+* for reductions, runs of kept (K) and reduced (R) dimensions: ``KR``, ``RKR``; ``1RK`` is ``RK`` with a dimension of
+  size 1 in front that is not among the reduced axes;
+* for operands that are repeated, how many elements the innermost loops have: ``runs below 24``, ``long runs``;
+* for layer normalisation, ``operator`` or ``written out``;
 * for Resize, mode, element type and every stored dimension, resampled (R) or kept (K): ``linear float32 KRRK``;
-* for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``.
+* for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul from large`` where the left
+  side is the larger one.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from importlib.resources import files
 from math import prod
 from typing import Any, Literal
 
-from layoutsolve.graph import static_elements
-from layoutsolve.solver.layout import Layout, move
+from layoutsolve.graph import Dim, static_elements
+from layoutsolve.solver.layout import Layout, move, stored_shape
 from layoutsolve.solver.problem import Price, Row, Variable
+from layoutsolve.solver.rule import Kind
 
 Motion = Literal["swap", "rows", "general"]
 """What a Transpose does. ``swap``: two adjacent runs of dimensions change places, the innermost dimension among them.
@@ -75,16 +79,20 @@ class Target:
     unsupported: frozenset[tuple[str, str]]
     latency: Latency
 
-    def weigh(self, operator: str, kind: Callable[[Row], str], size: int = 0) -> Callable[[Row], Price | None] | None:
-        """What prices the rows of an operator on ``size`` bytes, None for one that is refused.
+    def weigh(
+        self, operator: str, kind: Kind | None, sizes: Sequence[Sequence[Dim]], size: int = 0
+    ) -> Callable[[Row], Price | None] | None:
+        """What prices the rows of an operator on ``size`` bytes, None for one that is refused. ``sizes`` has the sizes
+        of atoms for each port.
 
         None where all rows are alike. Without a size, time is not priced.
         """
-        if operator not in self.rated:
+        if operator not in self.rated or kind is None:
             return None
 
         def price(row: Row) -> Price | None:
-            way = (operator, kind(row))
+            shapes = tuple(stored_shape(layout, atoms) for layout, atoms in zip(row.layouts, sizes, strict=True))
+            way = (operator, kind(row, shapes))
             if way in self.unsupported:
                 return None
             lost = round(self.latency.extra.get(way, 0.0) * size * 1e9)

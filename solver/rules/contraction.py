@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from layoutsolve.graph import Shape
+from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.problem import Row
 from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
+
+LARGE = 96
+"""Rows from which on it matters which side of a product is prepared."""
 
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
 
@@ -37,7 +40,7 @@ def gemm(site: Site) -> Rule | None:
         return product(forms[row.form][0], bare)
 
     ways = tuple(form for _, form in forms)
-    return Rule(inputs, (left, right, *bias, (P, M)), ways, rewrite, kind=lambda row: forms[row.form][0])
+    return Rule(inputs, (left, right, *bias, (P, M)), ways, rewrite, kind=lambda row, shapes: forms[row.form][0])
 
 
 def products(
@@ -112,7 +115,18 @@ def matmul(site: Site) -> Rule | None:
         return product(forms[row.form][0], bare=True)
 
     ways = tuple(form for _, form in forms)
-    return Rule((0, 1), dims, ways, rewrite, kind=lambda row: forms[row.form][0])
+    size = " from large" if _large(left[-2], right[-1]) else ""
+
+    def way(row: Row, shapes: tuple[Shape, ...]) -> str:
+        form = forms[row.form][0]
+        return form + size if form == "swapped MatMul" else form
+
+    return Rule((0, 1), dims, ways, rewrite, kind=way)
+
+
+def _large(rows: Dim, columns: Dim) -> bool:
+    """Whether the left side is large beside the right one. Kernels prepare the right side of each product."""
+    return isinstance(rows, int) and isinstance(columns, int) and rows >= max(2 * columns, LARGE)
 
 
 def _batched(shape: Shape, batch: int, matrix: str) -> Dims:

@@ -105,9 +105,11 @@ def layer_normalization(site: Site) -> Rule | None:
         )
 
     dims = (data, *(own for _ in constants), data)
-    return Rule(
-        (0, *constants), dims, (operator, written), rewrite, kind=lambda row: ("operator", "written out")[row.form]
-    )
+
+    def kind(row: Row, shapes: tuple[Shape, ...]) -> str:
+        return ("operator", "written out")[row.form]
+
+    return Rule((0, *constants), dims, (operator, written), rewrite, kind=kind)
 
 
 WHOLE = frozenset("k")
