@@ -120,7 +120,7 @@ def pointwise() -> Iterator[Group]:
                 _chain("swapped MatMul", Spec((c, area)), c, o, moved),
             ),
         )
-        yield Group("Conv", tuple(_single(side, c, o, moved)))
+        yield Group("Conv 1x1", tuple(_single(side, c, o, moved)))
 
 
 def _chain(kind: str, spec: Spec, c: int, o: int, moved: onnx.ModelProto) -> Variant:
@@ -167,22 +167,19 @@ def _single(side: int, c: int, o: int, moved: onnx.ModelProto) -> Iterator[Varia
     def gemm(first: str, second: str, **attributes: int) -> list[Node]:
         return [Node("Gemm", [first, second, "b"], attributes=attributes)]
 
-    def listed(kind: str, nodes: list[Node], spec: Spec, weights: tuple[int, ...], added: tuple[int, ...]) -> Variant:
-        return product(kind, nodes, spec, weights, added, moved)
-
     plain = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"])]
     swapped = [Node("MatMul", ["w", "x"], ["z"]), Node("Add", ["z", "b"])]
     yield unlisted("planes to planes: Conv", [Node("Conv", ["x", "w", "b"])], planes, conv, bias)
-    yield listed("swapped NN", gemm("w", "x"), flat, (o, c), (o, 1))
-    yield listed("swapped MatMul", swapped, flat, (o, c), (o, 1))
-    yield listed("MatMul", plain, pixels, matrix, bias)
-    yield listed("NT", gemm("x", "w", transB=1), rows, (o, c), bias)
-    yield listed("TT", gemm("x", "w", transA=1, transB=1), flat, (o, c), bias)
+    yield unlisted("swapped NN", gemm("w", "x"), flat, (o, c), (o, 1))
+    yield unlisted("swapped MatMul", swapped, flat, (o, c), (o, 1))
+    yield unlisted("MatMul", plain, pixels, matrix, bias)
+    yield unlisted("NT", gemm("x", "w", transB=1), rows, (o, c), bias)
+    yield unlisted("TT", gemm("x", "w", transA=1, transB=1), flat, (o, c), bias)
     nodes = [Node("Conv", ["x", "w", "b"], ["z"]), Node("Transpose", ["z"], ["y"], outward)]
     yield unlisted("planes to pixels: Conv, Transpose", nodes, planes, conv, bias)
     nodes = [Node("Transpose", ["x"], ["t"], outward), Node("MatMul", ["t", "w"], ["z"]), Node("Add", ["z", "b"])]
     yield unlisted("planes to pixels: Transpose, MatMul", nodes, planes, matrix, bias)
-    yield listed("swapped NT", gemm("w", "x", transB=1), rows, (o, c), (o, 1))
+    yield unlisted("swapped NT", gemm("w", "x", transB=1), rows, (o, c), (o, 1))
     nodes = [Node("Transpose", ["x"], ["t"], inward), Node("Conv", ["t", "w", "b"])]
     yield unlisted("pixels to planes: Transpose, Conv", nodes, pixels, conv, bias)
     nodes = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"], ["s"]), Node("Transpose", ["s"], ["y"], inward)]
