@@ -89,6 +89,19 @@ def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
     return Move(split, perm, None if moved == target else target)
 
 
+@lru_cache(maxsize=65536)
+def scattered(source: Layout, target: Layout) -> bool:
+    """Whether a Transpose from ``source`` to ``target`` moves single elements in no simple order.
+
+    Simple are two neighbouring blocks that change places, and any order of blocks that stay whole, being innermost in
+    both layouts.
+    """
+    place = {atom: index for index, atom in enumerate(order(source))}
+    places = [place[atom] for atom in order(target)]
+    borders = sum(before + 1 != after for before, after in pairwise([-1, *places]))
+    return borders > 2 and places[-1] != len(places) - 1
+
+
 def _split(source: Layout, wanted: Order) -> Layout | None:
     """``source`` without its unit dimensions, cut wherever ``wanted`` tears a stored dimension; None where it tears
     none.

@@ -71,7 +71,8 @@ def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int
     wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
     delivery = deliver(written, wanted, problem.variables[variable].rigid)
     moved = delivery.transposes
+    hidden = sum(problem.lost(source, target) for source, target in delivery.moves)
     spent = 0
     if problem.clock is not None:
         spent = sum(problem.clock(problem.variables[variable], source, target) for source, target in delivery.moves)
-    return Price(moved, 0, delivery.reshapes, moved * problem.variables[variable].bytes, spent)
+    return Price(moved, hidden, delivery.reshapes, moved * problem.variables[variable].bytes, spent)

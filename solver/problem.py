@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from layoutsolve.graph import Dim, Size
-from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.layout import Layout, scattered
 
 Slot = tuple[str, int]
 """A factor of an operator's own index space: the label of a dimension and the number of the factor within it."""
@@ -114,12 +114,18 @@ class LayoutProblem:
     """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``).
 
     With ``clock`` moves are also priced by time: it gives the nanoseconds of a variable's move between two layouts.
+    ``scatter`` is the number of hidden transpositions that a scattered Transpose is worth.
     """
 
     variables: tuple[Variable, ...]
     operators: tuple[Operator, ...]
     capped: bool = False
     clock: Clock | None = None
+    scatter: int = 0
+
+    def lost(self, source: Layout, target: Layout) -> int:
+        """The hidden transpositions of a Transpose from ``source`` to ``target``."""
+        return self.scatter * scattered(source, target)
 
     @cached_property
     def writers(self) -> tuple[tuple[int, int] | None, ...]:

@@ -19,7 +19,7 @@ from layoutsolve.solver.problem import LayoutProblem, Operator, Price, Row, Vari
 from layoutsolve.solver.relation import Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
-from layoutsolve.solver.target import Target, default_target
+from layoutsolve.solver.target import Target, default_target, motion_of
 
 CANDIDATES = 64
 """The most layouts that one variable may have. A problem in which the cap was hit is optimal within its candidates
@@ -158,7 +158,10 @@ class Statement:
         layouts = tuple(port.logical for port in ports)
         if node.op == "Reshape":
             return (Row(layouts, price=Price(reshapes=1)),)
-        return (Row(layouts, price=Price(transposes=1, bytes=_bytes(self.graph.values[node.outputs[0]]))),)
+        source = self.graph.values[node.inputs[0]]
+        motion, _ = motion_of([static_elements((dim,)) for dim in source.shape], node.attributes["perm"])
+        hidden = self.target.scatter if motion == "general" else 0
+        return (Row(layouts, price=Price(transposes=1, hidden=hidden, bytes=_bytes(source))),)
 
 
 def _bytes(value: Value) -> int:
@@ -223,7 +226,7 @@ class _Closure:
                 self.capped |= generator.capped
         operators = tuple(draft.operator(rows) for draft, rows in zip(self.drafts, self.rows, strict=True))
         clock = self.target.clock if self.timed else None
-        return LayoutProblem(tuple(self.variables), operators, self.capped, clock)
+        return LayoutProblem(tuple(self.variables), operators, self.capped, clock, self.target.scatter)
 
     def _seed(self, number: int, generator: Walker) -> None:
         """No layout that is demanded leads to the orders to be kept: suggest those orders themselves."""

@@ -9,6 +9,7 @@ measure. A *kind* is a short text by which a rule tells the ways to run an ONNX 
 * for operands that are repeated, how many elements the innermost loops have: ``runs below 24``, ``long runs``;
 * for layer normalisation, ``operator`` or ``written out``;
 * for Resize, mode, element type and every stored dimension, resampled (R) or kept (K): ``linear float32 KRRK``;
+* for Transposes, the motion;
 * for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul from large`` where the left
   side is the larger one.
 """
@@ -109,6 +110,11 @@ class Target:
             shape = [prod(sizes[atom] for atom in group) for group in steps.split or source]
             spent += self.latency.transposition(shape, steps.perm, max(1, variable.bytes // max(1, prod(sizes))))
         return round(spent * 1e9)
+
+    @property
+    def scatter(self) -> int:
+        """The hidden transpositions of a Transpose of the motion ``general``."""
+        return self.hidden.get(("Transpose", "general"), 0)
 
     @cached_property
     def rated(self) -> frozenset[str]:
