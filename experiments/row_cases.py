@@ -150,6 +150,20 @@ def reductions() -> Iterator[Group]:
             yield Group(operator, tuple(found))
 
 
+TRANSPOSED = ((64, 28, 56), (12, 64, 197), (32, 49, 96), (16, 128, 64))
+"""Sizes of three blocks."""
+
+
+def transposes() -> Iterator[Group]:
+    """Three blocks in other orders: two of them change places, the last one stays whole, or nothing of that kind."""
+    for shape in TRANSPOSED:
+        found = []
+        for kind, order in (("swap", (0, 2, 1)), ("rows", (1, 0, 2)), ("general", (2, 1, 0))):
+            node = Node("Transpose", ["x"], attributes={"perm": order})
+            found.append(variant(kind, [node], Spec(shape), (0, 2, 1), {}))
+        yield Group("Transpose", tuple(found))
+
+
 BROADCASTING = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu")
 CHANNELS = (
     *((8, 4096), (12, 1024), (16, 3136), (24, 3136), (32, 1024), (48, 784)),

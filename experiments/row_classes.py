@@ -22,7 +22,15 @@ import numpy as np
 from onnx import helper
 
 from experiments.ort_timing import Timed, loaded, paired, share_threads, write_target
-from experiments.row_cases import Group, along_axes, broadcasts, normalisations, reductions, resizes
+from experiments.row_cases import (
+    Group,
+    along_axes,
+    broadcasts,
+    normalisations,
+    reductions,
+    resizes,
+    transposes,
+)
 from experiments.row_products import batched, pointwise, products, regroupings
 
 LOSS, RATIO, TWICE = 0.5, 1.12, 2.0
@@ -51,7 +59,10 @@ class Result:
 
 def groups() -> Iterator[Group]:
     """All that is measured."""
-    sources = (along_axes, reductions, broadcasts, resizes, normalisations, products, batched, pointwise, regroupings)
+    sources = (
+        *(along_axes, reductions, transposes, broadcasts, resizes, normalisations),
+        *(products, batched, pointwise, regroupings),
+    )
     return chain.from_iterable(source() for source in sources)
 
 
