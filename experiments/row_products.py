@@ -22,6 +22,7 @@ def products() -> Iterator[Group]:
     """``x W + b`` with constant W, data stored ``[p, k]`` or ``[k, p]``, the result ``[p, m]`` or ``[m, p]``."""
     for p, k, m in PRODUCT_SIZES:
         yield Group("Gemm", tuple(_gemms(p, k, m)))
+        yield Group("MatMul", tuple(_bare(p, k, m)))
 
 
 def _gemms(p: int, k: int, m: int) -> Iterator[Variant]:
@@ -43,6 +44,16 @@ def _gemms(p: int, k: int, m: int) -> Iterator[Variant]:
     yield product("Transpose, MatMul", before, columns, (k, m), (m,), moved, listed=False)
     after = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"], ["s"]), Node("Transpose", ["s"], ["y"], turn)]
     yield product("MatMul, Transpose", after, rows, (k, m), (m,), moved, listed=False)
+
+
+def _bare(p: int, k: int, m: int) -> Iterator[Variant]:
+    """``x W`` with constant W, either way round."""
+    moved = transpose(Spec((p, min(k, m))), (1, 0))
+    for kind, spec, operands, weights in (
+        ("MatMul", Spec((p, k)), ["x", "w"], (k, m)),
+        ("swapped MatMul of weights", Spec((k, p)), ["w", "x"], (m, k)),
+    ):
+        yield product(kind, [Node("MatMul", operands)], spec, weights, (1,), moved)
 
 
 def product(

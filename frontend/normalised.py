@@ -7,7 +7,7 @@ constants a and b, it is one LayerNormalization with scale a and bias b.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
@@ -154,7 +154,7 @@ class _Walk:
     def _computed(self, node: Node) -> Polynomial | None:
         """The polynomial of a node's result, None where it is none."""
         if node.op == "Reshape":
-            terms = self.terms[node.inputs[0]] if node.inputs[0] in self.terms else {}
+            terms = self.terms.get(node.inputs[0], {})
             plain = terms and _keeps(self.graph, node) and all(factor.size == 1 for factor in terms.values())
             return {powers: factor.reshape(()) for powers, factor in terms.items()} if plain else None
         operands = [self._operand(name) for name in node.inputs]
@@ -228,9 +228,7 @@ def _results(graph: Graph, readers: Readers, found: _Statistics, terms: Mapping[
     """The values that are to be computed as normalisations: the last of each chain, or what several nodes read."""
     shape = graph.values[found.source].shape
     normal = [
-        name
-        for name in terms
-        if graph.values[name].shape == shape and _normal(terms[name], len(shape) - found.axis)
+        name for name in terms if graph.values[name].shape == shape and _normal(terms[name], len(shape) - found.axis)
     ]
     results: list[str] = []
     behind: set[str] = set()

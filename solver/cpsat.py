@@ -278,7 +278,9 @@ class _Model:
             return
         self._charge_by_source("hidden", written, {each: self.problem.lost(each, target) for each in sources}, moved)
         if clock is not None:
-            self._charge_by_source("nanoseconds", written, {each: clock(known, each, target) for each in sources}, moved)
+            self._charge_by_source(
+                "nanoseconds", written, {each: clock(known, each, target) for each in sources}, moved
+            )
 
     def _charge_by_source(
         self,

@@ -7,8 +7,9 @@ changes from A to B pays at most one move to those who still want A, none if B i
 is saved.
 
 A move also costs what its Transpose loses in the runtime's kernel: the most that may be of the moves that are paid, the
-least of those that are saved. This counts Transposes where layouts stand for orders. Where all layouts of a variable have one order it counts
-Reshapes; where orders differ, groupings can cost more than one move, and nothing is struck out.
+least of those that are saved. This counts Transposes where layouts stand for orders. Where all layouts of a variable
+have one order it counts Reshapes; where orders differ, groupings can cost more than one move, and nothing is struck
+out.
 """
 
 from __future__ import annotations

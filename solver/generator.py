@@ -28,8 +28,9 @@ class Generator:
         weigh: Callable[[Row], Price | None] | None = None,
     ) -> None:
         """``outputs`` is the number of ports that are written. With ``orders`` the rows tell orders apart, not
-        groupings. With ``exact`` an alternative form is offered where its very layout is suggested, else, or where forms
-        differ in price, where its order is. ``weigh`` prices a row by itself, None if it cannot be run; without it all rows are free.
+        groupings. With ``exact`` an alternative form is offered where its very layout is suggested, else, or where
+        forms differ in price, where its order is. ``weigh`` prices a row by itself, None if it cannot be run; without
+        it all rows are free.
         """
         self.ports = tuple(ports)
         self.orders, self.exact = orders, exact

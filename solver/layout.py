@@ -80,7 +80,11 @@ def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
     if split is None:
         perm = _transposed(source, target)
         if not rigid and _runs(source, perm) > _runs(finest(source), _transposed(finest(source), finest(target))):
-            perm = _carrying(source, perm)
+            split = _with_units(tuple(filter(None, source)), target)
+            if tuple(split[axis] for axis in _transposed(split, target)) == target:
+                perm = _transposed(split, target)
+            else:
+                split, perm = None, _carrying(source, perm)
     else:
         split = _with_units(_cut(split, target), target)
         perm = _transposed(split, target)

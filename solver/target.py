@@ -11,7 +11,7 @@ measure. A *kind* is a short text by which a rule tells the ways to run an ONNX 
 * for Resize, mode, element type and every stored dimension, resampled (R) or kept (K): ``linear float32 KRRK``;
 * for Transposes, the motion;
 * for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul from large`` where the left
-  side is the larger one.
+  side is the larger one, ``swapped MatMul of weights`` where the right side is constant.
 """
 
 from __future__ import annotations

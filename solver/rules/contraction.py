@@ -116,10 +116,11 @@ def matmul(site: Site) -> Rule | None:
 
     ways = tuple(form for _, form in forms)
     size = " from large" if _large(left[-2], right[-1]) else ""
+    swapped = " of weights" if site.constant(1) is not None else size
 
     def way(row: Row, shapes: tuple[Shape, ...]) -> str:
         form = forms[row.form][0]
-        return form + size if form == "swapped MatMul" else form
+        return form + swapped if form == "swapped MatMul" else form
 
     return Rule((0, 1), dims, ways, rewrite, kind=way)
 

@@ -35,7 +35,9 @@ class Written:
 
     def mean(self, x: str, axes: tuple[int, ...]) -> str:
         shape = [1 if axis in axes else size for axis, size in enumerate(SHAPE) if not (self.flat and axis in axes)]
-        return self.b.op("ReduceMean", x, self.b.constant(list(axes), "int64"), shape=shape, keepdims=int(not self.flat))
+        return self.b.op(
+            "ReduceMean", x, self.b.constant(list(axes), "int64"), shape=shape, keepdims=int(not self.flat)
+        )
 
     def wide(self, x: str) -> str:
         """A mean that kept its dimensions."""
