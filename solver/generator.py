@@ -29,20 +29,21 @@ class Generator:
     ) -> None:
         """``outputs`` is the number of ports that are written. With ``orders`` the rows tell orders apart, not
         groupings. With ``exact`` an alternative form is offered where its very layout is suggested, else, or where
-        forms differ in price, where its order is. ``weigh`` prices a row by itself, None if it cannot be run; without
-        it all rows are free.
+        another form may have the same orders at another price, where its order is. ``weigh`` prices a row by itself,
+        None if it cannot be run; without it all rows are free.
         """
         self.ports = tuple(ports)
         self.orders, self.exact = orders, exact
         self.weigh = weigh
         self.capped = False
         self._seen: set[tuple[tuple[Layout, ...], Price]] = set()
-        self._forms = [(self._maker(form, outputs), number) for number, form in enumerate(forms)]
+        mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
+        self._forms = [(self._maker(form, outputs, mixed), number) for number, form in enumerate(forms)]
 
-    def _maker(self, form: Form, outputs: int) -> Arranger | Placer:
+    def _maker(self, form: Form, outputs: int, mixed: bool) -> Arranger | Placer:
         if isinstance(form, Arranged):
             return Arranger(self.ports, form, outputs)
-        return Placer(self.ports, form, self.exact and self.weigh is None)
+        return Placer(self.ports, form, self.exact and not mixed)
 
     def start(self) -> list[Row]:
         """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
