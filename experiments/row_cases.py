@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 
 from experiments.ort_timing import Array, Node, Spec, model, transpose
-from layoutsolve.solver.rules.elementwise import RUNS
 
 
 @dataclass(frozen=True)
@@ -173,16 +172,19 @@ CHANNELS = (
 
 
 def broadcasts() -> Iterator[Group]:
-    """A constant operand for each channel: repeated along all pixels in a row, or followed from pixel to pixel."""
+    """A constant operand for each channel: repeated along all pixels in a row, or followed from pixel to pixel.
+
+    Short inner loops are slow, but such operators are too small a part of a model for that to be worth a Transpose.
+    """
     for operator in BROADCASTING:
         for channels, pixels in CHANNELS:
             found = []
             for shape, length in (((channels, pixels), pixels), ((pixels, channels), channels)):
-                kind = next((f"runs below {limit}" for limit in RUNS if length < limit), "long runs")
+                kind = f"runs of {length}"
                 data = np.abs(Spec((channels,)).sample()).reshape((channels, 1) if length == pixels else (channels,))
                 nodes = [Node("Abs", ["x"], ["a"]), Node(operator, ["a", "b"])] if operator == "Pow" else []
                 nodes = nodes or [Node(operator, ["x", "b"])]
-                found.append(variant(kind, nodes, Spec(shape), (1, 0), {"b": data}))
+                found.append(variant(kind, nodes, Spec(shape), (1, 0), {"b": data}, listed=False))
             yield Group(operator, tuple(found))
 
 

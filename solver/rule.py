@@ -39,10 +39,8 @@ class Step:
     shape: Shape | None = None
 
 
-Kind = Callable[[Row, tuple[Shape, ...]], str]
-"""From a row and the stored shapes of all ports to a short text for the way in which the operator then runs: a target
-tells fast ways from slow ones.
-"""
+Kind = Callable[[Row], str]
+"""From a row to a short text for the way in which the operator then runs: a target tells fast ways from slow ones."""
 
 Rewrite = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...]]
 """From a row and the stored shapes of all ports to the operators that compute the node in that row.
@@ -182,7 +180,7 @@ def positions(arrangement: Arrangement, labels: frozenset[str]) -> list[int]:
 def along(label: str) -> Kind:
     """The kind of an operator that works along an axis: where the axis lies among the stored dimensions above 1."""
 
-    def kind(row: Row, shapes: tuple[Shape, ...]) -> str:
+    def kind(row: Row) -> str:
         where, layout = position(row.arrangement, label), row.layouts[0]
         if not any(layout[where + 1 :]):
             return "innermost"
@@ -194,7 +192,7 @@ def along(label: str) -> Kind:
 def runs(labels: frozenset[str]) -> Kind:
     """The kind of a reduction: the runs of kept (K) and reduced (R) stored dimensions above 1, as in ``KRK``."""
 
-    def kind(row: Row, shapes: tuple[Shape, ...]) -> str:
+    def kind(row: Row) -> str:
         found = ""
         for group, stored in zip(row.arrangement, row.layouts[0], strict=True):
             letter = "R" if any(slot[0] in labels for slot in group) else "K"

@@ -201,9 +201,8 @@ class _Closure:
             return None
         found, outputs = draft.meaning, len(draft.ports) - draft.inputs
         size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
-        sizes, exact = tuple(self.variables[variable].sizes for variable in draft.ports), self.kept is not None
-        weigh = self.target.weigh(draft.op, found.kind, sizes, size)
-        alike = (draft.op, size, sizes) if weigh else ()
+        weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
+        alike = (draft.op, size, tuple(self.variables[variable].sizes for variable in draft.ports)) if weigh else ()
         key = (alike, found.forms, tuple(port.key for port in draft.relations))
         if key not in self.shared:
             self.shared[key] = Shared(

@@ -6,7 +6,6 @@ measure. A *kind* is a short text by which a rule tells the ways to run an ONNX 
 * the place of an axis among stored dimensions larger than 1: ``innermost``, ``middle``, ``outermost``;
 * for reductions, runs of kept (K) and reduced (R) dimensions: ``KR``, ``RKR``; ``1RK`` is ``RK`` with a dimension of
   size 1 in front that is not among the reduced axes;
-* for operands that are repeated, how many elements the innermost loops have: ``runs below 24``, ``long runs``;
 * for layer normalisation, ``operator`` or ``written out``;
 * for Resize, mode, element type and every stored dimension, resampled (R) or kept (K): ``linear float32 KRRK``;
 * for Transposes, the motion;
@@ -24,8 +23,8 @@ from importlib.resources import files
 from math import prod
 from typing import Any, Literal
 
-from layoutsolve.graph import Dim, static_elements
-from layoutsolve.solver.layout import Layout, move, stored_shape
+from layoutsolve.graph import static_elements
+from layoutsolve.solver.layout import Layout, move
 from layoutsolve.solver.problem import Price, Row, Variable
 from layoutsolve.solver.rule import Kind
 
@@ -80,11 +79,8 @@ class Target:
     unsupported: frozenset[tuple[str, str]]
     latency: Latency
 
-    def weigh(
-        self, operator: str, kind: Kind | None, sizes: Sequence[Sequence[Dim]], size: int = 0
-    ) -> Callable[[Row], Price | None] | None:
-        """What prices the rows of an operator on ``size`` bytes, None for one that is refused. ``sizes`` has the sizes
-        of atoms for each port.
+    def weigh(self, operator: str, kind: Kind | None, size: int = 0) -> Callable[[Row], Price | None] | None:
+        """What prices the rows of an operator on ``size`` bytes, None for one that is refused.
 
         None where all rows are alike. Without a size, time is not priced.
         """
@@ -92,8 +88,7 @@ class Target:
             return None
 
         def price(row: Row) -> Price | None:
-            shapes = tuple(stored_shape(layout, atoms) for layout, atoms in zip(row.layouts, sizes, strict=True))
-            way = (operator, kind(row, shapes))
+            way = (operator, kind(row))
             if way in self.unsupported:
                 return None
             lost = round(self.latency.extra.get(way, 0.0) * size * 1e9)

@@ -40,7 +40,7 @@ def gemm(site: Site) -> Rule | None:
         return product(forms[row.form][0], bare)
 
     ways = tuple(form for _, form in forms)
-    return Rule(inputs, (left, right, *bias, (P, M)), ways, rewrite, kind=lambda row, shapes: forms[row.form][0])
+    return Rule(inputs, (left, right, *bias, (P, M)), ways, rewrite, kind=lambda row: forms[row.form][0])
 
 
 def products(
@@ -118,7 +118,7 @@ def matmul(site: Site) -> Rule | None:
     size = " from large" if _large(left[-2], right[-1]) else ""
     swapped = " of weights" if site.constant(1) is not None else size
 
-    def way(row: Row, shapes: tuple[Shape, ...]) -> str:
+    def way(row: Row) -> str:
         form = forms[row.form][0]
         return form + swapped if form == "swapped MatMul" else form
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
-from layoutsolve.graph import Shape, Size
-from layoutsolve.solver.problem import Row
+from layoutsolve.graph import Shape
 from layoutsolve.solver.rule import Arranged, Dims, Rule, Site, numbered, rule
 
 UNARY = (
@@ -34,32 +31,8 @@ def broadcasting(site: Site) -> Rule:
     shape = site.output().shape
     inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
     operands = tuple(aligned(site.required(number).shape, shape) for number in inputs)
-    form, dims = Arranged(frame=len(inputs), broadcast=True), (*operands, numbered(shape))
-    repeated = any({*chain(*operand)} not in (set(), {*chain(*dims[-1])}) for operand in operands)
-    return Rule(inputs, dims, (form,), lambda row, shapes: site.same(), kind=run_length if repeated else None)
-
-
-RUNS = (24, 64)
-"""From how many elements on runs are no longer the shortest, and from how many on they are long."""
-
-
-def run_length(row: Row, shapes: tuple[Shape, ...]) -> str:
-    """The kind of an operator with broadcasting: how long the runs are in which each operand either goes along with the
-    result or stays, the inner loops of kernels.
-    """
-    *operands, result = shapes
-    length, innermost = 1, None
-    for place in range(1, len(result) + 1):
-        size = result[-place]
-        if size == 1:
-            continue
-        if isinstance(size, Size):
-            return "long runs"
-        along = [place <= len(operand) and operand[-place] != 1 for operand in operands]
-        if innermost not in (None, along):
-            return next((f"runs below {limit}" for limit in RUNS if length < limit), "long runs")
-        length, innermost = length * size, along
-    return "long runs"
+    form = Arranged(frame=len(inputs), broadcast=True)
+    return Rule(inputs, (*operands, numbered(shape)), (form,), lambda row, shapes: site.same())
 
 
 def aligned(shape: Shape, output: Shape) -> Dims:

@@ -106,7 +106,7 @@ def layer_normalization(site: Site) -> Rule | None:
 
     dims = (data, *(own for _ in constants), data)
 
-    def kind(row: Row, shapes: tuple[Shape, ...]) -> str:
+    def kind(row: Row) -> str:
         return ("operator", "written out")[row.form]
 
     return Rule((0, *constants), dims, (operator, written), rewrite, kind=kind)

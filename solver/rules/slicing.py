@@ -94,7 +94,7 @@ def _among(labels: frozenset[str]) -> Kind:
     """The kind of an operator that changes several axes: where the innermost of them lies."""
     kinds = [along(label) for label in sorted(labels)]
     order = ("innermost", "middle", "outermost")
-    return lambda row, shapes: min((kind(row, shapes) for kind in kinds), key=order.index, default="")
+    return lambda row: min((kind(row) for kind in kinds), key=order.index, default="")
 
 
 def _clamped(index: int, size: int) -> int:
@@ -189,7 +189,7 @@ def resize(site: Site) -> Rule | None:
                 stored[index] = factors[axis]
         return site.same(inputs={number: stored})
 
-    def kind(row: Row, shapes: tuple[Shape, ...]) -> str:
+    def kind(row: Row) -> str:
         if not nearest:
             return f"linear {dtype} {('KKRR', 'KRRK')[row.form]}"
         where = {position(row.arrangement, f"k{axis}") for axis in axes}

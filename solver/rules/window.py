@@ -68,7 +68,7 @@ def pointwise(site: Site) -> Rule:
 
     inputs = (0, 1, 2) if biased else (0, 1)
 
-    def kind(row: Row, shapes: tuple[Shape, ...]) -> str:
+    def kind(row: Row) -> str:
         return "" if row.form == 0 else forms[row.form - 1][0]
 
     return Rule(inputs, dims, (conv, *(form for _, form in forms)), rewrite, kind=kind)
