@@ -127,7 +127,8 @@ class _Applier:
         if step.op == "Shape":
             self.values[unique] = Value(unique, "int64", (len(self.values[inputs[0]].shape),))
         else:
-            self.values[unique] = Value(unique, "float32", self.values[result].shape)
+            shape = self.values[result].shape if step.shape is None else step.shape
+            self.values[unique] = Value(unique, "float32", shape)
         return unique
 
     def _input(self, name: str, variable: int, layout: Layout) -> str:
@@ -207,9 +208,10 @@ class _Applier:
         written = self.assignment.written(variable)
         if written is None:
             return
-        readings = self.problem.variables[variable].readings
+        moved = self.problem.variables[variable]
+        readings, rigid = moved.readings, moved.rigid
         root = next(iter(readings))
-        for source, target in deliver(written, self.assignment.read(variable)).moves:
+        for source, target in deliver(written, self.assignment.read(variable), rigid).moves:
             known = next(
                 (name for name, layout in readings.items() if layout == target and name not in self.values), None
             )
@@ -221,7 +223,7 @@ class _Applier:
 
     def _move(self, variable: int, source: Layout, target: Layout, name: str) -> None:
         """Write one move: Reshape, Transpose, Reshape, each only where it is needed."""
-        steps = move(source, target)
+        steps = move(source, target, self.problem.variables[variable].rigid)
         sizes, region = self.problem.variables[variable].sizes, self._region(variable)
         layout = source
         current = self.stored[variable, source]

@@ -149,21 +149,42 @@ def reductions() -> Iterator[Group]:
             yield Group(operator, tuple(found))
 
 
-BROADCASTING = ("Add", "Mul")
+TRANSPOSED = ((64, 28, 56), (12, 64, 197), (32, 49, 96), (16, 128, 64))
+"""Sizes of three blocks."""
+
+
+def transposes() -> Iterator[Group]:
+    """Three blocks in other orders: two of them change places, the last one stays whole, or nothing of that kind."""
+    for shape in TRANSPOSED:
+        found = []
+        for kind, order in (("swap", (0, 2, 1)), ("rows", (1, 0, 2)), ("general", (2, 1, 0))):
+            node = Node("Transpose", ["x"], attributes={"perm": order})
+            found.append(variant(kind, [node], Spec(shape), (0, 2, 1), {}))
+        yield Group("Transpose", tuple(found))
+
+
+BROADCASTING = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu")
+CHANNELS = (
+    *((8, 4096), (12, 1024), (16, 3136), (24, 3136), (32, 1024), (48, 784)),
+    *((64, 784), (80, 3350), (128, 784), (192, 197), (256, 196)),
+)
+"""Channels and pixels."""
 
 
 def broadcasts() -> Iterator[Group]:
-    """A constant operand that is repeated (R) along some dimensions of the other."""
+    """A constant operand for each channel: repeated along all pixels in a row, or followed from pixel to pixel.
+
+    Short inner loops are slow, but such operators are too small a part of a model for that to be worth a Transpose.
+    """
     for operator in BROADCASTING:
-        for kept, repeated in REDUCED_SIZES:
+        for channels, pixels in CHANNELS:
             found = []
-            for pattern in PATTERNS[:4]:
-                shape = _spread(pattern, kept, repeated)
-                small = tuple(size if letter == "K" else 1 for size, letter in zip(shape, pattern, strict=True))
-                wanted = "RRKK" if pattern == "KKRR" else "KKRR"
-                data = Spec(small).sample()
-                nodes = [Node(operator, ["x", "b"])]
-                found.append(variant(merged(pattern), nodes, Spec(shape), _to(pattern, wanted), {"b": data}))
+            for shape, length in (((channels, pixels), pixels), ((pixels, channels), channels)):
+                kind = f"runs of {length}"
+                data = np.abs(Spec((channels,)).sample()).reshape((channels, 1) if length == pixels else (channels,))
+                nodes = [Node("Abs", ["x"], ["a"]), Node(operator, ["a", "b"])] if operator == "Pow" else []
+                nodes = nodes or [Node(operator, ["x", "b"])]
+                found.append(variant(kind, nodes, Spec(shape), (1, 0), {"b": data}, listed=False))
             yield Group(operator, tuple(found))
 
 
@@ -190,8 +211,8 @@ def resizes() -> Iterator[Group]:
 
 
 def normalisations() -> Iterator[Group]:
-    """Layer normalisation as an operator and as TFLite models write it, over the innermost and the outermost axis."""
-    for rows, size in ((197, 192), (50, 384), (3136, 64)):
+    """Layer normalisation as an operator and written out in several ways, over the innermost and the outermost axis."""
+    for rows, size in ((17, 48), (197, 192), (50, 384), (3136, 64)):
         found = []
         for kind, shape, axis in (("innermost", (1, rows, size), 2), ("outermost", (1, size, rows), 1)):
             scale = Spec((size,) if axis == 2 else (size, 1)).sample()
@@ -201,7 +222,9 @@ def normalisations() -> Iterator[Group]:
                 found.append(variant(f"{name} {kind}", nodes, Spec(shape), (0, 2, 1), constants, listed=False))
             if axis == 2:
                 fused = [Node("LayerNormalization", ["x", "scale", "shift"], attributes={"axis": 2, "epsilon": 1e-5})]
-                found.append(variant("operator innermost", fused, Spec(shape), (0, 2, 1), constants, listed=False))
+                found.append(variant("operator", fused, Spec(shape), (0, 2, 1), constants))
+            else:
+                found.append(variant("written out", _written_out(), Spec(shape), (0, 2, 1), constants))
         yield Group("LayerNormalization", tuple(found))
 
 
@@ -215,6 +238,16 @@ def _statistics(square: Sequence[Node]) -> list[Node]:
         variance,
         Node("Add", ["variance", "eps"], ["v"]),
         Node("Sqrt", ["v"], ["root"]),
+    ]
+
+
+def _written_out() -> list[Node]:
+    """As the rule of the operator writes it."""
+    return [
+        *_statistics([Node("Mul", ["d", "d"], ["square"])]),
+        Node("Div", ["d", "root"], ["n"]),
+        Node("Mul", ["n", "scale"], ["s"]),
+        Node("Add", ["s", "shift"]),
     ]
 
 

@@ -9,8 +9,12 @@ import onnx
 
 from experiments.ort_timing import Array, Node, Spec, model, transpose
 from experiments.row_cases import Group, Variant, described
+from layoutsolve.solver.rules.contraction import LARGE
 
-PRODUCT_SIZES = ((49, 512, 512), (196, 256, 256), (784, 128, 128), (3136, 64, 64), (197, 192, 576), (197, 768, 192))
+PRODUCT_SIZES = (
+    *((17, 48, 48), (64, 128, 128), (49, 512, 512), (196, 256, 256)),
+    *((784, 128, 128), (3136, 64, 64), (197, 192, 576), (197, 768, 192)),
+)
 """Rows of the data, contracted size, columns of the result."""
 
 
@@ -18,6 +22,7 @@ def products() -> Iterator[Group]:
     """``x W + b`` with constant W, data stored ``[p, k]`` or ``[k, p]``, the result ``[p, m]`` or ``[m, p]``."""
     for p, k, m in PRODUCT_SIZES:
         yield Group("Gemm", tuple(_gemms(p, k, m)))
+        yield Group("MatMul", tuple(_bare(p, k, m)))
 
 
 def _gemms(p: int, k: int, m: int) -> Iterator[Variant]:
@@ -39,6 +44,16 @@ def _gemms(p: int, k: int, m: int) -> Iterator[Variant]:
     yield product("Transpose, MatMul", before, columns, (k, m), (m,), moved, listed=False)
     after = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"], ["s"]), Node("Transpose", ["s"], ["y"], turn)]
     yield product("MatMul, Transpose", after, rows, (k, m), (m,), moved, listed=False)
+
+
+def _bare(p: int, k: int, m: int) -> Iterator[Variant]:
+    """``x W`` with constant W, either way round."""
+    moved = transpose(Spec((p, min(k, m))), (1, 0))
+    for kind, spec, operands, weights in (
+        ("MatMul", Spec((p, k)), ["x", "w"], (k, m)),
+        ("swapped MatMul of weights", Spec((k, p)), ["w", "x"], (m, k)),
+    ):
+        yield product(kind, [Node("MatMul", operands)], spec, weights, (1,), moved)
 
 
 def quantised_products() -> Iterator[Group]:
@@ -82,7 +97,10 @@ def product(
     return Variant(kind, text, model(nodes, {"x": spec}, constants), moved, listed)
 
 
-BATCHED_SIZES = ((4, 197, 48, 197), (4, 197, 197, 48), (12, 64, 64, 64), (8, 384, 64, 384))
+BATCHED_SIZES = (
+    *((4, 17, 12, 17), (4, 17, 17, 12), (12, 50, 50, 8), (12, 64, 64, 64), (4, 197, 48, 197), (8, 384, 64, 384)),
+    *((4, 197, 197, 48), (12, 128, 128, 32), (3, 197, 197, 64), (12, 256, 256, 64)),
+)
 """Batch, rows, contracted size and columns."""
 
 
@@ -94,14 +112,15 @@ def batched() -> Iterator[Group]:
 
 def _batched(left: Spec, right: Spec) -> Iterator[Variant]:
     turn = {"perm": [0, 2, 1]}
-    moved = transpose(max(left, right, key=lambda spec: spec.shape[1] * spec.shape[2]), (0, 2, 1))
+    moved = transpose(min(left, right, key=lambda spec: spec.shape[1] * spec.shape[2]), (0, 2, 1))
     plain, swapped = Node("MatMul", ["a", "b"]), Node("MatMul", ["b", "a"])
     first = [Node("Transpose", ["a"], ["t"], turn), Node("MatMul", ["t", "b"])]
     second = [Node("Transpose", ["b"], ["t"], turn), Node("MatMul", ["a", "t"])]
     last = [Node("MatMul", ["a", "b"], ["z"]), Node("Transpose", ["z"], ["y"], turn)]
+    large = " from large" if left.shape[1] >= max(2 * right.shape[2], LARGE) else ""
     for kind, nodes, turns in (
         ("MatMul", [plain], ""),
-        ("swapped MatMul", [swapped], "ab"),
+        (f"swapped MatMul{large}", [swapped], "ab"),
         ("Transpose A", first, "a"),
         ("Transpose B", second, "b"),
         ("MatMul, Transpose", last, ""),
@@ -186,17 +205,18 @@ def _single(side: int, c: int, o: int, moved: onnx.ModelProto) -> Iterator[Varia
         return [Node("Gemm", [first, second, "b"], attributes=attributes)]
 
     plain = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"])]
+    swapped = [Node("MatMul", ["w", "x"], ["z"]), Node("Add", ["z", "b"])]
     yield unlisted("planes to planes: Conv", [Node("Conv", ["x", "w", "b"])], planes, conv, bias)
-    yield unlisted("planes to planes: swapped NN", gemm("w", "x"), flat, (o, c), (o, 1))
-    yield unlisted("pixels to pixels: MatMul", plain, pixels, matrix, bias)
-    yield unlisted("pixels to pixels: NT", gemm("x", "w", transB=1), rows, (o, c), bias)
-    yield unlisted("planes to pixels: TN", gemm("x", "w", transA=1), flat, matrix, bias)
-    yield unlisted("planes to pixels: TT", gemm("x", "w", transA=1, transB=1), flat, (o, c), bias)
+    yield unlisted("swapped NN", gemm("w", "x"), flat, (o, c), (o, 1))
+    yield unlisted("swapped MatMul", swapped, flat, (o, c), (o, 1))
+    yield unlisted("MatMul", plain, pixels, matrix, bias)
+    yield unlisted("NT", gemm("x", "w", transB=1), rows, (o, c), bias)
+    yield unlisted("TT", gemm("x", "w", transA=1, transB=1), flat, (o, c), bias)
     nodes = [Node("Conv", ["x", "w", "b"], ["z"]), Node("Transpose", ["z"], ["y"], outward)]
     yield unlisted("planes to pixels: Conv, Transpose", nodes, planes, conv, bias)
     nodes = [Node("Transpose", ["x"], ["t"], outward), Node("MatMul", ["t", "w"], ["z"]), Node("Add", ["z", "b"])]
     yield unlisted("planes to pixels: Transpose, MatMul", nodes, planes, matrix, bias)
-    yield unlisted("pixels to planes: swapped NT", gemm("w", "x", transB=1), rows, (o, c), (o, 1))
+    yield unlisted("swapped NT", gemm("w", "x", transB=1), rows, (o, c), (o, 1))
     nodes = [Node("Transpose", ["x"], ["t"], inward), Node("Conv", ["t", "w", "b"])]
     yield unlisted("pixels to planes: Transpose, Conv", nodes, pixels, conv, bias)
     nodes = [Node("MatMul", ["x", "w"], ["z"]), Node("Add", ["z", "b"], ["s"]), Node("Transpose", ["s"], ["y"], inward)]

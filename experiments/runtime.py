@@ -17,6 +17,7 @@ import numpy as np
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.errors import VerifyError
+from layoutsolve.frontend.reader import parse
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import OnnxRuntime
 from layoutsolve.verification import smooth
@@ -198,6 +199,12 @@ def _ratio(times: Mapping[str, Sequence[float]], way: str) -> float:
     return median(other / default for other, default in zip(times[way], times[DEFAULT], strict=True))
 
 
+def uses(model: CorpusModel, operator: str) -> bool:
+    """Whether a model has an operator of TensorFlow Lite. Raises ConversionError where it cannot be read."""
+    found = parse(model.source)
+    return any(each.name == operator for subgraph in found.subgraphs for each in subgraph.operators)
+
+
 def header() -> Iterator[str]:
     """The head of the table: each way has its time by the default's, its Transposes and its hidden ones."""
     yield f"| model | {DEFAULT}, ms | (Transposes + hidden) | {' | '.join(way for way in WAYS if way != DEFAULT)} |"
@@ -248,6 +255,7 @@ def slower(results: Sequence[Result]) -> Iterator[str]:
 def main() -> None:
     """Measure the folder that the command line names."""
     parser = arguments(__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--operator", metavar="NAME", help="only models that use this operator, as BATCH_MATMUL")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of ONNX Runtime (default: 1)")
     options = parser.parse_args()
     results: list[Result] = []
@@ -255,6 +263,8 @@ def main() -> None:
     print(*header(), sep="\n", flush=True)
     for model in models(options.folder, options.only):
         try:
+            if options.operator and not uses(model, options.operator):
+                continue
             results.append(measure(model, options.threads))
         except (layoutsolve.ConversionError, VerifyError) as error:
             failed.append(f"* {model.name}: {str(error).splitlines()[-1].strip()}")

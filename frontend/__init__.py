@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layoutsolve.frontend.blocks import recognise
+from layoutsolve.frontend import blocks, normalised
 from layoutsolve.frontend.builder import Call, register
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.lower import lower
@@ -20,4 +20,4 @@ def read(data: bytes | memoryview, name: str = "model", reading: Reading | None 
     :class:`layoutsolve.errors.UnsupportedError`, listing every gap, where it uses what cannot be converted.
     :class:`layoutsolve.errors.OptionError` is raised where ``reading`` names what the model does not have.
     """
-    return recognise(lower(parse(data), name, reading or Reading()))
+    return normalised.recognise(blocks.recognise(lower(parse(data), name, reading or Reading())))

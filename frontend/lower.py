@@ -172,13 +172,13 @@ def _graph(lowering: Lowering, name: str, names: Mapping[int, str]) -> Graph:
     outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
     if draft.complex.intersection(outputs):
         raise GapError("an output of the model holds complex numbers", REAL_NUMBERS)
-    nodes = _live(draft.nodes, outputs)
+    nodes = live(draft.nodes, outputs)
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
     values = {key: value for key, value in draft.values.items() if key in used}
     return Graph(name, values, nodes, inputs, outputs, _public_names(lowering, names), _metadata(draft.model))
 
 
-def _live(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
+def live(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
     """The nodes on which the outputs and the states depend, with the If or Loop that each of them is in."""
     producers = {output: node for node in nodes for output in node.outputs}
     owners = {region: node for node in nodes if node.op in ("If", "Loop") for region in node.regions}

@@ -55,7 +55,7 @@ class Conversion:
 
     @property
     def bound(self) -> int:
-        """A proven lower bound on the objective's first tier (for 'min-transpose', the number of Transposes)."""
+        """A proven lower bound on the objective's first tier (for 'min-executed', Transposes and hidden ones)."""
         return self.assignment.bound
 
     @cached_property

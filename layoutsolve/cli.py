@@ -50,8 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--objective",
-        default="min-transpose",
-        help="min-transpose (default), min-executed, min-bytes, min-nodes or min-latency",
+        default="min-executed",
+        help="min-executed (default), min-transpose, min-bytes, min-nodes or min-latency",
         metavar="OBJECTIVE",
     )
     parser.add_argument(

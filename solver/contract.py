@@ -3,8 +3,8 @@
 Let a variable have one reader, which has a free row for every layout in which the variable may be written. Moving
 data after that reader is then no worse than moving it before: whatever the reader's result is moved to, a move before
 it would have to be made as well or would save one move at most, at the price of one. So the reader takes what is
-written, and its producer can be taken to write the result. This holds for orders, where Reshapes do not count, and
-for moves of the same number of bytes.
+written, and its producer can be taken to write the result. This holds for orders, where Reshapes do not count, for
+moves of the same number of bytes, and where none of the Transposes would be a scattered one.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers) -> Contract
         producer, port = writer
         if any(operators[producer].rows[row].layouts[port] not in choices for row in domains[producer]):
             continue
+        if _scattering(problem, domains, target, operators[producer], domains[producer], port, choices, operator):
+            continue
         operators[producer] = _renamed(operators[producer], port, target, operator, choices)
         operators[number] = replace(operator, ports=(), inputs=0, rows=(Row(()),))
         home[target] = writer
@@ -65,6 +67,28 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers) -> Contract
     smaller = replace(problem, operators=tuple(operators))
     narrowed = [[0] if number in follows else domain for number, domain in enumerate(domains)]
     return Contraction(smaller, narrowed, follows, problem)
+
+
+def _scattering(
+    problem: LayoutProblem,
+    domains: Domains,
+    result: int,
+    producer: Operator,
+    domain: Sequence[int],
+    port: int,
+    choices: dict[Layout, int],
+    follower: Operator,
+) -> bool:
+    """Whether some Transpose of a follower's result would be a scattered one, so that a stop on its way may pay."""
+    if not problem.scatter:
+        return False
+    given = {follower.rows[choices[producer.rows[row].layouts[port]]].layouts[follower.inputs] for row in domain}
+    wanted = {
+        problem.operators[number].rows[row].layouts[place]
+        for number, place in problem.readers[result]
+        for row in domains[number]
+    }
+    return any(problem.lost(source, layout) for source in given for layout in wanted)
 
 
 def _renamed(producer: Operator, port: int, target: int, follower: Operator, choices: dict[Layout, int]) -> Operator:

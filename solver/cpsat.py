@@ -232,9 +232,10 @@ class _Model:
         """Charge one order of a variable: its Transpose, and a Reshape for every grouping but the one the Transpose
         ends in.
         """
+        known = self.problem.variables[variable]
         self._charge("transposes", moved, 1)
-        self._charge("bytes", moved, self.problem.variables[variable].bytes)
-        self._charge_time(variable, written, next(iter(given)), moved)
+        self._charge("bytes", moved, known.bytes)
+        self._charge_way(variable, written, next(iter(given)), moved)
         if not self.reshapes:
             return
         for literal in given.values():
@@ -244,7 +245,7 @@ class _Model:
         self._charge("reshapes", moved, -1)
         self.model.add(cp_model.LinearExpr.sum(list(given.values())) >= moved)
         detours = {
-            (source, target): move(source, target).reshapes
+            (source, target): move(source, target, known.rigid).reshapes
             for source in written
             for target in given
             if order(source) != order(target)
@@ -262,30 +263,41 @@ class _Model:
             self._charge("reshapes", first, reshapes)
         self.model.add(cp_model.LinearExpr.sum(firsts) >= moved)
 
-    def _charge_time(
+    def _charge_way(
         self,
         variable: int,
         written: Mapping[Layout, Literals | None],
         target: Layout,
         moved: cp_model.IntVar | int,
     ) -> None:
-        """Charge the time of a Transpose, which depends on the order that it starts from."""
-        if self.problem.clock is None or (isinstance(moved, int) and moved == 0):
+        """Charge what a Transpose costs by the order that it starts from: time, and hidden transpositions."""
+        if isinstance(moved, int) and moved == 0:
             return
-        known = self.problem.variables[variable]
-        spent = {
-            source: self.problem.clock(known, source, target) for source in written if order(source) != order(target)
-        }
-        if not spent:
+        known, clock = self.problem.variables[variable], self.problem.clock
+        sources = [source for source in written if order(source) != order(target)]
+        if not sources:
             return
+        self._charge_by_source("hidden", written, {each: self.problem.lost(each, target) for each in sources}, moved)
+        if clock is not None:
+            self._charge_by_source(
+                "nanoseconds", written, {each: clock(known, each, target) for each in sources}, moved
+            )
+
+    def _charge_by_source(
+        self,
+        name: str,
+        written: Mapping[Layout, Literals | None],
+        spent: Mapping[Layout, int],
+        moved: cp_model.IntVar | int,
+    ) -> None:
         least = min(spent.values())
-        self._charge("nanoseconds", moved, least)
-        for source, nanoseconds in spent.items():
+        self._charge(name, moved, least)
+        for source, cost in spent.items():
             literals = written[source]
-            if nanoseconds > least and literals is not None:
+            if cost > least and literals is not None:
                 slower = self.model.new_bool_var("")
                 self.model.add(slower + 1 >= moved + cp_model.LinearExpr.sum(literals))
-                self._charge("nanoseconds", slower, nanoseconds - least)
+                self._charge(name, slower, cost - least)
 
     def _charge(self, name: str, literal: cp_model.IntVar | int, weight: int) -> None:
         if isinstance(literal, int):

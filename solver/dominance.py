@@ -6,8 +6,10 @@ it. So a reader that changes from layout A to layout B pays at most one move for
 changes from A to B pays at most one move to those who still want A, none if B is wanted for certain, since that move
 is saved.
 
-This counts Transposes where layouts stand for orders. Where all layouts of a variable have one order it counts
-Reshapes; where orders differ, groupings can cost more than one move, and nothing is struck out.
+A move also costs what its Transpose loses in the runtime's kernel: the most that may be of the moves that are paid, the
+least of those that are saved. This counts Transposes where layouts stand for orders. Where all layouts of a variable
+have one order it counts Reshapes; where orders differ, groupings can cost more than one move, and nothing is struck
+out.
 """
 
 from __future__ import annotations
@@ -121,17 +123,35 @@ class _Dominance:
         ports: Sequence[Place],
         costs: dict[int, list[tuple[int, int]]],
     ) -> bool:
-        moves = moved = 0
+        moves = moved = lost = 0
         for place, (most, _), (_, least) in zip(ports, costs[best], costs[other], strict=True):
             number, port = place
             if rows[best].layouts[port] != rows[other].layouts[port]:
                 moves += most - least
+                lost += self._lost(place, rows[best].layouts[port], rows[other].layouts[port], most, least)
                 moved += (most - least) * self.problem.variables[self.problem.operators[number].ports[port]].bytes
         mine, theirs = rows[best].price, rows[other].price
         change = Price(
             (moves if self.orders else 0) + mine.transposes - theirs.transposes,
-            mine.hidden - theirs.hidden,
+            (lost if self.orders else 0) + mine.hidden - theirs.hidden,
             (0 if self.orders else moves) + mine.reshapes - theirs.reshapes,
             (moved if self.orders else 0) + mine.bytes - theirs.bytes,
         )
         return ranked(change, self.tiers) <= (0,) * len(self.tiers)
+
+    def _lost(self, place: Place, mine: Layout, theirs: Layout, most: int, least: int) -> int:
+        """The most hidden transpositions of moves that having one layout at a place may cost against another."""
+        number, port = place
+        operator = self.problem.operators[number]
+        if not self.problem.scatter:
+            return 0
+        variable = operator.ports[port]
+        if port >= operator.inputs:
+            wanted = {layout for reader in self.problem.readers[variable] for layout in self.open[reader]}
+            worse = [self.problem.lost(mine, layout) - self.problem.lost(theirs, layout) for layout in wanted]
+            return sum(max(0, each) for each in worse)
+        writer = self.problem.writers[variable]
+        written = self.open[writer] if writer else frozenset[Layout]()
+        paid = max((self.problem.lost(layout, mine) for layout in written), default=0)
+        saved = min((self.problem.lost(layout, theirs) for layout in written), default=0)
+        return most * paid - least * saved

@@ -103,7 +103,8 @@ class _Explainer:
             for port in range(operator.inputs, len(operator.ports)):
                 variable = operator.ports[port]
                 written = self.assignment.row(number).layouts[port]
-                for source, target in deliver(written, self.assignment.read(variable)).moves:
+                rigid = self.problem.variables[variable].rigid
+                for source, target in deliver(written, self.assignment.read(variable), rigid).moves:
                     drafts += self._moved(variable, source, target)
         moved = [draft.sides for draft in drafts if draft.explained.operator == "Transpose" and draft.sides]
         trials = Trials(self.graph, self.boundary, self.assignment, seconds)
@@ -137,7 +138,8 @@ class _Explainer:
 
     def _moved(self, variable: int, source: Layout, target: Layout) -> Iterable[_Draft]:
         """The operators that one move consists of."""
-        steps = move(source, target)
+        rigid = self.problem.variables[variable].rigid
+        steps = move(source, target, rigid)
         walk = self.layouts if steps.perm is None else self.orders
         before = walk.places(variable, source)
         readers = [place for place in walk.places(variable, target) if place not in before]
@@ -162,7 +164,7 @@ class _Explainer:
         sides = () if steps.perm is None else (self._freeing(gives), self._freeing(wants))
         sizes = self.problem.variables[variable].sizes
         current = source
-        for op, reached in _steps(source, target):
+        for op, reached in _steps(source, target, rigid):
             shapes = {"source": _text(stored_shape(current, sizes)), "target": _text(stored_shape(reached, sizes))}
             made = replace(common, operator=op, **shapes)  # type: ignore[arg-type]
             if op == "Transpose":
@@ -207,9 +209,9 @@ class _Explainer:
         return next((name for name in readings if name in self.names), next(iter(readings)))
 
 
-def _steps(source: Layout, target: Layout) -> Iterable[tuple[str, Layout]]:
+def _steps(source: Layout, target: Layout, rigid: bool) -> Iterable[tuple[str, Layout]]:
     """The operators of a move and what each of them leads to."""
-    steps = move(source, target)
+    steps = move(source, target, rigid)
     current = source
     if steps.split is not None:
         current = steps.split

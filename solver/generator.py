@@ -28,20 +28,22 @@ class Generator:
         weigh: Callable[[Row], Price | None] | None = None,
     ) -> None:
         """``outputs`` is the number of ports that are written. With ``orders`` the rows tell orders apart, not
-        groupings. With ``exact`` an alternative form is offered where its very layout is suggested, else where its
-        order is. ``weigh`` prices a row by itself, None if it cannot be run; without it all rows are free.
+        groupings. With ``exact`` an alternative form is offered where its very layout is suggested, else, or where
+        another form may have the same orders at another price, where its order is. ``weigh`` prices a row by itself,
+        None if it cannot be run; without it all rows are free.
         """
         self.ports = tuple(ports)
         self.orders, self.exact = orders, exact
         self.weigh = weigh
         self.capped = False
-        self._seen: set[tuple[Layout, ...]] = set()
-        self._forms = [(self._maker(form, outputs), number) for number, form in enumerate(forms)]
+        self._seen: set[tuple[tuple[Layout, ...], Price]] = set()
+        mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
+        self._forms = [(self._maker(form, outputs, mixed), number) for number, form in enumerate(forms)]
 
-    def _maker(self, form: Form, outputs: int) -> Arranger | Placer:
+    def _maker(self, form: Form, outputs: int, mixed: bool) -> Arranger | Placer:
         if isinstance(form, Arranged):
             return Arranger(self.ports, form, outputs)
-        return Placer(self.ports, form, self.exact)
+        return Placer(self.ports, form, self.exact and not mixed)
 
     def start(self) -> list[Row]:
         """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
@@ -68,7 +70,7 @@ class Generator:
         for number, rows in found:
             for row in rows:
                 layouts = tuple(map(finest, row.layouts)) if self.orders else row.layouts
-                if layouts in self._seen:
+                if (layouts, FREE) in self._seen:
                     continue
                 if len(self._seen) >= ROWS:
                     self.capped = True
@@ -77,7 +79,7 @@ class Generator:
                     continue
                 row = replace(row, form=number)
                 price = FREE if self.weigh is None else self.weigh(row)
-                if price is not None:
-                    self._seen.add(layouts)
+                if price is not None and (layouts, price) not in self._seen:
+                    self._seen.add((layouts, price))
                     fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
         return fresh

@@ -66,9 +66,11 @@ class Move:
 
 
 @lru_cache(maxsize=65536)
-def move(source: Layout, target: Layout) -> Move:
-    """The cheapest way from ``source`` to ``target``: one Transpose at most, flanked by Reshapes only where an atom
-    is hidden.
+def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
+    """The cheapest way from ``source`` to ``target``: one Transpose at most, flanked by Reshapes only where an atom is
+    hidden, or where dimensions of size 1 would keep a runtime from seeing that two blocks change places.
+
+    A ``rigid`` tensor has so many symbolic sizes that a Reshape cannot state them: it is spared the second kind.
     """
     if source == target:
         return Move(None, None, None)
@@ -76,12 +78,32 @@ def move(source: Layout, target: Layout) -> Move:
         return Move(None, None, target)
     split = _split(source, order(target))
     if split is None:
-        moved, perm = _transposed(source, target)
-        return Move(None, perm, None if moved == target else target)
-    split = _cut(split, target)
-    split += ((),) * (target.count(()))
-    moved, perm = _transposed(split, target)
+        perm = _transposed(source, target)
+        if not rigid and _runs(source, perm) > _runs(finest(source), _transposed(finest(source), finest(target))):
+            split = _with_units(tuple(filter(None, source)), target)
+            if tuple(split[axis] for axis in _transposed(split, target)) == target:
+                perm = _transposed(split, target)
+            else:
+                split, perm = None, _carrying(source, perm)
+    else:
+        split = _with_units(_cut(split, target), target)
+        perm = _transposed(split, target)
+    before = source if split is None else split
+    moved = tuple(before[axis] for axis in perm)
     return Move(split, perm, None if moved == target else target)
+
+
+@lru_cache(maxsize=65536)
+def scattered(source: Layout, target: Layout) -> bool:
+    """Whether a Transpose from ``source`` to ``target`` moves single elements in no simple order.
+
+    Simple are two neighbouring blocks that change places, and any order of blocks that stay whole, being innermost in
+    both layouts.
+    """
+    place = {atom: index for index, atom in enumerate(order(source))}
+    places = [place[atom] for atom in order(target)]
+    borders = sum(before + 1 != after for before, after in pairwise([-1, *places]))
+    return borders > 2 and places[-1] != len(places) - 1
 
 
 def _split(source: Layout, wanted: Order) -> Layout | None:
@@ -114,19 +136,52 @@ def _cut(pieces: Layout, target: Layout) -> Layout:
     return tuple(result)
 
 
-def _transposed(source: Layout, target: Layout) -> tuple[Layout, tuple[int, ...]]:
-    """``source`` with whole stored dimensions permuted into the order of ``target``, its unit dimensions placed as
-    there.
+def _with_units(pieces: Layout, target: Layout) -> Layout:
+    """The dimensions of size 1 of ``target`` put in, each behind the piece that it follows there."""
+    result = list(pieces)
+    place = 0
+    for group in target:
+        if group:
+            place = next(index for index, piece in enumerate(result) if group[-1] in piece) + 1
+        else:
+            result.insert(place, ())
+            place += 1
+    return tuple(result)
+
+
+def _transposed(source: Layout, target: Layout) -> tuple[int, ...]:
+    """The permutation of whole stored dimensions into the order of ``target``, dimensions of size 1 placed as there,
+    and beside their neighbours in ``source`` as far as possible.
     """
     rank = {atom: index for index, atom in enumerate(order(target))}
-    solid = iter(
-        sorted((index for index, group in enumerate(source) if group), key=lambda index: rank[source[index][0]])
-    )
-    units = iter([index for index, group in enumerate(source) if not group])
+    solid = sorted((index for index, group in enumerate(source) if group), key=lambda index: rank[source[index][0]])
+    units = [index for index, group in enumerate(source) if not group]
     perm: list[int] = []
     for group in target:
-        index = next(solid if group else units, None)
-        if index is not None:
-            perm.append(index)
-    perm += [*solid, *units]
-    return tuple(source[index] for index in perm), tuple(perm)
+        if group and solid:
+            perm.append(solid.pop(0))
+        elif not group and units:
+            beside = (perm[-1] + 1 if perm else 0, solid[0] - 1 if solid else -1)
+            perm.append(next((index for index in beside if index in units), units[0]))
+            units.remove(perm[-1])
+    return (*perm, *solid, *units)
+
+
+def _carrying(source: Layout, perm: Sequence[int]) -> tuple[int, ...]:
+    """The permutation in which each dimension of size 1 stays behind the one that it follows, or in front."""
+    carried: list[int] = []
+    for axis in [-1, *(axis for axis in perm if source[axis])]:
+        carried.append(axis)
+        while carried[-1] + 1 < len(source) and not source[carried[-1] + 1]:
+            carried.append(carried[-1] + 1)
+    return tuple(carried[1:])
+
+
+def _runs(source: Layout, perm: Sequence[int]) -> int:
+    """How many blocks a permutation moves, dimensions in front or of size 1 at the end not counted if they stay."""
+    axes = list(perm)
+    while axes and axes[-1] == len(axes) - 1 and not source[axes[-1]]:
+        axes.pop()
+    while axes and axes[0] == len(perm) - len(axes):
+        axes.pop(0)
+    return sum(left + 1 != right for left, right in pairwise(axes)) + 1

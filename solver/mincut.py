@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import combinations
+from itertools import combinations, permutations
 from math import prod
 from time import monotonic
 from typing import Any
@@ -223,13 +223,17 @@ class _Network:
 
     def _limits(self) -> tuple[int, ...]:
         """For each tier a sum that no solution exceeds, so that tiers can be digits of one weight."""
-        moves = [self._move(variable) for variable in self.component.variables]
+        moves = [
+            self._move(variable, *ends)
+            for variable in self.component.variables
+            for ends in permutations(self.orders[variable], 2)
+        ]
         rows = self.problem.operators
         prices = [rows[number].rows[row].price for number in self.choices for row in self.domains[number]]
-        return ranked(reduce(Price.__add__, [*moves, *moves, *prices], Price()), self.tiers)
+        return ranked(reduce(Price.__add__, [*moves, *prices], Price()), self.tiers)
 
-    def _move(self, variable: int) -> Price:
-        return Price(transposes=1, bytes=self.problem.variables[variable].bytes)
+    def _move(self, variable: int, source: Layout, target: Layout) -> Price:
+        return Price(1, self.problem.lost(source, target), bytes=self.problem.variables[variable].bytes)
 
     def _weight(self, cost: Price) -> int:
         weight = 0
@@ -278,12 +282,13 @@ class _Network:
     def _variable(self, variable: int) -> None:
         """A move where the writer is on one side and some reader on the other, for each of the two directions."""
         place = self.problem.writers[variable]
-        if place is None:
+        if place is None or len(self.orders[variable]) < 2:
             return
-        weight, writer = self._weight(self._move(variable)), self._node(*place)
+        lower, upper = self.orders[variable]
+        writer = self._node(*place)
         down, up = (-2, 2 * variable), (-2, 2 * variable + 1)
-        self.graph.add_edge(writer, up, capacity=weight)
-        self.graph.add_edge(down, writer, capacity=weight)
+        self.graph.add_edge(writer, up, capacity=self._weight(self._move(variable, lower, upper)))
+        self.graph.add_edge(down, writer, capacity=self._weight(self._move(variable, upper, lower)))
         for reader in self.problem.readers[variable]:
             self.graph.add_edge(up, self._node(*reader))
             self.graph.add_edge(self._node(*reader), down)

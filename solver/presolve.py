@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.problem import LayoutProblem
 
 
@@ -25,13 +26,25 @@ Domains = list[list[int]]
 def open_rows(problem: LayoutProblem) -> Domains:
     """The rows that a demand leads to. Others are no better: moving to a layout that nobody demands helps nobody.
 
-    An operator that no demand reaches keeps its source layout.
+    An operator that no demand reaches keeps its source layout. Where some Transpose may be a scattered one, a stop on
+    its way may pay, and all rows are open.
     """
+    if problem.scatter and any(_scattering(problem, variable) for variable in problem.moving()):
+        return [list(range(len(operator.rows))) for operator in problem.operators]
     domains = []
     for operator in problem.operators:
         anchored = [number for number, row in enumerate(operator.rows) if row.anchored]
         domains.append(anchored or [0])
     return domains
+
+
+def _scattering(problem: LayoutProblem, variable: int) -> bool:
+    """Whether a variable may need a scattered Transpose."""
+    writer = problem.writers[variable]
+    places = [*([writer] if writer else []), *problem.readers[variable]]
+    found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
+    wanted = set[Layout]().union(*found[1:]) if writer else set[Layout]()
+    return any(problem.lost(source, target) for source in found[0] for target in wanted) if wanted else False
 
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:

@@ -16,27 +16,28 @@ class Delivery:
     """How one variable reaches the layouts its readers want.
 
     ``moves`` lists ``(source, target)`` in an order of execution, each source being the produced layout or an earlier
-    target.
+    target. ``rigid`` is as in :func:`move`.
     """
 
     moves: tuple[tuple[Layout, Layout], ...]
+    rigid: bool = False
 
     @cached_property
     def transposes(self) -> int:
-        return sum(move(source, target).transposes for source, target in self.moves)
+        return sum(move(source, target, self.rigid).transposes for source, target in self.moves)
 
     @cached_property
     def reshapes(self) -> int:
-        return sum(move(source, target).reshapes for source, target in self.moves)
+        return sum(move(source, target, self.rigid).reshapes for source, target in self.moves)
 
 
-def deliver(written: Layout, wanted: Iterable[Layout]) -> Delivery:
+def deliver(written: Layout, wanted: Iterable[Layout], rigid: bool) -> Delivery:
     """One Transpose for each order that is wanted and not written; further groupings of an order are Reshapes of it."""
-    return _delivered(written, frozenset(wanted))
+    return _delivered(written, frozenset(wanted), rigid)
 
 
 @lru_cache(maxsize=65536)
-def _delivered(written: Layout, wanted: frozenset[Layout]) -> Delivery:
+def _delivered(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Delivery:
     orders: dict[tuple[int, ...], list[Layout]] = {}
     for layout in sorted(wanted - {written}):
         orders.setdefault(order(layout), []).append(layout)
@@ -44,12 +45,12 @@ def _delivered(written: Layout, wanted: frozenset[Layout]) -> Delivery:
     for atoms, layouts in orders.items():
         source = written
         if atoms != order(written):
-            first = min(layouts, key=lambda layout: (move(written, layout).reshapes, layout))
+            first = min(layouts, key=lambda layout: (move(written, layout, rigid).reshapes, layout))
             layouts.remove(first)
             moves.append((written, first))
             source = first
         moves += [(source, layout) for layout in layouts]
-    return Delivery(tuple(moves))
+    return Delivery(tuple(moves), rigid)
 
 
 def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
@@ -69,9 +70,10 @@ def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int
         return Price()
     written = chosen(problem, rows, writer[0]).layouts[writer[1]]
     wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
-    delivery = deliver(written, wanted)
+    delivery = deliver(written, wanted, problem.variables[variable].rigid)
     moved = delivery.transposes
+    hidden = sum(problem.lost(source, target) for source, target in delivery.moves)
     spent = 0
     if problem.clock is not None:
         spent = sum(problem.clock(problem.variables[variable], source, target) for source, target in delivery.moves)
-    return Price(moved, 0, delivery.reshapes, moved * problem.variables[variable].bytes, spent)
+    return Price(moved, hidden, delivery.reshapes, moved * problem.variables[variable].bytes, spent)

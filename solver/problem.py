@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from layoutsolve.graph import Dim
-from layoutsolve.solver.layout import Layout
+from layoutsolve.graph import Dim, Size
+from layoutsolve.solver.layout import Layout, scattered
 
 Slot = tuple[str, int]
 """A factor of an operator's own index space: the label of a dimension and the number of the factor within it."""
@@ -103,6 +103,11 @@ class Variable:
     readings: Mapping[str, Layout]
     constant: bool = False
 
+    @property
+    def rigid(self) -> bool:
+        """Whether several sizes are known by name only, so that a Reshape cannot state them all."""
+        return sum(isinstance(size, Size) for size in self.sizes) > 1
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -121,6 +126,7 @@ class LayoutProblem:
 
     With ``clock`` moves are also priced by time: it gives the nanoseconds of a variable's move between two layouts.
     ``constants`` are those that several operators read.
+    ``scatter`` is the number of hidden transpositions that a scattered Transpose is worth.
     """
 
     variables: tuple[Variable, ...]
@@ -128,6 +134,11 @@ class LayoutProblem:
     capped: bool = False
     clock: Clock | None = None
     constants: tuple[Constant, ...] = ()
+    scatter: int = 0
+
+    def lost(self, source: Layout, target: Layout) -> int:
+        """The hidden transpositions of a Transpose from ``source`` to ``target``."""
+        return self.scatter * scattered(source, target)
 
     @cached_property
     def writers(self) -> tuple[tuple[int, int] | None, ...]:
@@ -163,7 +174,7 @@ OBJECTIVES: Mapping[str, Tiers] = {
     "min-latency": (("nanoseconds",), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
 }
 
-DEFAULT_OBJECTIVE = "min-transpose"
+DEFAULT_OBJECTIVE = "min-executed"
 
 
 def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:

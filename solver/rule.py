@@ -29,6 +29,7 @@ of a concatenation are along its axis. A slot with variants keeps its factors to
 class Step:
     """One operator to write, of ``domain``. An input is a number (that input of the node), an array (a new constant) or
     a name of a step's own output ('' is one left out); an output is a number (that output of the node) or a name.
+    ``shape`` is that of an own output, None where it is that of the node's first output.
     """
 
     op: str
@@ -36,10 +37,11 @@ class Step:
     outputs: tuple[int | str, ...] = (0,)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
+    shape: Shape | None = None
 
 
 Kind = Callable[[Row], str]
-"""From a row to a short word for the way in which the operator then runs: a target tells fast ways from slow ones."""
+"""From a row to a short text for the way in which the operator then runs: a target tells fast ways from slow ones."""
 
 Rewrite = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...]]
 """From a row and the stored shapes of all ports to the operators that compute the node in that row.
@@ -54,7 +56,7 @@ class Rule:
 
     ``inputs`` are the numbers of the node's inputs that are ports; outputs always are. ``dims`` labels each port's
     dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``solid`` labels keep their factors
-    together in order. ``kind`` names the way in which a row runs; '' is a row like any other.
+    together in order. ``kind`` names the way in which a row runs, None where all rows are alike.
     """
 
     inputs: tuple[int, ...]
@@ -63,7 +65,7 @@ class Rule:
     rewrite: Rewrite
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     solid: frozenset[str] = frozenset()
-    kind: Kind = lambda row: ""
+    kind: Kind | None = None
 
     @property
     def composite(self) -> bool:
@@ -145,6 +147,8 @@ def rule(*operators: str) -> Callable[[RuleFunction], RuleFunction]:
 
     def register(function: RuleFunction) -> RuleFunction:
         for operator in operators:
+            if operator in RULES:
+                raise ValueError(f"operator {operator} has a rule already")
             RULES[operator] = function
         return function
 

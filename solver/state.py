@@ -19,7 +19,7 @@ from layoutsolve.solver.problem import Constant, Goal, LayoutProblem, Operator, 
 from layoutsolve.solver.relation import Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
-from layoutsolve.solver.target import Target, default_target
+from layoutsolve.solver.target import Target, default_target, motion_of
 
 CANDIDATES = 64
 """The most layouts that one variable may have. A problem in which the cap was hit is optimal within its candidates
@@ -184,8 +184,11 @@ class Statement:
         layouts = tuple(port.logical for port in ports)
         if node.op == "Reshape":
             return (Row(layouts, price=Price(reshapes=1)),)
-        size = _turns(node.region) * _bytes(self.graph.values[node.outputs[0]])
-        return (Row(layouts, price=Price(transposes=1, bytes=size)),)
+        source = self.graph.values[node.inputs[0]]
+        motion, _ = motion_of([static_elements((dim,)) for dim in source.shape], node.attributes["perm"])
+        hidden = self.target.scatter if motion == "general" else 0
+        size = _turns(node.region) * _bytes(source)
+        return (Row(layouts, price=Price(transposes=1, hidden=hidden, bytes=size)),)
 
 
 def _bytes(value: Value) -> int:
@@ -233,7 +236,8 @@ class _Closure:
         found, outputs = draft.meaning, len(draft.ports) - draft.inputs
         size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
         weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
-        key = ((draft.op, size) if weigh else "", found.forms, tuple(port.key for port in draft.relations))
+        alike = (draft.op, size, tuple(self.variables[variable].sizes for variable in draft.ports)) if weigh else ()
+        key = (alike, found.forms, tuple(port.key for port in draft.relations))
         if key not in self.shared:
             self.shared[key] = Shared(
                 lambda: Generator(draft.relations, found.forms, outputs, self.finest_only, exact, weigh)
@@ -255,7 +259,7 @@ class _Closure:
                 self.capped |= generator.capped
         operators = tuple(draft.operator(rows) for draft, rows in zip(self.drafts, self.rows, strict=True))
         clock = self.target.clock if self.timed else None
-        return LayoutProblem(tuple(self.variables), operators, self.capped, clock)
+        return LayoutProblem(tuple(self.variables), operators, self.capped, clock, scatter=self.target.scatter)
 
     def _seed(self, number: int, generator: Walker) -> None:
         """No layout that is demanded leads to the orders to be kept: suggest those orders themselves."""

@@ -4,10 +4,13 @@ A target is data, a JSON file in ``targets/`` that the scripts ``row_classes`` a
 measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator apart:
 
 * the place of an axis among stored dimensions larger than 1: ``innermost``, ``middle``, ``outermost``;
-* for reductions and repeated operands, runs of kept (K) and reduced or repeated (R) dimensions: ``KR``, ``RKR``;
-  ``1RK`` is ``RK`` with a dimension of size 1 in front that is not among the reduced axes;
+* for reductions, runs of kept (K) and reduced (R) dimensions: ``KR``, ``RKR``; ``1RK`` is ``RK`` with a dimension of
+  size 1 in front that is not among the reduced axes;
+* for layer normalisation, ``operator`` or ``written out``;
 * for Resize, mode, element type and every stored dimension, resampled (R) or kept (K): ``linear float32 KRRK``;
-* for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``.
+* for Transposes, the motion;
+* for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul from large`` where the left
+  side is the larger one, ``swapped MatMul of weights`` where the right side is constant.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Any, Literal
 from layoutsolve.graph import static_elements
 from layoutsolve.solver.layout import Layout, move
 from layoutsolve.solver.problem import Price, Row, Variable
+from layoutsolve.solver.rule import Kind
 
 Motion = Literal["swap", "rows", "general"]
 """What a Transpose does. ``swap``: two adjacent runs of dimensions change places, the innermost dimension among them.
@@ -75,12 +79,12 @@ class Target:
     unsupported: frozenset[tuple[str, str]]
     latency: Latency
 
-    def weigh(self, operator: str, kind: Callable[[Row], str], size: int = 0) -> Callable[[Row], Price | None] | None:
+    def weigh(self, operator: str, kind: Kind | None, size: int = 0) -> Callable[[Row], Price | None] | None:
         """What prices the rows of an operator on ``size`` bytes, None for one that is refused.
 
         None where all rows are alike. Without a size, time is not priced.
         """
-        if operator not in self.rated:
+        if operator not in self.rated or kind is None:
             return None
 
         def price(row: Row) -> Price | None:
@@ -94,13 +98,18 @@ class Target:
 
     def clock(self, variable: Variable, source: Layout, target: Layout) -> int:
         """The nanoseconds of a move between two layouts of a variable, symbolic dimensions counted as 1."""
-        steps = move(source, target)
+        steps = move(source, target, variable.rigid)
         spent = steps.reshapes * self.latency.reshape.fixed
         if steps.perm is not None:
             sizes = [static_elements((size,)) for size in variable.sizes]
             shape = [prod(sizes[atom] for atom in group) for group in steps.split or source]
             spent += self.latency.transposition(shape, steps.perm, max(1, variable.bytes // max(1, prod(sizes))))
         return round(spent * 1e9)
+
+    @property
+    def scatter(self) -> int:
+        """The hidden transpositions of a Transpose of the motion ``general``."""
+        return self.hidden.get(("Transpose", "general"), 0)
 
     @cached_property
     def rated(self) -> frozenset[str]:

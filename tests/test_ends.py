@@ -46,7 +46,11 @@ def shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
 
 
 def facts(model: onnx.ModelProto) -> dict[str, str]:
-    return {item.key: item.value for item in model.metadata_props if item.key.startswith("layoutsolve.layout.")}
+    return {
+        item.key: item.value
+        for item in model.metadata_props
+        if item.key.startswith("layoutsolve.") and item.key != "layoutsolve.source"
+    }
 
 
 def test_options(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

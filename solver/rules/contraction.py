@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from itertools import product as product_of
 
-from layoutsolve.graph import Shape
+from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.problem import Row
 from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
+
+LARGE = 96
+"""Rows from which on it matters which side of a product is prepared."""
 
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
 
@@ -138,7 +141,19 @@ def matmul(site: Site) -> Rule | None:
         return _fused_product(kind) if kind.startswith("fused") else product(kind, bare=True)
 
     ways = tuple(form for _, form in forms)
-    return Rule((0, 1), dims, ways, rewrite, kind=lambda row: forms[row.form][0])
+    size = " from large" if _large(left[-2], right[-1]) else ""
+    swapped = " of weights" if site.constant(1) is not None else size
+
+    def way(row: Row) -> str:
+        form = forms[row.form][0]
+        return form + swapped if form == "swapped MatMul" else form
+
+    return Rule((0, 1), dims, ways, rewrite, kind=way)
+
+
+def _large(rows: Dim, columns: Dim) -> bool:
+    """Whether the left side is large beside the right one. Kernels prepare the right side of each product."""
+    return isinstance(rows, int) and isinstance(columns, int) and rows >= max(2 * columns, LARGE)
 
 
 def _fused(labels: tuple[str, ...], matrix: bool) -> list[tuple[str, Placed]]:

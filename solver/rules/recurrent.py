@@ -1,10 +1,8 @@
-"""Recurrent operators, and the normalisation inside of some."""
+"""Recurrent operators over whole sequences."""
 
 from __future__ import annotations
 
-from layoutsolve.graph import Shape
-from layoutsolve.solver.problem import Row
-from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, numbered, rule
+from layoutsolve.solver.rule import Dims, Placed, Rule, Site, rule
 
 T, B, K, G, H = ("t",), ("b",), ("k",), ("g",), ("h",)
 
@@ -29,24 +27,3 @@ def recurrent(site: Site) -> Rule | None:
     free = frozenset("bk") if site.constant(1) is not None else frozenset("b")
     form = Placed(dims, free=free)
     return Rule((0, 1, *states), dims, (form,), lambda row, shapes: site.same(), solid=frozenset("tgh"))
-
-
-@rule("LayerNormalization")
-def layer_normalization(site: Site) -> Rule | None:
-    """Over the last axis, whose factors come in any order; everything before it in any arrangement."""
-    shape = site.required(0).shape
-    rank = len(shape)
-    vectors = tuple(number for number in (1, 2) if site.input(number) is not None)
-    plain = all(site.required(number).shape == shape[-1:] for number in vectors) and len(site.node.outputs) == 1
-    if site.attribute("axis", -1) not in (-1, rank - 1) or not plain:
-        return None
-    rows = numbered(shape[:-1])
-    whole: Dims = (*rows, K)
-    labels = tuple(label for group in rows for label in group)
-    places = ((K,),) * (len(vectors) + 2)
-    form = Placed(places, free=frozenset("k"), prefix=labels, columns=frozenset(range(1, len(vectors) + 1)))
-
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return site.same({"axis": -1})
-
-    return Rule((0, *vectors), (whole, *((K,) for _ in vectors), whole), (form,), rewrite)

@@ -11,6 +11,7 @@ from layoutsolve.solver.problem import Row
 from layoutsolve.solver.rule import (
     Arranged,
     Dims,
+    Placed,
     Rule,
     Site,
     Step,
@@ -67,6 +68,48 @@ def _units(shape: Shape, axes: Sequence[int]) -> list[int]:
     """The leading dimensions of size 1: reducing them as well is the same, and lets runtimes take a faster path."""
     first = next((axis for axis, dim in enumerate(shape) if dim != 1), len(shape))
     return [axis for axis in range(first) if axis not in axes]
+
+
+@rule("LayerNormalization")
+def layer_normalization(site: Site) -> Rule | None:
+    """The operator where the normalised dimensions are innermost; written out in any other layout."""
+    constants = tuple(range(1, len(site.node.inputs)))
+    if any(site.constant(number) is None for number in constants) or len(site.node.outputs) > 1:
+        return None
+    shape = site.required(0).shape
+    first = site.attribute("axis", -1) % len(shape)
+    data = numbered(shape)
+    if any(site.required(number).shape != shape[first:] for number in constants) or not any(data[first:]):
+        return None
+    own, around = data[first:], tuple(label for labels in data[:first] for label in labels)
+    inner = frozenset(label for labels in own for label in labels)
+    operator = Placed((own,) * (len(constants) + 2), inner, prefix=around, columns=frozenset(constants))
+    written = Arranged(frame=0, inner=inner)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        if row.form == 0:
+            return site.same({"axis": -len(own)})
+        axes = int64(*positions(row.arrangement, inner))
+        kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shapes[0]))
+        epsilon = np.array(site.attribute("epsilon", 1e-5), np.float32)
+        return (
+            Step("ReduceMean", (0, axes), ("mean",), shape=kept),
+            Step("Sub", (0, "mean"), ("centred",)),
+            Step("Mul", ("centred", "centred"), ("squares",)),
+            Step("ReduceMean", ("squares", axes), ("variance",), shape=kept),
+            Step("Add", ("variance", epsilon), ("shifted",), shape=kept),
+            Step("Sqrt", ("shifted",), ("deviation",), shape=kept),
+            Step("Div", ("centred", "deviation"), ("normal",)),
+            *((Step("Mul", ("normal", 1), (0 if len(constants) == 1 else "scaled",)),)),
+            *(Step("Add", ("scaled", number), (0,)) for number in constants[1:]),
+        )
+
+    dims = (data, *(own for _ in constants), data)
+
+    def kind(row: Row) -> str:
+        return ("operator", "written out")[row.form]
+
+    return Rule((0, *constants), dims, (operator, written), rewrite, kind=kind)
 
 
 WHOLE = frozenset("k")

@@ -147,6 +147,17 @@ def reduce(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     return [result(builder, random, builder.op(op, x, builder.constant(axes, "int64"), shape=out, keepdims=keep))]
 
 
+@case("LayerNormalization")
+def layer_normalization(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(1, 5)), (1, 2, 4, 6))
+    axis = int(random.integers(0, len(shape)))
+    x = tensor(builder, random, shape)
+    count = int(random.integers(1, 3))
+    constants = [constant_like(builder, random, shape[axis:]) for _ in range(count)]
+    y = builder.op(op, x, *constants, shape=shape, axis=axis - len(shape), epsilon=1e-3)
+    return [result(builder, random, y)]
+
+
 @case("Softmax", "LogSoftmax", "CumSum")
 def along(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     shape = dims(random, int(random.integers(1, 5)))
@@ -514,12 +525,3 @@ def recurrent(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     y, *after = builder.many(op, x, *weights, *rest, shapes=shapes, hidden_size=units, direction=direction)
     y = builder.transpose(builder.reshape(y, time, batch, units), 1, 0, 2, pattern=True)
     return [result(builder, random, name) for name in (y, *after)]
-
-
-@case("LayerNormalization")
-def layer_normalization(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    shape = dims(random, int(random.integers(1, 5)), (1, 2, 4, 6))
-    x = tensor(builder, random, shape)
-    vectors = [builder.weights(shape[-1]) for _ in range(2)]
-    y = builder.op(op, x, *vectors, shape=shape, axis=int(random.choice([-1, len(shape) - 1])), epsilon=1e-3)
-    return [result(builder, random, y)]
