@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver import Assignment, Boundary
-from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.boundary import permutation
 
 LETTERS: Mapping[int, str] = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 """The usual names of the dimensions of channels-last tensors, by rank."""
@@ -84,13 +84,3 @@ def _permutations(graph: Graph, assignment: Assignment) -> dict[tuple[str, bool]
             layout = assignment.row(number).layouts[0]
             found[operator.end, bool(operator.inputs)] = permutation(logical, layout)
     return found
-
-
-def permutation(logical: Layout, stored: Layout) -> tuple[int, ...]:
-    """The permutation of whole dimensions that makes ``stored`` of ``logical``; equal ones keep their order."""
-    rest: list[tuple[int, ...] | None] = list(logical)
-    axes = []
-    for group in stored:
-        axes.append(rest.index(group))
-        rest[axes[-1]] = None
-    return tuple(axes)

@@ -239,3 +239,13 @@ def whole_dimensions(logical: Layout, wanted: Layout) -> Layout | None:
     if [group for group in wanted if group] == solid and wanted.count(()) == units:
         return wanted
     return ((),) * units + tuple(solid)
+
+
+def permutation(logical: Layout, stored: Layout) -> tuple[int, ...]:
+    """The permutation of whole dimensions that makes ``stored`` of ``logical``; equal ones keep their order."""
+    rest: list[tuple[int, ...] | None] = list(logical)
+    axes = []
+    for group in stored:
+        axes.append(rest.index(group))
+        rest[axes[-1]] = None
+    return tuple(axes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Graph, Region, Value, element_bytes, static_elements
 from layoutsolve.solver.atoms import Atoms, port_names
-from layoutsolve.solver.boundary import Boundary, Permutation, whole_dimensions
+from layoutsolve.solver.boundary import Boundary, Permutation, permutation, whole_dimensions
 from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
 from layoutsolve.solver.problem import Constant, Goal, LayoutProblem, Operator, Price, Row, Variable
@@ -35,7 +35,9 @@ SHARED = 1024
 
 @dataclass
 class _Draft:
-    """An operator in the making. ``free`` ends of the graph take any layout that keeps their dimensions whole."""
+    """An operator in the making. ``free`` ones, which are ends of the graph or states, take any layout that keeps
+    the dimensions of their tensors whole, whose logical layouts those are.
+    """
 
     title: str
     node: int
@@ -45,7 +47,7 @@ class _Draft:
     op: str = ""
     relations: tuple[Port, ...] = ()
     meaning: Rule | None = None
-    free: Layout | None = None
+    free: tuple[Layout, ...] = ()
     end: str = ""
 
     def operator(self, rows: Sequence[Row]) -> Operator:
@@ -116,9 +118,9 @@ class Statement:
         for name in self.graph.outputs:
             if name in self._home and name not in fixed.inputs:
                 self._end(name, fixed.outputs[name], reads=True)
-        for name, permutation in fixed.inner.items():
+        for name, axes in fixed.inner.items():
             logical = self._readings[self._home[name]][name]
-            self._fixed(f"layout of {name}", name, tuple(logical[axis] for axis in permutation), reads=True)
+            self._fixed(f"layout of {name}", name, tuple(logical[axis] for axis in axes), reads=True)
 
     def _new_variable(self, name: str) -> int:
         """The variable of a tensor that is produced by something other than a view."""
@@ -139,7 +141,7 @@ class Statement:
         title = f"{'output' if reads else 'input'} {name}"
         if permutation is None:
             self._drafts.append(
-                _Draft(title, -1, [self._home[name]], int(reads), (Row((logical,)),), free=logical, end=name)
+                _Draft(title, -1, [self._home[name]], int(reads), (Row((logical,)),), free=(logical,), end=name)
             )
         else:
             self._fixed(title, name, tuple(logical[axis] for axis in permutation), reads)
@@ -175,8 +177,13 @@ class Statement:
             sizes = self._variables[variable].sizes
             relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
         title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
-        rows = self._view_rows(number, relations) if node.op in ("Transpose", "Reshape") else ()
-        self._drafts.append(_Draft(title, number, ports, len(found.inputs), rows, node.op, tuple(relations), found))
+        draft = _Draft(title, number, ports, len(found.inputs), (), node.op, tuple(relations), found)
+        if node.op in ("Transpose", "Reshape"):
+            draft.fixed = self._view_rows(number, relations)
+        elif node.op == "State":
+            draft.free = tuple(port.logical for port in relations)
+            draft.fixed = (Row(draft.free),)
+        self._drafts.append(draft)
 
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""
@@ -279,10 +286,13 @@ class _Closure:
         if generator is not None:
             return generator.push(port, layout)
         free = self.drafts[number].free
-        if free is None:
+        if not free:
             return []
-        whole = whole_dimensions(free, layout)
-        return [] if whole is None else [Row((whole,))]
+        whole = whole_dimensions(free[port], layout)
+        if whole is None:
+            return []
+        axes = permutation(free[port], whole)
+        return [Row(tuple(tuple(logical[axis] for axis in axes) for logical in free))]
 
     def _found(self, number: int, rows: Iterable[Row]) -> None:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""

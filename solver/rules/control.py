@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from layoutsolve.solver.rule import Arranged, Rule, Site, marked, rule
 
 
-@rule("Carry", "Join")
+@rule("Carry", "Join", "State")
 def tie(site: Site) -> Rule:
-    """Any layout, the same at all ports."""
-    return handed_over(site)
+    """Any layout, the same at all ports. A dimension may have another size at each, where a loop grows a tensor.
 
-
-@rule("State")
-def state(site: Site) -> Rule:
-    """Any order of whole dimensions: the state is an input and an output of the model."""
-    found = handed_over(site)
-    return replace(found, solid=frozenset(label.partition(":")[0] for labels in found.dims[-1] for label in labels))
-
-
-def handed_over(site: Site) -> Rule:
-    """One layout at all ports. A dimension may have another size at each of them, where a loop grows a tensor."""
+    A state has to keep its dimensions whole, which the statement of the problem sees to.
+    """
     inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
     shapes = [site.required(number).shape for number in inputs]
     shapes += [site.graph.values[name].shape for name in site.node.outputs]
