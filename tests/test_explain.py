@@ -96,6 +96,17 @@ def test_demands_are_found_behind_operators_that_follow() -> None:
     assert helps(first) == [(f"--input image=nchw and --output {z}=nchw", 1)]
 
 
+def test_demands_are_found_inside_loops() -> None:
+    """What a loop carries goes from a softmax to a convolution in its body."""
+    b = GraphBuilder()
+    x = b.op("Softmax", b.input(1, 8, 8, 4, name="image"), shape=(1, 8, 8, 4), axis=3)
+    (y,) = b.loop(2, lambda now: [b.conv(now, 4, 3)], x)
+    items = [item for item in explained(titled(b.graph(y)), objective="min-executed") if item.operator == "Transpose"]
+    assert [parties(item) for item in items] == [("SOFTMAX#0", "CONV_2D#6"), ("CONV_2D#6", f"output {y}")]
+    assert items[0].wants is not None
+    assert items[0].wants.through == ("CARRY#3",)
+
+
 def test_shuffle_between_grouped_convolutions() -> None:
     """Both want their own group outermost: nothing at the ends helps, and both are named."""
     b = GraphBuilder()
