@@ -115,6 +115,7 @@ class Draft:
         self.handles: dict[str, tuple[str, str]] = {}
         self.states: dict[Hashable, State] = {}
         self._constants: dict[tuple[int, int], Value] = {}
+        self._homes: dict[tuple[str, Region | None], tuple[Value, int]] = {}
         self._symbols: dict[tuple[object, ...], Size] = {}
         self._used_symbols = {"batch"}
         self._taken: set[str] = set()
@@ -137,6 +138,18 @@ class Draft:
             self._used_symbols.add(fresh)
             self._symbols[key] = symbol(fresh)
         return self._symbols[key]
+
+    def note_sizes(self, value: Value, region: Region | None) -> None:
+        """Remember where symbolic sizes are to be found at run time."""
+        for axis, dim in enumerate(value.shape):
+            if isinstance(dim, Size) and dim.coefficient == 1 and len(dim.symbols) == 1:
+                self._homes.setdefault((dim.symbols[0], region), (value, axis))
+
+    def home(self, name: str, region: Region | None) -> tuple[Value, int] | None:
+        """A value that can be seen from a region, and the axis along which its size is the symbol of that name."""
+        while (name, region) not in self._homes and region is not None:
+            region = region.parent
+        return self._homes.get((name, region))
 
     def spend(self, elements: int) -> None:
         """Account for a constant about to be computed."""
@@ -515,6 +528,7 @@ class Call:
         values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
+            self.draft.note_sizes(value, self.lowering.region)
         names = tuple(value.name if value else "" for value in inputs)
         made = tuple(value.name for value in values)
         given = {**(attributes or {}), **more}
@@ -611,18 +625,37 @@ class Call:
         return self.vector(entries, "shape"), {}
 
     def sizes(self, source: Value, shape: Shape) -> Value:
-        """A vector of sizes that has to be computed, each symbolic one taken from the same size of ``source``."""
-        whole = self.write("Shape", [source], (len(source.shape),), self.temporary("sizes", "int64"), real="int64")
+        """A vector of sizes that has to be computed, from the shapes of ``source`` and other values."""
         parts: list[Value] = []
         for dim in shape:
             if isinstance(dim, int):
                 parts.append(self.vector([dim], "size"))
             elif dim in source.shape:
-                index = self.vector([source.shape.index(dim)], "axis")
-                parts.append(self.write("Gather", [whole, index], (1,), self.temporary("size", "int64"), axis=0))
+                parts.append(self._measured(source, source.shape.index(dim)))
             else:
-                raise GapError(f"the size {dim} has to be computed at run time", "give the model static input shapes")
+                parts.append(self._multiplied(dim))
         return self.write("Concat", parts, (len(parts),), self.temporary("shape", "int64"), axis=0)
+
+    def _measured(self, source: Value, axis: int) -> Value:
+        whole = self.write("Shape", [source], (len(source.shape),), self.temporary("sizes", "int64"), real="int64")
+        place = self.vector([axis], "axis")
+        return self.write("Gather", [whole, place], (1,), self.temporary("size", "int64"), axis=0)
+
+    def _multiplied(self, size: Size) -> Value:
+        """A symbolic size, from values that have its factors as dimensions."""
+        total: Value | None = None
+        for name in size.symbols:
+            home = self.draft.home(name, self.lowering.region)
+            if home is None:
+                remedy = "give the model static input shapes (--shape)"
+                raise GapError(f"the size {size} has to be computed at run time, and no tensor has {name}", remedy)
+            factor = self._measured(*home)
+            total = factor if total is None else self._product(total, factor)
+        assert total is not None
+        return total if size.coefficient == 1 else self._product(total, self.vector([size.coefficient], "factor"))
+
+    def _product(self, left: Value, right: Value) -> Value:
+        return self.write("Mul", [left, right], (1,), self.temporary("product", "int64"))
 
 
 def _text(shape: Shape) -> str:

@@ -219,9 +219,12 @@ def _binary(numbers: Callable[[Any, Any], Any], sizes: Callable[[Any, Any], Any]
             b.dtype.kind in "iu" and call.operator.name != "SUB" and _zero(call, b)
         ):
             raise _UnknownError
-        _bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        _bounded(prod(shape), a, b)
         if a.dtype == object:
-            return [np.frompyfunc(one, 2, 1)(a, b) + np.zeros((), object)]
+            results = np.empty(shape, object)
+            results[...] = np.frompyfunc(one, 2, 1)(a, b)
+            return [results]
         with np.errstate(all="ignore"):
             return [np.asarray(numbers(a, b))]
 

@@ -153,6 +153,7 @@ def _enter_inputs(lowering: Lowering, pinned: Mapping[int, tuple[int, ...]]) -> 
         shape = _input_shape(lowering, tensor, pinned.get(index, tensor.signature))
         value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
         lowering.bind(index, lowering.draft.add(value))
+        lowering.draft.note_sizes(value, None)
 
 
 def _input_shape(lowering: Lowering, tensor: Tensor, given: tuple[int, ...]) -> Shape:
