@@ -6,7 +6,6 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 from time import monotonic
 
@@ -37,7 +36,7 @@ from layoutsolve.solver.state import Statement
 
 STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
 DEFAULT_SECONDS = 30.0
-ENUMERATED = 256
+ENUMERATED = 4096
 """A component with at most so many combinations of rows is enumerated: quicker than to load a solver."""
 
 
@@ -224,17 +223,41 @@ def enumerated(
 def enumerate_into(
     rows: list[int], problem: LayoutProblem, domains: Domains, component: Component, tiers: Tiers
 ) -> None:
-    """Replace a component's rows by the best of all their combinations, the first of equals, in place."""
-    best: tuple[int, ...] = ()
+    """Replace a component's rows by the best of all their combinations, the first of equals, in place.
+
+    What a beginning of a combination costs already only grows: one that is no better than the best is not continued.
+    """
+    operators = component.operators
+    closing = _closing(problem, component)
+    best: list[int] = []
     lowest: tuple[int, ...] | None = None
-    for choice in product(*(domains[number] for number in component.operators)):
-        _set(rows, component, choice)
-        cost = ranked(price_of_component(problem, rows, component), tiers)
-        if lowest is None or cost < lowest:
-            best, lowest = choice, cost
-    _set(rows, component, best)
 
+    def extend(depth: int, before: Price) -> None:
+        nonlocal best, lowest
+        number = operators[depth]
+        for row in domains[number]:
+            rows[number] = row
+            total = before + problem.operators[number].rows[row].price
+            for variable in closing[depth]:
+                total += price_of_variable(problem, rows, variable)
+            cost = ranked(total, tiers)
+            if lowest is not None and cost >= lowest:
+                continue
+            if depth + 1 < len(operators):
+                extend(depth + 1, total)
+            else:
+                best, lowest = [rows[each] for each in operators], cost
 
-def _set(rows: list[int], component: Component, choice: Sequence[int]) -> None:
-    for number, row in zip(component.operators, choice, strict=True):
+    extend(0, Price())
+    for number, row in zip(operators, best, strict=True):
         rows[number] = row
+
+
+def _closing(problem: LayoutProblem, component: Component) -> list[list[int]]:
+    """For each operator of a component, in order, the variables whose price is known once its row is chosen."""
+    place = {number: index for index, number in enumerate(component.operators)}
+    closing: list[list[int]] = [[] for _ in component.operators]
+    for variable in component.variables:
+        touching = [problem.writers[variable], *problem.readers[variable]]
+        closing[max(place.get(each[0], 0) for each in touching if each is not None)].append(variable)
+    return closing
