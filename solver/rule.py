@@ -155,7 +155,15 @@ def rule_of(site: Site) -> Rule:
     """The rule of a node; that of an operator of another domain is registered as ``domain:Name``."""
     node = site.node
     function = RULES.get(f"{node.domain}:{node.op}" if node.domain else node.op)
-    return (function(site) if function else None) or opaque(site)
+    return (function(site) if function and not _per_channel(site) else None) or opaque(site)
+
+
+def _per_channel(site: Site) -> bool:
+    """Whether the meaning of a computed tensor depends on an axis of it, which then has to stay where it is."""
+    values = (site.graph.values[name] for name in (*site.node.inputs, *site.node.outputs) if name)
+    return not site.node.storage and any(
+        value.data is None and value.quant is not None and value.quant.axis is not None for value in values
+    )
 
 
 def opaque(site: Site) -> Rule:
