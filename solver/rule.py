@@ -152,10 +152,15 @@ def rule(*operators: str) -> Callable[[RuleFunction], RuleFunction]:
 
 
 def rule_of(site: Site) -> Rule:
-    """The rule of a node; that of an operator of another domain is registered as ``domain:Name``."""
+    """The rule of a node, which is opaque where nothing is known about it."""
+    return known_rule(site) or opaque(site)
+
+
+def known_rule(site: Site) -> Rule | None:
+    """What is known about a node; the rule of an operator of another domain is registered as ``domain:Name``."""
     node = site.node
     function = RULES.get(f"{node.domain}:{node.op}" if node.domain else node.op)
-    return (function(site) if function and not _per_channel(site) else None) or opaque(site)
+    return function(site) if function and not _per_channel(site) else None
 
 
 def _per_channel(site: Site) -> bool:
@@ -249,6 +254,7 @@ __all__ = [
     "Step",
     "along",
     "int64",
+    "known_rule",
     "marked",
     "numbered",
     "opaque",
