@@ -99,7 +99,10 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
 
 def _refusal(name: str) -> tuple[str, str]:
     """Why an operator without a lowering is not converted, and what to do about it."""
-    return REFUSED.get(name.removesuffix(":")) or ("no conversion for this operator", _REMEDIES.get(name.split(":")[0], _REMEDY))
+    return REFUSED.get(name.removesuffix(":")) or (
+        "no conversion for this operator",
+        _REMEDIES.get(name.split(":")[0], _REMEDY),
+    )
 
 
 def _check_parameters(call: Call) -> None:

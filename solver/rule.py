@@ -7,7 +7,7 @@ operator for a chosen row. An operator without a rule is opaque: all its tensors
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,9 +122,9 @@ class Site:
         return all(self.graph.values[name].quant is None for name in names)
 
     def same(
-        self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, Array] | None = None
+        self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, int | str | Array] | None = None
     ) -> tuple[Step, ...]:
-        """The node itself, with some attributes and some constant inputs replaced."""
+        """The node itself, with some attributes and some inputs replaced, as a step names them."""
         replaced = inputs or {}
         present = [replaced.get(number, number if name else "") for number, name in enumerate(self.node.inputs)]
         present += [replaced[number] for number in sorted(replaced) if number >= len(present)]
@@ -230,6 +230,18 @@ def marked(shape: Shape, axes: Collection[int], variant: str) -> Dims:
     return tuple((f"k{axis}:{variant}",) if axis in axes else labels for axis, labels in enumerate(numbered(shape)))
 
 
+def reordered(port: int, picks: Sequence[int | None], count: int, filler: int) -> tuple[tuple[Step, ...], int | str]:
+    """Steps that pick entries of a computed vector of ``count``, ``filler`` for None; then what holds the result."""
+    if list(picks) == list(range(count)):
+        return (), port
+    steps: tuple[Step, ...] = ()
+    if None in picks:
+        steps = (Step("Concat", (port, int64(filler)), ("filled",), {"axis": 0}),)
+    where = int64(*(count if pick is None else pick for pick in picks))
+    picking = Step("Gather", ("filled" if steps else port, where), ("picked",), {"axis": 0})
+    return (*steps, picking), "picked"
+
+
 def static(dim: Dim) -> int:
     """A size that is known to be a number. Raises TypeError where it is not."""
     if isinstance(dim, Size):
@@ -260,6 +272,7 @@ __all__ = [
     "opaque",
     "position",
     "positions",
+    "reordered",
     "rule",
     "rule_of",
     "runs",
