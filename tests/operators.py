@@ -207,10 +207,10 @@ def page(facts: Mapping[str, Facts]) -> str:
 
 def _legend() -> list[str]:
     return [
-        "*Types* are those of tensors that are computed and not quantised. *Quantised* are the stored types of those that",
-        "are; *weights* are constants beside them, *hybrid* are quantised constants beside float32. *Opset* is the lowest",
-        "that carries a case, from the least to the most demanding one. *Layouts* say what the solver may do, by the",
-        "strictest of the ONNX operators that an operator becomes:",
+        "*Types* are those of tensors that are computed and not quantised. *Quantised* are the stored types of those",
+        "that are; *weights* are constants beside them, *hybrid* are quantised constants beside float32. *Opset* is",
+        "the lowest that carries a case, from the least to the most demanding one. *Layouts* say what the solver may",
+        "do, by the strictest of the ONNX operators that an operator becomes:",
         "",
         *(f"* {name}: {text}." for name, text in reversed(CATEGORIES.items())),
         f"* {NO_LAYOUT}: nothing with two dimensions to arrange.",

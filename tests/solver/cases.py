@@ -297,8 +297,8 @@ def slice_(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 @case("Pad")
 def pad(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    shape = dims(random, int(random.integers(1, 5)), (3, 4, 6))
     mode = str(random.choice(["constant", "reflect", "edge"]))
+    shape = dims(random, int(random.integers(1, 5)), (1, 4, 6) if mode == "constant" else (3, 4, 6))
     before, after = ([int(random.choice([0, 0, 1, 2])) for _ in shape] for _ in range(2))
     out = [sum(sides) for sides in zip(shape, before, after, strict=True)]
     x = tensor(builder, random, shape)
