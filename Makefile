@@ -1,4 +1,4 @@
-.PHONY: help install check test lint types
+.PHONY: help install check test lint types operators
 
 PYTHON ?= .venv/bin/python
 
@@ -18,3 +18,6 @@ types:  ## Strict type checking
 
 test:  ## All tests
 	$(PYTHON) -m pytest -n auto
+
+operators:  ## Write docs/operators.md anew
+	$(PYTHON) -m tests.operators

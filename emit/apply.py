@@ -13,7 +13,7 @@ import numpy as np
 
 from layoutsolve.emit.constants import rearranged
 from layoutsolve.emit.shapes import reshape_target
-from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value
+from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, static_elements
 from layoutsolve.solver.layout import Layout, move, stored_shape
 from layoutsolve.solver.price import deliver
 from layoutsolve.solver.problem import Assignment, Operator, Row
@@ -122,10 +122,15 @@ class _Applier:
             self.nodes.append(replace(written, pattern=False, domain=step.domain))
 
     def _between(self, step: Step, inputs: Sequence[str], name: str, result: str) -> str:
-        """A value between two steps: a shape, or real numbers as many as the result."""
+        """A value between two steps: a vector of sizes, or real numbers as many as the result."""
         unique = self._unique(name)
-        if step.op == "Shape":
-            self.values[unique] = Value(unique, "int64", (len(self.values[inputs[0]].shape),))
+        sizes = {
+            "Shape": lambda: len(self.values[inputs[0]].shape),
+            "Concat": lambda: sum(static_elements(self.values[each].shape) for each in inputs),
+            "Gather": lambda: static_elements(self.values[inputs[-1]].shape),
+        }
+        if step.op in sizes:
+            self.values[unique] = Value(unique, "int64", (sizes[step.op](),))
         else:
             shape = self.values[result].shape if step.shape is None else step.shape
             self.values[unique] = Value(unique, "float32", shape)

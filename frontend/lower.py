@@ -9,7 +9,7 @@ from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call, Draft, Lowering
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.fold import fold
-from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.gaps import REFUSED, GapError
 from layoutsolve.frontend.model import Model, Operator, Signature, Tensor
 from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.options import Reading
@@ -117,8 +117,7 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
         function = pass_through
     try:
         if function is None:
-            kind = operator.name.split(":")[0]
-            raise GapError("no conversion for this operator", _REMEDIES.get(kind, _REMEDY))
+            raise GapError(*_refusal(operator.name))
         if not broken.intersection(operator.inputs) and not fold(call):
             _check_parameters(call)
             function(call)
@@ -133,6 +132,14 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     except _CONTRADICTIONS as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
     return []
+
+
+def _refusal(name: str) -> tuple[str, str]:
+    """Why an operator without a lowering is not converted, and what to do about it."""
+    return REFUSED.get(name.removesuffix(":")) or (
+        "no conversion for this operator",
+        _REMEDIES.get(name.split(":")[0], _REMEDY),
+    )
 
 
 def _check_parameters(call: Call) -> None:

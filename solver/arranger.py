@@ -17,7 +17,8 @@ class Arranger:
         self.ports, self.form = ports, form
         self.outputs = range(len(ports) - outputs, len(ports))
         frame = ports[form.frame]
-        self.slots = frozenset(slot for port in ports for slot in port.atoms)
+        moving = [port for number, port in enumerate(ports) if number not in form.pinned]
+        self.slots = frozenset(slot for port in moving for slot in port.atoms)
         self._tails = {
             frame.slots[head]: frame.slots[tail] for group in frame.logical for head, tail in pairwise(group)
         }

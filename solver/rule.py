@@ -7,7 +7,7 @@ operator for a chosen row. An operator without a rule is opaque: all its tensors
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,9 +124,9 @@ class Site:
         return all(self.graph.values[name].quant is None for name in names)
 
     def same(
-        self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, Array] | None = None
+        self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, int | str | Array] | None = None
     ) -> tuple[Step, ...]:
-        """The node itself, with some attributes and some constant inputs replaced."""
+        """The node itself, with some attributes and some inputs replaced, as a step names them."""
         replaced = inputs or {}
         present = [replaced.get(number, number if name else "") for number, name in enumerate(self.node.inputs)]
         present += [replaced[number] for number in sorted(replaced) if number >= len(present)]
@@ -156,10 +156,23 @@ def rule(*operators: str) -> Callable[[RuleFunction], RuleFunction]:
 
 
 def rule_of(site: Site) -> Rule:
-    """The rule of a node; that of an operator of another domain is registered as ``domain:Name``."""
+    """The rule of a node, which is opaque where nothing is known about it."""
+    return known_rule(site) or opaque(site)
+
+
+def known_rule(site: Site) -> Rule | None:
+    """What is known about a node; the rule of an operator of another domain is registered as ``domain:Name``."""
     node = site.node
     function = RULES.get(f"{node.domain}:{node.op}" if node.domain else node.op)
-    return (function(site) if function else None) or opaque(site)
+    return function(site) if function and not _per_channel(site) else None
+
+
+def _per_channel(site: Site) -> bool:
+    """Whether the meaning of a computed tensor depends on an axis of it, which then has to stay where it is."""
+    values = (site.graph.values[name] for name in (*site.node.inputs, *site.node.outputs) if name)
+    return not site.node.storage and any(
+        value.data is None and value.quant is not None and value.quant.axis is not None for value in values
+    )
 
 
 def opaque(site: Site) -> Rule:
@@ -221,6 +234,18 @@ def marked(shape: Shape, axes: Collection[int], variant: str) -> Dims:
     return tuple((f"k{axis}:{variant}",) if axis in axes else labels for axis, labels in enumerate(numbered(shape)))
 
 
+def reordered(port: int, picks: Sequence[int | None], count: int, filler: int) -> tuple[tuple[Step, ...], int | str]:
+    """Steps that pick entries of a computed vector of ``count``, ``filler`` for None; then what holds the result."""
+    if list(picks) == list(range(count)):
+        return (), port
+    steps: tuple[Step, ...] = ()
+    if None in picks:
+        steps = (Step("Concat", (port, int64(filler)), ("filled",), {"axis": 0}),)
+    where = int64(*(count if pick is None else pick for pick in picks))
+    picking = Step("Gather", ("filled" if steps else port, where), ("picked",), {"axis": 0})
+    return (*steps, picking), "picked"
+
+
 def static(dim: Dim) -> int:
     """A size that is known to be a number. Raises TypeError where it is not."""
     if isinstance(dim, Size):
@@ -245,11 +270,13 @@ __all__ = [
     "Step",
     "along",
     "int64",
+    "known_rule",
     "marked",
     "numbered",
     "opaque",
     "position",
     "positions",
+    "reordered",
     "rule",
     "rule_of",
     "runs",

@@ -21,9 +21,9 @@ from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target, motion_of
 
-CANDIDATES = 64
-"""The most layouts that one variable may have. A problem in which the cap was hit is optimal within its candidates
-only.
+CANDIDATES = 128
+"""The most layouts that one variable may have: more than five atoms have orders. A problem in which the cap was hit is
+optimal within its candidates only.
 """
 
 TURNS = 10

@@ -128,6 +128,16 @@ class Builder(Part):
         super().__init__(self)
         self.model.subgraphs.append(self.subgraph)
 
+    @classmethod
+    def reopened(cls, source: bytes) -> Builder:
+        """A model to go on with; it loses its signatures."""
+        made = cls()
+        made.model = schema.ModelT.InitFromPackedBuf(source)
+        made.model.signatureDefs = []
+        made.model.buffers = [_Buffer(b"" if each.data is None else bytes(each.data)) for each in made.model.buffers]
+        made.subgraph = made.model.subgraphs[0]
+        return made
+
     def part(self) -> Part:
         """Add a subgraph."""
         part = Part(self)
@@ -143,7 +153,7 @@ class Builder(Part):
             code.version = _FIRST_VERSION.get(name, 1)
             code.customCode = name[7:] if custom else None
             self.model.operatorCodes.append(code)
-            self.codes[name] = len(self.codes)
+            self.codes[name] = len(self.model.operatorCodes) - 1
         return self.codes[name]
 
     def buffer(self, data: bytes) -> int:

@@ -142,15 +142,3 @@ def lookup(call: Call) -> None:
     nothing = call.constant(b"" if values.dtype == "string" else 0, "nothing", values.dtype, values.quant)
     write_where(call, here, found, nothing, shape, slot)
     call.write("Cast", [hit], wanted.shape, hits, real=hits.dtype, to=hits.dtype)
-
-
-@lowers("LSH_PROJECTION")
-def projection(call: Call) -> None:
-    """LSH_PROJECTION."""
-    raise GapError("it hashes the bytes of its input, which ONNX has no operator for", "hash before the model")
-
-
-@lowers("SKIP_GRAM")
-def skip_gram(call: Call) -> None:
-    """SKIP_GRAM."""
-    raise GapError("it splits a text into words, which ONNX has no operator for", "make the grams before the model")

@@ -16,6 +16,7 @@ from layoutsolve.solver.rule import (
     marked,
     numbered,
     position,
+    reordered,
     rule,
     static,
 )  # fmt: skip
@@ -94,9 +95,11 @@ def tile(site: Site) -> Rule | None:
 
 @rule("Expand")
 def expand(site: Site) -> Rule | None:
-    """Broadcasting to a given shape."""
+    """Broadcasting to a given shape; where that is computed, its dimensions stay whole and the shape follows."""
     shape = site.output().shape
-    if site.constant(1) is None or any(isinstance(dim, Size) for dim in shape):
+    if site.constant(1) is None:
+        return _expand_to_computed(site)
+    if any(isinstance(dim, Size) for dim in shape):
         return None
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
@@ -104,6 +107,22 @@ def expand(site: Site) -> Rule | None:
 
     dims = (aligned(site.required(0).shape, shape), numbered(shape))
     return Rule((0,), dims, (Arranged(frame=1),), rewrite)
+
+
+def _expand_to_computed(site: Site) -> Rule:
+    shape = site.output().shape
+    data = aligned(site.required(0).shape, shape)
+    dims = tuple((f"d{axis}",) for axis in range(len(shape)))
+    labels = frozenset(label for (label,) in dims)
+    form = Arranged(frame=2, alone=labels, pinned=frozenset({1}))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        axes = {position(row.arrangement, label): axis for axis, (label,) in enumerate(dims)}
+        picks = [axes.get(index) for index in range(len(row.arrangement))]
+        steps, vector = reordered(1, picks, len(shape), 1)
+        return (*steps, *site.same(inputs={1: vector}))
+
+    return Rule((0, 1), (data, (("vector",),), dims), (form,), rewrite, solid=labels | {"vector"})
 
 
 @rule("Shape")
@@ -148,6 +167,32 @@ def gather(site: Site) -> Rule | None:
         solid=frozenset({label, "index"}),
         kind=along(label),
     )
+
+
+@rule("GatherND")
+def gather_nd(site: Site) -> Rule | None:
+    """The indexed axes come first and in order; the others behind them in any arrangement, as one dimension."""
+    data, indices = site.required(0).shape, site.required(1)
+    batches, depth, rank = site.attribute("batch_dims", 0), indices.shape[-1], len(indices.shape)
+    if not isinstance(depth, int):
+        return None
+    inner = tuple((f"r{axis}",) if data[axis] != 1 else () for axis in range(batches + depth, len(data)))
+    rest = tuple(label for labels in inner for label in labels)
+    batch = tuple((f"b{axis}",) for axis in range(batches))
+    indexed = tuple((f"i{axis}",) for axis in range(depth))
+    rows = tuple((f"o{axis}",) for axis in range(batches, rank - 1))
+    inputs = (0,) if indices.data is not None else (0, 1)
+
+    def ports(behind: Dims) -> tuple[Dims, ...]:
+        middle = ((*batch, *rows, ("depth",)),) if len(inputs) == 2 else ()
+        return ((*batch, *indexed, *behind), *middle, (*batch, *rows, *behind))
+
+    free = frozenset(rest)
+    forms = [Placed(ports(inner), free=free)]
+    if len(rest) > 1:
+        forms.append(Placed(ports((rest,)), free=free, mixed=True))
+    solid = frozenset(label for dims in (*batch, *indexed, *rows, ("depth",)) for label in dims)
+    return Rule(inputs, ports(inner), tuple(forms), lambda row, shapes: site.same(), solid=solid)
 
 
 @rule("DepthToSpace", "SpaceToDepth")

@@ -21,6 +21,7 @@ from layoutsolve.solver.rule import (
     int64,
     marked,
     position,
+    reordered,
     rule,
     static,
 )  # fmt: skip
@@ -51,8 +52,10 @@ def slice_(site: Site) -> Rule | None:
     starts, ends, steps = site.integers(1), site.integers(2), site.integers(4)
     rank = len(site.required(0).shape)
     axes = site.integers(3) if site.input(3) is not None else tuple(range(rank))
-    if starts is None or ends is None or axes is None or (steps is None and site.input(4) is not None):
+    if axes is None:
         return None
+    if starts is None or ends is None or (steps is None and site.input(4) is not None):
+        return _computed_slice(site, [axis % rank for axis in axes])
     cuts = {
         axis % rank: (start, end, step)
         for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True)
@@ -90,6 +93,21 @@ def slice_(site: Site) -> Rule | None:
     return Rule((0,), dims, (form,), rewrite, sizes, whole, kind=_among(whole))
 
 
+def _computed_slice(site: Site, axes: list[int]) -> Rule:
+    """Where cuts are computed, the axes stay whole, and are named in another place."""
+    vectors = [number for number in (1, 2, 4) if site.input(number) is not None and site.constant(number) is None]
+    whole = frozenset(f"k{axis}" for axis in axes)
+    before, after = marked(site.required(0).shape, axes, "i"), marked(site.output().shape, axes, "o")
+    names: list[Dims] = [((f"v{number}",),) for number in vectors]
+    form = Arranged(frame=0, alone=whole, pinned=frozenset(range(1, len(vectors) + 1)))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same(inputs={3: int64(*(position(row.arrangement, f"k{axis}") for axis in axes))})
+
+    solid = whole | {f"v{number}" for number in vectors}
+    return Rule((0, *vectors), (before, *names, after), (form,), rewrite, solid=solid, kind=_among(whole))
+
+
 def _among(labels: frozenset[str]) -> Kind:
     """The kind of an operator that changes several axes: where the innermost of them lies."""
     kinds = [along(label) for label in sorted(labels)]
@@ -113,6 +131,8 @@ def pad(site: Site) -> Rule | None:
     """The axes that are padded stay whole, up to a trailing factor that divides the padding."""
     shape = site.required(0).shape
     pads, given = site.integers(1), site.integers(3)
+    if pads is None and site.input(3) is None:
+        return _computed_pad(site)
     if pads is None or (given is None and site.input(3) is not None):
         return None
     axes = [axis % len(shape) for axis in given] if given is not None else list(range(len(shape)))
@@ -141,6 +161,25 @@ def pad(site: Site) -> Rule | None:
         return (Step(step.op, step.inputs[:3], step.outputs, step.attributes),)
 
     return Rule((0,), dims, (form,), rewrite, sizes, whole, kind=_among(whole))
+
+
+def _computed_pad(site: Site) -> Rule:
+    """Where the padding is computed, every dimension stays whole, and the padding follows."""
+    rank = len(site.required(0).shape)
+    axes = range(rank)
+    whole = frozenset(f"k{axis}" for axis in axes)
+    before, after = marked(site.required(0).shape, axes, "i"), marked(site.output().shape, axes, "o")
+    form = Arranged(frame=0, alone=whole, pinned=frozenset({1}))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        order = {position(row.arrangement, f"k{axis}"): axis for axis in axes}
+        found = [order.get(index) for index in range(len(row.arrangement))]
+        ends = [None if axis is None else axis + rank for axis in found]
+        steps, vector = reordered(1, [*found, *ends], 2 * rank, 0)
+        return (*steps, *site.same(inputs={1: vector}))
+
+    dims: tuple[Dims, ...] = (before, (("pads",),), after)
+    return Rule((0, 1), dims, (form,), rewrite, solid=whole | {"pads"}, kind=_among(whole))
 
 
 @rule("Resize")

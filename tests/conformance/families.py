@@ -38,11 +38,9 @@ FAMILIES = (
     reduction, resize, signal, slicing, space, types,
 )  # fmt: skip
 
-ELSEWHERE = {
-    "DENSIFY": "sparse constants are taken from whole models",
-    **dict.fromkeys(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), "test_random.py has statistics"),
-    **dict.fromkeys(("LSH_PROJECTION", "SKIP_GRAM"), "refused"),
-}
+ELSEWHERE = dict.fromkeys(
+    ("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), "test_random.py compares how they are distributed"
+)
 """Operators that have no cases here, and why."""
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
 
-from tests.builder import Quant
-from tests.conformance.cases import Operand, Table, cases, fitted, plain, result
+from layoutsolve.graph import Array
+from tests.builder import Builder, Quant
+from tests.conformance.cases import Model, Operand, Table, cases, fitted, plain, result
 
 
 @cases("CAST")
@@ -100,3 +102,41 @@ def imitating(table: Table) -> None:
         chosen = {"min": low, "max": high, "num_bits": 8}
         table.add(f"float32-{low}-{high}", [table.real(2, 50, low=-7, high=7)], options=chosen)
     table.add("float32-16", [table.real(2, 50, low=-7, high=7)], options={"min": -5.0, "max": 5.0, "num_bits": 16})
+
+
+@cases("DENSIFY")
+def expanded(table: Table) -> None:
+    """A sparse constant, by rows or by blocks, is multiplied by an input."""
+    for dtype, (height, width) in product(("float32", "float16", "int8"), ((1, 1), (2, 1), (2, 3))):
+        numbers = table.quantised("int8", 4, 6) if dtype == "int8" else table.real(4, 6)
+        kept = np.kron(np.array([[1, 0, 1], [0, 0, 1]]), np.ones((2, 2))).astype(bool)
+        data = np.where(kept, numbers.values, 0).astype(dtype)
+        made = _sparse(Operand(data, dtype, numbers.quant), (height, width), table.real(4, 6).values)
+        table.add_model(f"{dtype}-{height}x{width}", lambda made=made: made)
+
+
+def _sparse(constant: Operand, block: tuple[int, int], x: Array) -> Model:
+    build, data = Builder(), constant.values
+    blocks = data.reshape(data.shape[0] // block[0], block[0], data.shape[1] // block[1], block[1]).swapaxes(1, 2)
+    present = blocks.any(axis=(2, 3))
+    dense, compressed = schema.DimensionType.DENSE, schema.DimensionType.SPARSE_CSR
+    levels = [schema.DimensionMetadataT(format=dense, denseSize=len(present)), schema.DimensionMetadataT(compressed)]
+    levels[1].arraySegmentsType = levels[1].arrayIndicesType = schema.SparseIndexVector.Int32Vector
+    levels[1].arraySegments = schema.Int32VectorT([0, *np.cumsum(present.sum(axis=1)).tolist()])
+    levels[1].arrayIndices = schema.Int32VectorT(np.argwhere(present)[:, 1].tolist())
+    if block != (1, 1):
+        levels += [schema.DimensionMetadataT(format=dense, denseSize=size) for size in block]
+    stored = build.constant("stored", blocks[present].reshape(-1), constant.dtype, constant.quant)
+    build.subgraph.tensors[stored].shape = list(data.shape)
+    build.subgraph.tensors[stored].sparsity = schema.SparsityParametersT(
+        traversalOrder=list(range(len(levels))), blockMap=[0, 1] if len(levels) > 2 else None, dimMetadata=levels
+    )
+    whole = build.tensor("whole", data.shape, constant.dtype, quant=constant.quant)
+    build.operator("DENSIFY", [stored], [whole], {})
+    if constant.dtype != "float32":
+        real = build.tensor("real", data.shape)
+        build.operator("DEQUANTIZE", [whole], [real], {})
+        whole = real
+    given, out = build.input("x", x.shape), build.tensor("out", x.shape)
+    build.operator("MUL", [given, whole], [out], {})
+    return Model(build.finish(out), (x,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -21,18 +21,33 @@ Convert = Callable[[bytes], onnx.ModelProto]
 def check(case: Case, convert: Convert) -> None:
     """Raise AssertionError unless the converted model gives what LiteRT gives."""
     model = case.make()
-    truth = _truth(model)
-    converted = convert(model.source)
+    judge(case, model, convert(model.source))
+
+
+def judge(
+    case: Case,
+    model: Model,
+    converted: onnx.ModelProto,
+    stored_inputs: Mapping[str, Sequence[int]] | None = None,
+    stored_outputs: Mapping[str, Sequence[int]] | None = None,
+) -> None:
+    """Raise AssertionError unless ``converted`` gives what LiteRT gives for ``model``.
+
+    The permutations of inputs and outputs say how they are stored, by name.
+    """
+    truth = truth_of(model)
     onnx.checker.check_model(converted, full_check=True)
     runtime = OnnxRuntime(converted.SerializeToString(), threads=1)
-    results = runtime.run(feeds(runtime, model.inputs, {}))
+    results = runtime.run(feeds(runtime, model.inputs, stored_inputs or {}))
     state = len(runtime.inputs) - len(model.inputs) + len(runtime.states)
     assert len(results) == len(truth.results) + state, f"{len(results)} outputs instead of {len(truth.results)}"
-    for port, expected, actual in zip(truth.outputs, truth.results, results, strict=False):
-        compare(case, port, expected, actual)
+    for name, port, expected, actual in zip(runtime.outputs, truth.outputs, truth.results, results, strict=False):
+        permutation = (stored_outputs or {}).get(name)
+        original = actual if permutation is None else np.transpose(actual, np.argsort(permutation))
+        compare(case, port, expected, original)
 
 
-def _truth(model: Model) -> Run:
+def truth_of(model: Model) -> Run:
     """What LiteRT gives, or what is expected in its place."""
     if model.expected is None:
         return litert().run(model.truth or model.source, model.inputs)

@@ -78,6 +78,18 @@ def constant_like(builder: GraphBuilder, random: Random, shape: Sequence[int]) -
     return builder.constant(random.normal(size=shape))
 
 
+def vector(builder: GraphBuilder, random: Random, numbers: Sequence[int]) -> str:
+    """A vector of integers, constant or computed."""
+    known = builder.constant(list(numbers), "int64")
+    if random.random() < 0.6:
+        return known
+    count = [len(numbers)]
+    zeros = builder.op(
+        "Mul", builder.input(*count, dtype="int64"), builder.constant(0, "int64"), shape=count, dtype="int64"
+    )
+    return builder.op("Add", zeros, known, shape=count, dtype="int64")
+
+
 INTEGER = {
     "BitShift": "uint32",
     "BitwiseAnd": "int32",
@@ -228,7 +240,7 @@ def expand(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     out = dims(random, int(random.integers(1, 5)))
     shape = [1 if random.random() < 0.4 else dim for dim in out]
     x = tensor(builder, random, shape)
-    return [result(builder, random, builder.op(op, x, builder.constant(out, "int64"), shape=out))]
+    return [result(builder, random, builder.op(op, x, vector(builder, random, out), shape=out))]
 
 
 @case("Shape")
@@ -249,6 +261,20 @@ def gather(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     x = tensor(builder, random, shape)
     out = [count if index == axis else dim for index, dim in enumerate(shape)]
     return [result(builder, random, builder.op(op, x, indices, shape=out, axis=axis))]
+
+
+@case("GatherND")
+def gather_nd(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    batch = [2] * int(random.integers(0, 2))
+    shape = [*batch, *dims(random, int(random.integers(1, 4)), (2, 4, 6))]
+    depth = int(random.integers(1, min(2, len(shape) - len(batch)) + 1))
+    places = [*batch, 3, depth]
+    if random.random() < 0.5:
+        indices = builder.constant(random.integers(0, 2, places), "int64")
+    else:
+        indices = builder.input(*places, dtype="int64")
+    x, out = tensor(builder, random, shape), [*batch, 3, *shape[len(batch) + depth :]]
+    return [result(builder, random, builder.op(op, x, indices, shape=out, batch_dims=len(batch)))]
 
 
 @case("DepthToSpace", "SpaceToDepth")
@@ -275,14 +301,15 @@ def slice_(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
         ends.append(end)
         steps.append(step)
     x = tensor(builder, random, shape)
-    rest = [builder.constant(vector, "int64") for vector in (starts, ends, axes, steps)]
-    return [result(builder, random, builder.op(op, x, *rest, shape=out))]
+    cuts = [vector(builder, random, each) for each in (starts, ends)]
+    rest = [builder.constant(axes, "int64"), vector(builder, random, steps)]
+    return [result(builder, random, builder.op(op, x, *cuts, *rest, shape=out))]
 
 
 @case("Pad")
 def pad(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    shape = dims(random, int(random.integers(1, 5)), (3, 4, 6))
     mode = str(random.choice(["constant", "reflect", "edge"]))
+    shape = dims(random, int(random.integers(1, 5)), (1, 4, 6) if mode == "constant" else (3, 4, 6))
     before, after = ([int(random.choice([0, 0, 1, 2])) for _ in shape] for _ in range(2))
     out = [sum(sides) for sides in zip(shape, before, after, strict=True)]
     x = tensor(builder, random, shape)
@@ -291,7 +318,7 @@ def pad(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
         result(
             builder,
             random,
-            builder.op(op, x, builder.constant([*before, *after], "int64"), *value, shape=out, mode=mode),
+            builder.op(op, x, vector(builder, random, [*before, *after]), *value, shape=out, mode=mode),
         )
     ]
 

@@ -14,7 +14,7 @@ from layoutsolve.solver.price import price
 from layoutsolve.solver.problem import Assignment, Goal, LayoutProblem
 from layoutsolve.solver.rule import RULES
 from layoutsolve.solver.state import Statement
-from tests.graphs import feeds, run
+from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import CASES, Random, graph_of
 
 SEEDS = range(12)
@@ -76,3 +76,26 @@ def test_rows(operator: str, contrib: bool) -> None:
         truth = run(graph, data)
         for assignment in samples(Statement(graph, boundary, Goal(contrib=contrib)).layouts(), random):
             check(graph, assignment, permutations, data, truth)
+
+
+@pytest.mark.parametrize("operator", ["Pad", "Expand"])
+def test_computed_sizes_beside_units(operator: str) -> None:
+    """A computed vector gets entries for the dimensions of size 1 that a layout has beyond those of the source."""
+    builder = GraphBuilder()
+    x = builder.channels_last("MaxPool", builder.input(1, 2, 1, 3), shape=(1, 2, 1, 3), kernel_shape=(1, 1))
+    flat = builder.reshape(x, 2, 3)
+    sizes, shape = ([1, 0, 2, 1], (5, 4)) if operator == "Pad" else ([2, 3], (2, 3))
+    count = len(sizes)
+    zeros = builder.op(
+        "Mul", builder.input(count, dtype="int64"), builder.constant(0, "int64"), shape=(count,), dtype="int64"
+    )
+    vector = builder.op("Add", zeros, builder.constant(sizes, "int64"), shape=(count,), dtype="int64")
+    made = builder.reshape(builder.op(operator, flat, vector, shape=shape), 1, shape[0], 1, shape[1])
+    y = builder.channels_last("MaxPool", made, shape=(1, shape[0], 1, shape[1]), kernel_shape=(1, 1))
+    graph = builder.graph(y)
+    data = feeds(graph)
+    found = samples(Statement(graph).layouts(), np.random.default_rng(0))
+    operators = [[node.op for node in apply(graph, assignment).nodes] for assignment in found]
+    assert any("Concat" in each for each in operators)
+    for assignment in found:
+        check(graph, assignment, {}, data, run(graph, data))

@@ -1,0 +1,39 @@
+"""Every operator between two convolutions: the rules for its layouts are used, and it computes what LiteRT computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+import layoutsolve
+from tests.conformance.networks import NETWORK
+from tests.conformance.running import judge
+from tests.conformance.sandwich import sandwiches
+from tests.conformance.test_conformance import CASES
+
+OPERATORS = sorted({case.operator for case in CASES} - {NETWORK})
+WITHOUT: Mapping[str, str] = {
+    **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"), "tables of strings"),
+    **dict.fromkeys(("CUSTOM:FlexIsInf", "CUSTOM:FlexIsNan"), "a convolution spreads what is no number"),
+    "CUSTOM:FlexFill": "its inputs are constant",
+    "RANGE": "its inputs are single numbers",
+}
+"""Operators that no case puts between convolutions, and why."""
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_sandwich(operator: str) -> None:
+    found = list(sandwiches([case for case in CASES if case.operator == operator]))
+    assert bool(found) == (operator not in WITHOUT)
+    for case, model in found:
+        for ends in ("keep", "free"):
+            conversion = layoutsolve.convert(model.source, inputs=ends, outputs=ends)
+            assert conversion.assignment.status == "optimal", case.name
+            assert conversion.report["transposes"] == conversion.price.transposes, case.name
+            assert conversion.report["reshapes"] == conversion.price.reshapes, case.name
+            stored = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
+            try:
+                judge(case, model, conversion.model, *stored)
+            except AssertionError as error:
+                raise AssertionError(f"{case.name} with ends '{ends}': {error}") from error

@@ -1,0 +1,32 @@
+"""The page of operators leaves none out, and what is not converted says why."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from layoutsolve.frontend.builder import REGISTRY
+from layoutsolve.frontend.gaps import REFUSED
+from layoutsolve.frontend.reader import BUILTIN_OPERATORS
+from tests import operators
+from tests.conformance.families import every_case
+
+BUILTIN = {name for name in BUILTIN_OPERATORS if not name.startswith("STABLEHLO_")}
+
+
+def test_every_operator_has_a_row() -> None:
+    rows = re.findall(r"^\| (\w+|CUSTOM:\w+) \|", operators.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    wanted = {*BUILTIN, *(name for name in REGISTRY if name.startswith(("STABLEHLO_", "CUSTOM:")))}
+    assert sorted(name for name in rows if name != "operator") == sorted(wanted)
+
+
+def test_what_is_not_converted_has_a_reason() -> None:
+    assert BUILTIN - REGISTRY.keys() == REFUSED.keys()
+
+
+def test_counts_of_cases() -> None:
+    """The page has to be written anew where cases come or go."""
+    page = operators.PAGE.read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\w+|CUSTOM:\w+) \|.*\| (\d+) \|$", page, re.MULTILINE))
+    counts = Counter(case.operator for case in every_case() if case.operator in REGISTRY)
+    assert {name: int(count) for name, count in rows.items()} == counts
