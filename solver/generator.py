@@ -79,5 +79,5 @@ class Generator:
                 price = FREE if self.weigh is None else self.weigh(row)
                 if price is not None:
                     self._seen.add(layouts)
-                    fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
+                    fresh.append(replace(row, layouts=layouts, price=row.price + price, anchored=anchored))
         return fresh

@@ -16,7 +16,7 @@ from layoutsolve.solver.boundary import Boundary, Permutation, whole_dimensions
 from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
 from layoutsolve.solver.problem import Goal, LayoutProblem, Operator, Price, Row, Variable
-from layoutsolve.solver.relation import Port
+from layoutsolve.solver.relation import Placed, Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target
@@ -32,7 +32,10 @@ TURNS = 10
 
 @dataclass
 class _Draft:
-    """An operator in the making. ``free`` ends of the graph take any layout that keeps their dimensions whole."""
+    """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
+
+    ``free`` ends of the graph take any layout that keeps their dimensions whole.
+    """
 
     title: str
     node: int
@@ -40,7 +43,7 @@ class _Draft:
     inputs: int
     fixed: tuple[Row, ...] = ()
     op: str = ""
-    relations: tuple[Port, ...] = ()
+    relations: tuple[Port, ...] | None = None
     meaning: Rule | None = None
     free: Layout | None = None
     end: str = ""
@@ -163,7 +166,9 @@ class Statement:
             relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
         title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
         rows = self._view_rows(number, relations) if node.op in ("Transpose", "Reshape") else ()
-        self._drafts.append(_Draft(title, number, ports, len(found.inputs), rows, node.op, tuple(relations), found))
+        fixed = rows and all(isinstance(form, Placed) for form in found.forms)
+        related = None if fixed else tuple(relations)
+        self._drafts.append(_Draft(title, number, ports, len(found.inputs), rows, node.op, related, found))
 
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""
@@ -214,23 +219,21 @@ class _Closure:
                     self.touching[variable].append((number, port))
 
     def _walker(self, draft: _Draft) -> Walker | None:
-        """What finds the rows of an operator, shared by all that are alike; None for one whose rows are fixed."""
-        if draft.fixed or draft.meaning is None:
+        """What finds the rows of an operator, shared by all that are alike; None for one that has no relation."""
+        if draft.meaning is None or draft.relations is None:
             return None
-        found, outputs = draft.meaning, len(draft.ports) - draft.inputs
+        found, ports, outputs = draft.meaning, draft.relations, len(draft.ports) - draft.inputs
         size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
         weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
-        key = ((draft.op, size) if weigh else "", found.forms, tuple(port.key for port in draft.relations))
+        key = ((draft.op, size) if weigh else "", found.forms, tuple(port.key for port in ports))
         if key not in self.shared:
-            self.shared[key] = Shared(
-                lambda: Generator(draft.relations, found.forms, outputs, self.finest_only, exact, weigh)
-            )
+            self.shared[key] = Shared(lambda: Generator(ports, found.forms, outputs, self.finest_only, exact, weigh))
         return self.shared[key].walker()
 
     def problem(self) -> LayoutProblem:
         for number, draft in enumerate(self.drafts):
             generator = self.generators[number]
-            self._found(number, draft.fixed if generator is None else generator.start())
+            self._found(number, draft.fixed if generator is None else (*draft.fixed, *generator.start()))
         self._exhaust()
         for number, generator in enumerate(self.generators):
             if generator is not None and self.kept is not None and not self.rows[number]:
