@@ -19,7 +19,16 @@ from layoutsolve.errors import ModelError, OutputError, StrategyError
 from layoutsolve.explanation import Explanation
 from layoutsolve.frontend import read
 from layoutsolve.graph import Graph
-from layoutsolve.solver import DEFAULT_OBJECTIVE, DEFAULT_SECONDS, STRATEGIES, Assignment, Boundary, Price, assign
+from layoutsolve.solver import (
+    DEFAULT_OBJECTIVE,
+    DEFAULT_SECONDS,
+    STRATEGIES,
+    Assignment,
+    Boundary,
+    Price,
+    assign,
+    in_steps,
+)
 from layoutsolve.solver.boundary import Ends
 from layoutsolve.solver.explain import explain
 
@@ -173,7 +182,7 @@ def convert(
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
-    graph = _read(source, custom)
+    graph = reference(source, custom)
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
     clock.lap("solve")
@@ -197,11 +206,12 @@ class _Clock:
         self.last = now
 
 
-def _read(source: Source, custom: str) -> Graph:
+def reference(source: Source, custom: str) -> Graph:
+    """The reference graph of a model, as a layout problem is stated of it."""
     if isinstance(source, (bytes, memoryview)):
-        return read(source, custom=custom)
+        return in_steps(read(source, custom=custom))
     path = Path(source)
-    return read(file_bytes(path), path.stem, custom)
+    return in_steps(read(file_bytes(path), path.stem, custom))
 
 
 def file_bytes(path: Path) -> memoryview:
@@ -242,7 +252,7 @@ def compare(
 
     A strategy that cannot solve the model has no row.
     """
-    graph = _read(source, custom)
+    graph = reference(source, custom)
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     rows = []
     for strategy in STRATEGIES:
