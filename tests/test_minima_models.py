@@ -134,6 +134,9 @@ SSD = [
     ((2, 3, 3), 3, 5),
     ((3, 3, 2), 1, 1),
     ((3, 2, 3), 3, 7),
+    ((1, 1, 3, 3), 3, 5),
+    ((2, 1, 1), 3, 5),
+    ((2, 3, 3, 3, 6, 6), 3, 5),
 ]
 
 
@@ -143,7 +146,8 @@ def test_ssd(anchors: Sequence[int], head: int, transposes: int) -> None:
 
     A 3x3 head writes (A, B) together and before the pixels, the output has the pixels between them: no map gets there
     without a Transpose. Neighbours with the same A are joined as [A, B, H*W], so one Transpose serves all of them; with
-    different A the joined factor is (H*W*A), so there is one for each run of equal A. A 1x1 head turns.
+    different A the joined factor is (H*W*A), so there is one for each run of equal A. A map of one pixel, as the fifth
+    and sixth are, needs none, since weights take any order of (A, B). A 1x1 head turns.
     """
     net = Network()
     x = net.conv(net.input(1, 32, 32, 3), 6, stride=2, activation="RELU")
