@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.networks import Network, minimum
+from tests.networks import Network, Quantised, minimum
 
 
 def test_convolutions() -> None:
@@ -159,6 +159,21 @@ def test_ssd(anchors: Sequence[int], head: int, transposes: int) -> None:
             found.append(net.reshape(net.conv(x, count * width, head), 1, h * w * count, width))
     boxes, classes = (net.concat(1, *found) for found in rows.values())
     assert minimum(net, boxes, net.unary("LOGISTIC", classes)) == transposes
+
+
+@pytest.mark.parametrize(
+    ("anchors", "head", "transposes"), [((2, 3, 3), 3, 5), ((3, 3, 2, 2), 3, 5), ((3, 3, 2), 1, 1)]
+)
+def test_ssd_quantised(anchors: Sequence[int], head: int, transposes: int) -> None:
+    """As above in int8."""
+    net = Quantised()
+    x = net.conv(net.input(1, 16, 16, 3), 6, stride=2, activation="RELU")
+    rows: dict[int, list[int]] = {4: [], 7: []}
+    for count in anchors:
+        x = net.conv(x, 6, activation="RELU")
+        for width, found in rows.items():
+            found.append(net.reshape(net.conv(x, count * width, head), 1, 64 * count, width))
+    assert minimum(net, *(net.concat(1, *found) for found in rows.values())) == transposes
 
 
 @pytest.mark.parametrize("head", [1, 3])

@@ -105,23 +105,26 @@ def test_strategies(strategy: str) -> None:
     np.testing.assert_allclose(run(applied, data)[0], run(graph, data)[0], rtol=1e-4, atol=1e-5)
 
 
-def test_quantised() -> None:
-    """Steps have the result's scale, so a step changes nothing that was not changed by the Concat."""
+@pytest.mark.parametrize("scale", [0.05, 0.08])
+def test_quantised(scale: float) -> None:
+    """Steps have the result's scale: operands of another one are quantised anew once, as without steps."""
     b = GraphBuilder()
     shapes = [(1, 3, size, size, 4) for size in (8, 4, 2)]
     rows = []
     for number, (n, a, h, w, c) in enumerate(shapes):
-        planes = b.input(n, a if number else 2, c, h, w, dtype="int8", quant=QUANT)
+        quant = QUANT if number == 0 else Quant(np.array([scale], np.float32), QUANT.zero_point)
+        planes = b.input(n, a if number else 2, c, h, w, dtype="int8", quant=quant)
         count = b.shape(planes)[1]
         rows.append(b.reshape(b.transpose(planes, 0, 3, 4, 1, 2), n, h * w * count, c))  # type: ignore[operator]
-    graph = in_steps(b.graph(concat(b, rows)))
+    whole = b.graph(concat(b, rows))
+    graph = in_steps(whole)
     assert runs(graph) == [2, 2]
     assert all(graph.values[node.outputs[0]].quant is QUANT for node in graph.nodes if node.op == "Concat")
     found = assign(graph)
     assert found.price.transposes == 2
     random = np.random.default_rng(0)
     data = [random.integers(-128, 128, [int(str(dim)) for dim in b.shape(name)], np.int8) for name in graph.inputs]
-    np.testing.assert_array_equal(run(apply(graph, found), data)[0], run(graph, data)[0])
+    np.testing.assert_array_equal(run(apply(graph, found), data)[0], run(whole, data)[0])
 
 
 def test_what_is_joined_again() -> None:
