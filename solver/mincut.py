@@ -37,6 +37,7 @@ from layoutsolve.solver.problem import (
     coarse_tiers,
     ranked,
 )
+from layoutsolve.solver.runs import settled
 from layoutsolve.solver.solve import part_of, presolved, solve
 from layoutsolve.solver.state import Statement
 
@@ -63,10 +64,11 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, seconds: float) -> Assi
     rows, parts = cut_rows(orders, coarse)
     kept = [chosen(orders, rows, number) for number in range(len(rows))]
     fine = solve(statement.layouts(kept), tiers, deadline - monotonic())
-    total = price(fine.problem, fine.rows)
+    chosen_rows = settled(graph, fine.problem, fine.rows, tiers)
+    total = price(fine.problem, chosen_rows)
     return Assignment(
         fine.problem,
-        fine.rows,
+        chosen_rows,
         total,
         goal,
         "mincut",

@@ -14,6 +14,8 @@ from itertools import pairwise
 
 from layoutsolve.graph import Dim, Graph, Node, Value, product
 from layoutsolve.solver.atoms import Atoms
+from layoutsolve.solver.price import price_of_variable
+from layoutsolve.solver.problem import LayoutProblem, Tiers, chosen, ranked
 from layoutsolve.solver.relation import Placed
 
 FEWEST = 3
@@ -117,6 +119,54 @@ class _Factors:
     def _has(self, name: str, own: Sequence[int]) -> bool:
         """Whether a tensor that is computed has all factors of an axis."""
         return self.graph.values[name].data is None and set(own).issubset(self.atoms.reading(name)[1])
+
+
+class _Steps:
+    """The steps of concatenations in a solution, and the operators that take part in them."""
+
+    def __init__(self, graph: Graph, problem: LayoutProblem, rows: Sequence[int], tiers: Tiers) -> None:
+        self.problem, self.rows, self.tiers = problem, list(rows), tiers
+        self.between: set[int] = set()
+        self.involved: dict[int, None] = {}
+        joins = {
+            number
+            for number, operator in enumerate(problem.operators)
+            if operator.node >= 0 and graph.nodes[operator.node].op == "Concat"
+        }
+        for number in sorted(joins):
+            variable = problem.operators[number].ports[-1]
+            if [reader in joins for reader, _ in problem.readers[variable]] == [True]:
+                self.between.add(variable)
+                self.involved.update({number: None, problem.readers[variable][0][0]: None})
+
+    def settle(self, number: int) -> None:
+        """Give an operator the row with the fewest steps around it among the cheapest."""
+        present = self._cost(number, self.rows[number])
+        best = min(range(len(self.problem.operators[number].rows)), key=lambda row: self._cost(number, row))
+        if self._cost(number, best) < present:
+            self.rows[number] = best
+
+    def _cost(self, number: int, row: int) -> tuple[int, ...]:
+        """What an operator and the tensors around it cost in a row, and how many steps are left there."""
+        rows, problem = [*self.rows], self.problem
+        rows[number] = row
+        around = [variable for variable in set(problem.operators[number].ports) if problem.writers[variable]]
+        total = sum((price_of_variable(problem, rows, each) for each in around), chosen(problem, rows, number).price)
+        return (*ranked(total, self.tiers), sum(self._stays(rows, each) for each in self.between.intersection(around)))
+
+    def _stays(self, rows: Sequence[int], variable: int) -> bool:
+        """Whether something is moved after a step."""
+        places = (self.problem.writers[variable], self.problem.readers[variable][0])
+        layouts = {chosen(self.problem, rows, place[0]).layouts[place[1]] for place in places if place}
+        return len(layouts) > 1
+
+
+def settled(graph: Graph, problem: LayoutProblem, rows: Sequence[int], tiers: Tiers) -> tuple[int, ...]:
+    """The rows of a solution with fewer steps that are operators of their own, where that costs nothing."""
+    steps = _Steps(graph, problem, rows, tiers)
+    for number in steps.involved:
+        steps.settle(number)
+    return tuple(steps.rows)
 
 
 def _common(one: frozenset[Dim] | None, other: frozenset[Dim] | None) -> frozenset[Dim] | None:

@@ -92,6 +92,19 @@ def test_steps_that_stay(kernel: int, batch: object) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("objective", ["min-transpose", "min-executed"])
+@pytest.mark.parametrize(("anchors", "kernel"), [((2, 2, 6), 1), ((1, 1, 2), 3), ((2, 1, 1), 1)])
+def test_no_step_for_nothing(anchors: Sequence[int], kernel: int, objective: str) -> None:
+    """Where steps save no Transpose and no Reshape there are none."""
+    b = GraphBuilder()
+    whole = b.graph(concat(b, maps(b, anchors, kernel, width=1)))
+    graph = in_steps(whole)
+    assert len(runs(graph)) == 2
+    with_steps, without = assign(graph, objective=objective), assign(whole, objective=objective)
+    assert with_steps.price == without.price
+    assert runs(apply(graph, with_steps)) == [3]
+
+
 @pytest.mark.parametrize("strategy", [strategy for strategy in STRATEGIES if strategy != "mincut"])
 def test_strategies(strategy: str) -> None:
     """Every strategy solves the graph in steps; where nothing is moved there are none in the file."""
