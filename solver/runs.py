@@ -141,14 +141,13 @@ class _Steps:
 
     def settle(self, number: int) -> None:
         """Give an operator the row with the fewest steps around it among the cheapest."""
-        present = self._cost(number, self.rows[number])
-        best = min(range(len(self.problem.operators[number].rows)), key=lambda row: self._cost(number, row))
-        if self._cost(number, best) < present:
-            self.rows[number] = best
+        present = self.rows[number]
+        others = (row for row in range(len(self.problem.operators[number].rows)) if row != present)
+        self.rows[number] = min([present, *others], key=lambda row: self._cost(number, row))
 
     def _cost(self, number: int, row: int) -> tuple[int, ...]:
         """What an operator and the tensors around it cost in a row, and how many steps are left there."""
-        rows, problem = [*self.rows], self.problem
+        rows, problem = self.rows, self.problem
         rows[number] = row
         around = [variable for variable in set(problem.operators[number].ports) if problem.writers[variable]]
         total = sum((price_of_variable(problem, rows, each) for each in around), chosen(problem, rows, number).price)
