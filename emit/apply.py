@@ -13,6 +13,7 @@ import numpy as np
 
 from layoutsolve.emit.constants import rearranged
 from layoutsolve.emit.shapes import reshape_target
+from layoutsolve.emit.steps import joined
 from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, static_elements
 from layoutsolve.solver.layout import Layout, move, stored_shape
 from layoutsolve.solver.price import deliver
@@ -65,7 +66,7 @@ class _Applier:
                 self._finish(operator.end, self.stored[operator.ports[0], self.assignment.row(number).layouts[0]])
         for name in self.graph.outputs:
             self.values.setdefault(name, self.graph.values[name])
-        return replace(self.graph, values=self.values, nodes=tuple(self.nodes))
+        return joined(replace(self.graph, values=self.values, nodes=tuple(self.nodes)), self.names)
 
     def _finish(self, name: str, stored: str) -> None:
         """Give a graph output its own name where its stored tensor is called differently."""

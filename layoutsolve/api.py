@@ -19,7 +19,16 @@ from layoutsolve.errors import ModelError, OutputError, StrategyError, VerifyErr
 from layoutsolve.explanation import Explanation
 from layoutsolve.frontend import Reading, read
 from layoutsolve.graph import Graph
-from layoutsolve.solver import DEFAULT_OBJECTIVE, DEFAULT_SECONDS, STRATEGIES, Assignment, Boundary, Price, assign
+from layoutsolve.solver import (
+    DEFAULT_OBJECTIVE,
+    DEFAULT_SECONDS,
+    STRATEGIES,
+    Assignment,
+    Boundary,
+    Price,
+    assign,
+    in_steps,
+)
 from layoutsolve.solver.boundary import Ends
 from layoutsolve.solver.explain import explain
 
@@ -179,7 +188,7 @@ def convert(
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
     reading = Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
-    graph = _read(source, reading)
+    graph = reference(source, reading)
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
     clock.lap("solve")
@@ -203,11 +212,12 @@ class _Clock:
         self.last = now
 
 
-def _read(source: Source, reading: Reading) -> Graph:
+def reference(source: Source, reading: Reading) -> Graph:
+    """The reference graph of a model, as a layout problem is stated of it."""
     if isinstance(source, (bytes, memoryview)):
-        return read(source, reading=reading)
+        return in_steps(read(source, reading=reading))
     path = Path(source)
-    return read(file_bytes(path), path.stem, reading)
+    return in_steps(read(file_bytes(path), path.stem, reading))
 
 
 def file_bytes(path: Path) -> memoryview:
@@ -251,7 +261,7 @@ def compare(
     A strategy that cannot solve the model has no row.
     """
     reading = Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
-    graph = _read(source, reading)
+    graph = reference(source, reading)
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     rows = []
     for strategy in STRATEGIES:

@@ -17,10 +17,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from layoutsolve.api import Conversion, Source, file_bytes
+from layoutsolve.api import Conversion, Source, file_bytes, reference
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import CertificateError, LayoutError, OutputError
-from layoutsolve.frontend import Reading, read
+from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
 from layoutsolve.restated import Restated, restate
 from layoutsolve.solver import OBJECTIVES, Boundary, Goal, Price
@@ -169,7 +169,7 @@ def check_certificate(source: Source, model: Source, certificate: Certificate) -
         if _digest(data) != wanted:
             raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
     try:
-        stated = _restated(read(content, reading=certificate.reading), certificate)
+        stated = _restated(reference(content, certificate.reading), certificate)
     except LayoutError as error:
         raise CertificateError(f"the certificate's layouts do not fit the source: {error}") from error
     _check_price(stated, bytes(written), certificate)

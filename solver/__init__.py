@@ -4,6 +4,7 @@ format.
 
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.problem import DEFAULT_OBJECTIVE, OBJECTIVES, Assignment, Goal, LayoutProblem, Price
+from layoutsolve.solver.runs import in_steps
 from layoutsolve.solver.solve import DEFAULT_SECONDS, STRATEGIES, assign
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "LayoutProblem",
     "Price",
     "assign",
+    "in_steps",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise, product
 
-from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.layout import Group, Layout
 from layoutsolve.solver.problem import Arrangement, Row, Slot
 from layoutsolve.solver.relation import Arranged, Port, cut, parted
 
@@ -101,7 +101,7 @@ class Arranger:
         for layouts in islice(product(*choices), 16):
             rank = max((len(layout) for number, layout in enumerate(layouts) if number not in self.outputs), default=0)
             if not self.form.broadcast or rank == len(arrangement):
-                yield Row(layouts, arrangement=arrangement)
+                yield Row(layouts, arrangement=arrangement, price=self.form.price)
 
     def _layouts(self, number: int, arrangement: Arrangement) -> list[Layout]:
         port = self.ports[number]
@@ -109,7 +109,7 @@ class Arranger:
             return [port.logical]
         dropped = self.form.dropped if number in self.outputs else frozenset()
         kept = [group for group in arrangement if not any(slot[0] in dropped for slot in group)]
-        layout = tuple(port.expand(group) for group in kept)
+        layout = tuple(group for stored in kept for group in self._stored(port, stored))
         if not self.form.broadcast or number in self.outputs:
             return [layout]
         short = stripped(layout)
@@ -118,6 +118,13 @@ class Arranger:
         if short == layout or not (port.constant or lower):
             return [layout]
         return [short, layout] if port.constant else [layout, short]
+
+    def _stored(self, port: Port, group: tuple[Slot, ...]) -> list[Group]:
+        """The stored dimensions that a group of slots is: one, or for a label that is spread those of the source."""
+        atoms = port.expand(group)
+        if any(slot[0] in self.form.spread for slot in group):
+            return [dimension for dimension in port.logical if dimension and dimension[0] in atoms]
+        return [atoms]
 
 
 def _put_before(groups: list[tuple[Slot, ...]], tail: Slot, slot: Slot) -> None:

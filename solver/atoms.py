@@ -3,17 +3,17 @@
 Links are made from the most certain to the least: the rules whose dimensions correspond one to one, then the views of
 the source model, then the rules that need a dimension to be a product (groups of a convolution, blocks of pixels),
 last the trailing factors that an operation along an axis leaves alone. Where a link has no common refinement with
-what is linked already, that one node becomes opaque.
+what is linked already, that one node becomes opaque, or a Reshape in those of its dimensions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Dim, Graph, Size
 from layoutsolve.solver import rules
-from layoutsolve.solver.factor import Factoring
+from layoutsolve.solver.factor import Factoring, blocks
 from layoutsolve.solver.layout import Layout, grouped
 from layoutsolve.solver.problem import Slot
 from layoutsolve.solver.relation import Arranged, Port
@@ -91,7 +91,7 @@ class Atoms:
                 name = label.partition(":")[0]
                 own = tuple(next(rest) for _ in self._factoring.leaves([linked.labels[label]]))
                 if name in linked.rule.solid:
-                    atoms[name, 0] = own
+                    atoms[name, 0] = (*atoms.get((name, 0), ()), *own)
                 else:
                     atoms.update({(name, index): (atom,) for index, atom in enumerate(own)})
         symbolic = frozenset(atom for atom, size in enumerate(sizes) if isinstance(size, Size))
@@ -110,7 +110,7 @@ class Atoms:
 
     def _link_all(self) -> None:
         nodes = range(len(self.graph.nodes))
-        ruled = {number: rule_of(self._site(number)) for number in nodes if number not in self.views}
+        ruled = {number: self._rule(number) for number in nodes if number not in self.views}
         plain = [number for number, found in ruled.items() if not found.composite]
         for number in plain:
             self._link_or_give_up(number, ruled[number])
@@ -119,12 +119,28 @@ class Atoms:
             pair = (self._axes[node.inputs[0]], self._axes[node.outputs[0]])
             if node.op == "Reshape" and not self._factoring.link([pair]):
                 self.views.remove(number)
-                self._link_or_give_up(number, opaque(self._site(number)))
+                self._link_or_give_up(number, self._entangled(number))
         for number, found in ruled.items():
             if found.composite:
                 self._link_or_give_up(number, found)
         for number in plain:
             self._link_tails(number)
+
+    def _rule(self, number: int) -> Rule:
+        """The rule of a node that is no view; a Transpose or Reshape that is not to be one is opaque."""
+        site = self._site(number)
+        return opaque(site) if site.node.op in ("Transpose", "Reshape") else rule_of(site)
+
+    def _entangled(self, number: int) -> Rule:
+        """The rule of a Reshape that has no common refinement: its blocks are linked but for those that have none."""
+        site = self._site(number)
+        before, after = (self._axes[name] for name in (site.node.inputs[0], site.node.outputs[0]))
+        entangled = {
+            index
+            for index, (left, right) in enumerate(blocks(site.required(0).shape, site.output().shape) or [])
+            if not self._factoring.link([([before[axis] for axis in left], [after[axis] for axis in right])])
+        }
+        return rule_of(replace(site, entangled=frozenset(entangled)))
 
     def _site(self, number: int, tails: Mapping[str, int] | None = None) -> Site:
         return Site(self.graph, self.graph.nodes[number], tails or {}, self.contrib)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
+from layoutsolve.solver.heuristics import passes
 from layoutsolve.solver.layout import Layout, finest
 from layoutsolve.solver.problem import Assignment, Row, ranked
 from layoutsolve.solver.state import Statement
@@ -100,6 +101,10 @@ class Walk:
 
 
 def _kept_views(graph: Graph, assignment: Assignment) -> set[int]:
-    """The Transposes and Reshapes of the graph that are operators of the problem."""
-    numbers = {operator.node for operator in assignment.problem.operators if operator.node >= 0}
-    return {number for number in numbers if graph.nodes[number].op in ("Transpose", "Reshape")}
+    """The Transposes and Reshapes of the graph that were stated as opaque operators."""
+    operators = {operator.node: operator for operator in assignment.problem.operators if operator.node >= 0}
+    return {
+        number
+        for number, operator in operators.items()
+        if graph.nodes[number].op in ("Transpose", "Reshape") and not passes(operator)
+    }

@@ -9,7 +9,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from layoutsolve.graph import Dim, quotient
+from layoutsolve.graph import Dim, Shape, Size, product, quotient
+
+Block = tuple[tuple[int, ...], tuple[int, ...]]
+"""Dimensions of one shape, by number, and those of another one that are the same number of elements."""
+
+
+def blocks(before: Shape, after: Shape) -> list[Block] | None:
+    """The smallest parts of two shapes, dimensions of size 1 left out, that a Reshape from one to the other keeps
+    apart. None where the shapes are not known to have the same number of elements.
+    """
+    left = [axis for axis, dim in enumerate(before) if dim != 1]
+    right = [axis for axis, dim in enumerate(after) if dim != 1]
+    found: list[Block] = []
+    one: list[int] = []
+    other: list[int] = []
+    while left or right:
+        sizes = product(before[axis] for axis in one), product(after[axis] for axis in other)
+        if left and (not right or _extent(sizes[0]) <= _extent(sizes[1])):
+            one.append(left.pop(0))
+        else:
+            other.append(right.pop(0))
+        if product(before[axis] for axis in one) == product(after[axis] for axis in other):
+            found.append((tuple(one), tuple(other)))
+            one, other = [], []
+    return None if one or other else found
+
+
+def _extent(size: Dim) -> tuple[int, int]:
+    """What sizes are compared by: the number of unknown factors, then the known one."""
+    return (len(size.symbols), size.coefficient) if isinstance(size, Size) else (0, size)
+
+
+def factors(left: Sequence[Dim], right: Sequence[Dim]) -> list[Dim] | None:
+    """The sizes of the coarsest factors that two products have in common, None where they have none."""
+    one, other = list(left)[::-1], list(right)[::-1]
+    found: list[Dim] = []
+    while one and other:
+        first, second = one.pop(), other.pop()
+        if first == second:
+            found.append(first)
+        elif rest := quotient(first, second):
+            one.append(rest)
+            found.append(second)
+        elif rest := quotient(second, first):
+            other.append(rest)
+            found.append(first)
+        else:
+            return None
+    return None if one or other else found
 
 
 class Factoring:

@@ -38,6 +38,7 @@ from layoutsolve.solver.problem import (
     coarse_tiers,
     ranked,
 )
+from layoutsolve.solver.runs import settled
 from layoutsolve.solver.solve import part_of, presolved, solve
 from layoutsolve.solver.state import Statement
 
@@ -64,7 +65,7 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, seconds: float) -> Assi
     rows, parts = cut_rows(orders, coarse)
     kept = [chosen(orders, rows, number) for number in range(len(rows))]
     fine = solve(statement.layouts(kept), tiers, deadline - monotonic())
-    found = shared_rows(fine.problem, fine.rows)
+    found = settled(graph, fine.problem, shared_rows(fine.problem, fine.rows), tiers)
     total = price(fine.problem, found)
     return Assignment(
         fine.problem,

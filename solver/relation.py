@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from layoutsolve.solver.layout import Group, Layout, order
-from layoutsolve.solver.problem import Arrangement, Slot
+from layoutsolve.solver.problem import FREE, Arrangement, Price, Slot
 
 UNITS, MORE = 4, 2
 """The most dimensions of size 1 that a layout has, and how many more than in the source; as many as there, anyway.
@@ -32,7 +32,9 @@ class Arranged:
     from the outputs, dimension and all. ``frame`` is the port that has every label: its logical layout is the
     operator's. Labels that occur at some ports only broadcast at the others; with ``broadcast`` those ports may leave
     out leading dimensions of size 1. A label in ``heads`` shares its stored dimension with labels in ``tails`` alone.
-    ``pinned`` ports always have their logical layout. ``inner`` labels are best stored innermost.
+    ``pinned`` ports always have their logical layout. ``inner`` labels are best stored innermost. A label in ``spread``
+    is stored as the dimensions that it has in the source, one after the other. ``price`` is what each row costs by
+    itself: Transposes and Reshapes that it is written with.
     """
 
     frame: int
@@ -43,6 +45,8 @@ class Arranged:
     broadcast: bool = False
     pinned: frozenset[int] = frozenset()
     inner: frozenset[str] = frozenset()
+    spread: frozenset[str] = frozenset()
+    price: Price = FREE
 
 
 @dataclass(frozen=True)

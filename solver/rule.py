@@ -21,7 +21,8 @@ Dims = tuple[tuple[str, ...], ...]
 """The labels of a tensor's dimensions: a dimension of several labels is their product, one of none has size 1.
 
 A label may carry a variant after a colon: ``k:0`` and ``k:1`` are the same slot of different sizes, as the operands
-of a concatenation are along its axis. A slot with variants keeps its factors together.
+of a concatenation are along its axis. A slot with variants keeps its factors together. Where one tensor has several
+variants of a label, one after the other, the slot is all of those dimensions.
 """
 
 
@@ -79,7 +80,8 @@ class Rule:
 class Site:
     """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
 
-    ``contrib`` allows operators of ONNX Runtime's own domain.
+    ``contrib`` allows operators of ONNX Runtime's own domain. ``entangled`` are numbers of blocks of a Reshape
+    (:func:`layoutsolve.solver.factor.blocks`) whose two sides have no common factors.
 
     A rule may state that an operation along a dimension leaves its trailing factor alone. Which factor that should be
     is seen only when everything else is factored; then the rule is asked again with ``tails``.
@@ -89,6 +91,7 @@ class Site:
     node: Node
     tails: Mapping[str, int] = field(default_factory=dict)
     contrib: bool = False
+    entangled: frozenset[int] = frozenset()
 
     def input(self, number: int) -> Value | None:
         """An input, None where it is left out."""

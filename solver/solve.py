@@ -32,6 +32,7 @@ from layoutsolve.solver.problem import (
     ranked,
 )
 from layoutsolve.solver.push import push
+from layoutsolve.solver.runs import settled
 from layoutsolve.solver.state import Statement
 
 STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
@@ -116,7 +117,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, seconds: float = D
         return _assignment(solve(statement.layouts(), tiers, deadline - monotonic()), goal)
     orders = solve(statement.orders(), coarse, deadline - monotonic())
     kept = [chosen(orders.problem, orders.rows, number) for number in range(len(orders.rows))]
-    return _assignment(solve(statement.layouts(kept), tiers, deadline - monotonic()), goal, orders)
+    fine = solve(statement.layouts(kept), tiers, deadline - monotonic())
+    return _assignment(replace(fine, rows=settled(graph, fine.problem, fine.rows, tiers)), goal, orders)
 
 
 def _assignment(fine: Solution, goal: Goal, coarse: Solution | None = None) -> Assignment:

@@ -16,7 +16,7 @@ from layoutsolve.solver.boundary import Boundary, Permutation, permutation, whol
 from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
 from layoutsolve.solver.problem import Constant, Goal, LayoutProblem, Operator, Price, Row, Variable
-from layoutsolve.solver.relation import Port
+from layoutsolve.solver.relation import Placed, Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target, motion_of
@@ -35,8 +35,10 @@ SHARED = 1024
 
 @dataclass
 class _Draft:
-    """An operator in the making. ``free`` ones, which are ends of the graph or states, take any layout that keeps
-    the dimensions of their tensors whole, whose logical layouts those are.
+    """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
+
+    ``free`` ones, which are ends of the graph or states, take any layout that keeps the dimensions of their tensors
+    whole, whose logical layouts those are.
     """
 
     title: str
@@ -45,7 +47,7 @@ class _Draft:
     inputs: int
     fixed: tuple[Row, ...] = ()
     op: str = ""
-    relations: tuple[Port, ...] = ()
+    relations: tuple[Port, ...] | None = None
     meaning: Rule | None = None
     free: tuple[Layout, ...] = ()
     end: str = ""
@@ -183,6 +185,8 @@ class Statement:
         elif node.op == "State":
             draft.free = tuple(port.logical for port in relations)
             draft.fixed = (Row(draft.free),)
+        if draft.free or (draft.fixed and all(isinstance(form, Placed) for form in found.forms)):
+            draft.relations = None
         self._drafts.append(draft)
 
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
@@ -237,24 +241,22 @@ class _Closure:
                     self.touching[variable].append((number, port))
 
     def _walker(self, draft: _Draft) -> Walker | None:
-        """What finds the rows of an operator, shared by all that are alike; None for one whose rows are fixed."""
-        if draft.fixed or draft.meaning is None:
+        """What finds the rows of an operator, shared by all that are alike; None for one that has no relation."""
+        if draft.meaning is None or draft.relations is None:
             return None
-        found, outputs = draft.meaning, len(draft.ports) - draft.inputs
+        found, ports, outputs = draft.meaning, draft.relations, len(draft.ports) - draft.inputs
         size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
         weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
         alike = (draft.op, size, tuple(self.variables[variable].sizes for variable in draft.ports)) if weigh else ()
-        key = (alike, found.forms, tuple(port.key for port in draft.relations))
+        key = (alike, found.forms, tuple(port.key for port in ports))
         if key not in self.shared:
-            self.shared[key] = Shared(
-                lambda: Generator(draft.relations, found.forms, outputs, self.finest_only, exact, weigh)
-            )
+            self.shared[key] = Shared(lambda: Generator(ports, found.forms, outputs, self.finest_only, exact, weigh))
         return self.shared[key].walker()
 
     def problem(self) -> LayoutProblem:
         for number, draft in enumerate(self.drafts):
             generator = self.generators[number]
-            self._found(number, draft.fixed if generator is None else generator.start())
+            self._found(number, draft.fixed if generator is None else (*draft.fixed, *generator.start()))
         self._exhaust()
         for number, generator in enumerate(self.generators):
             if generator is not None and self.kept is not None and not self.rows[number]:

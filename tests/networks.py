@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 import layoutsolve
-from tests.builder import Builder
+from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model
 from tests.conformance.convolution import dilated, options
 from tests.conformance.running import check
@@ -192,6 +192,41 @@ class Network:
         source = self.builder.finish(*outputs)
         shapes = [(2, *self.shapes[x][1:]) if self.dynamic else self.shapes[x] for x in self.fed]
         return Model(source, tuple(self.random.uniform(-1, 1, shape).astype(np.float32) for shape in shapes))
+
+
+class Quantised(Network):
+    """A network of int8 whose activations have one scale, :attr:`step`."""
+
+    step = 1 / 32
+
+    @property
+    def quant(self) -> Quant:
+        """The parameters of all activations."""
+        return Quant([float(np.float32(self.step))], [3])
+
+    def input(self, *shape: int) -> int:
+        self.fed.append(self.builder.input(f"t{len(self.shapes)}", shape, "int8", quant=self.quant))
+        self.shapes[self.fed[-1]] = shape
+        return self.fed[-1]
+
+    def weights(self, *shape: int) -> int:
+        scale = np.float32(1 / 512) if len(shape) > 1 else np.float32(self.step) / 512
+        data = self.random.integers(-60, 60, shape)
+        dtype = "int8" if len(shape) > 1 else "int32"
+        index = self.builder.constant(f"t{len(self.shapes)}", data.astype(dtype), dtype, Quant([float(scale)], [0]))
+        self.shapes[index] = shape
+        return index
+
+    def op(self, name: str, inputs: Sequence[int], shape: Sequence[int], **chosen: Any) -> int:
+        output = self.builder.tensor(f"t{len(self.shapes)}", shape, "int8", quant=self.quant)
+        self.shapes[output] = tuple(shape)
+        self.builder.operator(name, inputs, [output], chosen)
+        return output
+
+    def model(self, *outputs: int) -> Model:
+        """The model and random inputs."""
+        data = (self.random.integers(-128, 128, self.shapes[x]).astype(np.int8) for x in self.fed)
+        return Model(self.builder.finish(*outputs), tuple(data))
 
 
 def minimum(network: Network, *outputs: int) -> int:

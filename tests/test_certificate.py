@@ -19,6 +19,7 @@ from layoutsolve.cli import main
 from layoutsolve.solver.problem import OBJECTIVES, coarse_tiers
 from layoutsolve.solver.state import Statement
 from tests.builder import Builder
+from tests.networks import Network
 
 Case = tuple[bytes, bytes, Certificate]
 WAYS = [
@@ -50,9 +51,20 @@ def branching(joins: int) -> bytes:
     return build.finish(*outputs, x)
 
 
+def heads() -> bytes:
+    """Maps with 3, 3 and 2 boxes for each pixel, joined: the first two are joined before the third."""
+    net = Network()
+    x, rows = net.input(1, 8, 8, 3), []
+    for count in (3, 3, 2):
+        x = net.conv(x, 4 * count)
+        rows.append(net.reshape(x, 1, 64 * count, 4))
+    return net.model(net.concat(1, *rows)).source
+
+
 @cache
 def case(name: str, strategy: str = "cpsat", objective: str = "min-transpose") -> Case:
-    source = {"demo": mobilenet, "small": lambda: branching(2), "large": lambda: branching(12)}[name]()
+    sources = {"demo": mobilenet, "small": lambda: branching(2), "large": lambda: branching(12), "heads": heads}
+    source = sources[name]()
     conversion = layoutsolve.convert(source, strategy=strategy, objective=objective)
     model = conversion.model.SerializeToString(deterministic=True)
     return source, model, certify(source, conversion)
@@ -76,6 +88,15 @@ def test_round_trip(name: str, strategy: str, objective: str) -> None:
     assert sorted((*rechecked.proven, *rechecked.recorded)) == list(range(len(certificate.components)))
     assert certificate.bound == certificate.fixed + sum(part.bound for part in certificate.components)
     assert all(part.method == "min cut" for part in certificate.components) or strategy == "cpsat"
+
+
+def test_concatenation_in_steps() -> None:
+    """The source is read in the same steps again."""
+    source, model, certificate = case("heads")
+    assert certificate.price.transposes == certificate.bound == 3
+    titles = [title for title, _ in certificate.rows]
+    assert titles.count("CONCATENATION#6") == 2
+    check_certificate(source, model, certificate)
 
 
 def test_what_is_proven_again() -> None:

@@ -15,7 +15,7 @@ from layoutsolve.cli import main
 from layoutsolve.emit import apply
 from layoutsolve.explanation import Explanation
 from layoutsolve.graph import Graph, Node, Origin
-from layoutsolve.solver import Boundary, assign, remedy
+from layoutsolve.solver import Boundary, assign, in_steps, remedy
 from layoutsolve.solver.explain import Explained, dimensions, explain
 from layoutsolve.solver.problem import Assignment
 from tests.graphs import GraphBuilder
@@ -168,6 +168,20 @@ def test_ssd_head(anchors: tuple[int, int], heads: int) -> None:
     assert len(rest) == heads
     assert all(item.necessary and not item.remedies for item in rest)
     assert {item.gives.kind for item in rest if item.gives} == {"operator"}
+
+
+def test_concatenation_in_steps() -> None:
+    """A step is called as the operator that it is a part of."""
+    b = GraphBuilder()
+    x, rows = b.input(1, 8, 8, 4, name="image"), []
+    for count in (3, 3, 2):
+        x = b.conv(x, count * 4, 3)
+        rows.append(b.reshape(x, 1, 64 * count, 4))
+    _, *rest = transposes(in_steps(titled(b.graph(b.op("Concat", *rows, shape=(1, 512, 4), axis=1)))))
+    assert sorted((item.after, item.before) for item in rest) == [
+        ("CONCATENATION#6", ("CONCATENATION#6",)),
+        ("CONV_2D#4", ("CONCATENATION#6",)),
+    ]
 
 
 def test_reshapes_have_demands_too() -> None:

@@ -102,12 +102,22 @@ def test_partial_orders_alone(swapped: bool) -> None:
 
 
 def test_no_common_refinement() -> None:
-    """Four: both ends, and two around the one reshape that is opaque. Six channels are shuffled as (2 3), which weights
-    absorb, and as (3 2), which has no factors in common with that; so its reshape takes and gives pixels first."""
+    """Both ends. Six channels are shuffled as (2 3), which weights absorb, and as (3 2), which has no factors in common
+    with that; so all six stay together in that reshape, before the pixels or after them."""
     net = Network()
     x = net.conv(net.input(1, 5, 5, 4), 6)
     out = net.add(net.conv(net.shuffle(x, 2), 4), net.conv(net.shuffle(x, 3), 4))
-    assert minimum(net, out) == 4
+    assert minimum(net, out) == 2
+
+
+@pytest.mark.parametrize("planes", [True, False])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_entangled_dimensions(planes: bool, dynamic: bool) -> None:
+    """Both ends, or the input's if a mean takes the pixels away. Pixels [6, 4] become [8, 3], which have no common
+    factors: they stay together, before the channels or after them, and the batch stays outside."""
+    net = Network(dynamic)
+    x = net.reshape(net.unary("RELU", net.conv(net.input(1, 6, 4, 3), 6)), 1, 8, 3, 6)
+    assert minimum(net, net.conv(x, 4) if planes else net.dense(net.mean(x, 1, 2), 4)) == 1 + planes
 
 
 def test_dynamic_batch() -> None:

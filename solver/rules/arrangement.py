@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from layoutsolve.graph import Dim, Shape, Size
-from layoutsolve.solver.problem import Row
+from collections.abc import Iterator
+
+from layoutsolve.graph import Dim, Shape, Size, product
+from layoutsolve.solver.factor import blocks, factors
+from layoutsolve.solver.problem import Price, Row
 from layoutsolve.solver.rule import (
     Arranged,
     Dims,
@@ -70,6 +73,56 @@ def joined(shapes: list[Shape], axis: int, tail: int | None) -> tuple[tuple[Dims
         "t": tail,
         **{f"k:{number}": static(shape[axis]) // tail for number, shape in enumerate(shapes)},
     }
+
+
+@rule("Reshape")
+def reshape(site: Site) -> Rule | None:
+    """A Reshape some of whose blocks of dimensions are entangled: they stay together, the others follow any layout.
+
+    Where an entangled block is one stored dimension on both sides there is nothing to do.
+    """
+    before, after = site.required(0).shape, site.output().shape
+    parts = blocks(before, after)
+    unknown = max(sum(isinstance(dim, Size) for dim in shape) for shape in (before, after))
+    if parts is None or site.constant(1) is None or 0 in before or unknown > 1:
+        return None
+    dims: tuple[list[tuple[str, ...]], ...] = ([()] * len(before), [()] * len(after))
+    sizes: dict[str, Dim] = {}
+    for number, block in enumerate(parts):
+        sides = [[shape[axis] for axis in axes] for shape, axes in zip((before, after), block, strict=True)]
+        if number in site.entangled:
+            for side, axes in enumerate(block):
+                for index, axis in enumerate(axes):
+                    dims[side][axis] = (f"k{number}:{side}.{index}",)
+            continue
+        common = factors(*sides)
+        if common is None:
+            return None
+        for side, axes in enumerate(block):
+            labels = iter((f"d{number}.{index}", size) for index, size in enumerate(common))
+            for axis in axes:
+                dims[side][axis] = _filled((before, after)[side][axis], labels)
+        if len(common) > 1:
+            sizes.update({f"d{number}.{index}": size for index, size in enumerate(common)})
+    solid = frozenset(f"k{number}" for number in site.entangled)
+    forms = (Arranged(frame=0), Arranged(frame=0, alone=solid, spread=solid, price=Price(reshapes=1)))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        target = int64(*(-1 if isinstance(dim, Size) else dim for dim in shapes[-1]))
+        return (Step("Reshape", (0, target)),) if row.price.reshapes else ()
+
+    return Rule((0,), (tuple(dims[0]), tuple(dims[1])), forms, rewrite, sizes, solid)
+
+
+def _filled(size: Dim, labels: Iterator[tuple[str, Dim]]) -> tuple[str, ...]:
+    """The next labels that make up a dimension."""
+    found: list[str] = []
+    total: Dim = 1
+    while total != size:
+        label, factor = next(labels)
+        found.append(label)
+        total = product((total, factor))
+    return tuple(found)
 
 
 @rule("Tile")

@@ -226,6 +226,16 @@ def split_(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     return builder.many(op, x, builder.constant(sizes, "int64"), shapes=parts, axis=axis)
 
 
+@case("Reshape")
+def reshape(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    """Blocks of dimensions without common factors, between others that have some."""
+    blocks = [([6, 4], [8, 3]), ([4, 1, 6], [3, 8]), ([2, 3], [3, 1, 2]), ([4], [4]), ([2, 3], [6]), ([6], [2, 3])]
+    chosen = [blocks[int(random.integers(0, 2))], *(blocks[int(index)] for index in random.integers(2, len(blocks), 2))]
+    order = random.permutation(len(chosen))
+    before, after = ([dim for index in order for dim in chosen[index][side]] for side in (0, 1))
+    return [result(builder, random, builder.reshape(tensor(builder, random, before), *after))]
+
+
 @case("Tile")
 def tile(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     shape = dims(random, int(random.integers(1, 5)))
