@@ -51,6 +51,9 @@ _DEPTH = 32
 REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_ABS"
 """What to do about complex numbers: ONNX Runtime has no arithmetic for them."""
 
+_READS_BLOCKS = ("FULLY_CONNECTED", "EMBEDDING_LOOKUP")
+"""The operators whose weights may be quantised per block."""
+
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
 
@@ -300,6 +303,8 @@ class Call:
         value = self.lowering.value(inputs[position])
         if value.name in self.draft.complex:
             raise GapError("it computes with complex numbers", REAL_NUMBERS)
+        if value.quant is not None and value.quant.block and self.operator.name not in _READS_BLOCKS:
+            raise GapError(f"its input '{value.name}' is quantised per block", "quantise it per tensor or per channel")
         return value
 
     def input(self, position: int) -> Value:

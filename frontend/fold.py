@@ -14,7 +14,7 @@ import numpy as np
 
 from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.operators.slicing import resolved
-from layoutsolve.frontend.quantisation import limits, real_values
+from layoutsolve.frontend.quantisation import limits
 from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.graph import Array, Size, product, quotient
 
@@ -88,7 +88,7 @@ def _known(call: Call, position: int) -> Array | None:
     if value is None or content is None or value.quant is None:
         return content
     if call.declared(position) == "float32":
-        return real_values(content, value.quant)
+        return value.quant.real(content)
     return content if call.operator.name in _VIEWS else None
 
 

@@ -168,6 +168,8 @@ def bias_of(call: Call, bias: Value | None, x: Value, weights: Value, channels: 
         return call.reshaped(bias, (channels,), "bias")
     if bias.data is None:
         raise GapError("its quantised bias is computed at run time", "make the bias constant")
+    if weights.quant.block:
+        raise GapError("its quantised bias is added to weights quantised per block", "use a bias of float32")
     scale = (x.quant.scale[:1] * weights.quant.scale).astype(np.float32)
     data = bias.data.reshape(-1)
     if data.size != channels or scale.size not in (1, data.size):
