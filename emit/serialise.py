@@ -392,8 +392,9 @@ def tensor(name: str, dtype: str, data: Array, external: External | None = None)
 def _packed(data: Array) -> Array:
     """Integers of four bits, two per byte, the lower bits first."""
     halves = np.asarray(data).reshape(-1).astype(np.uint8) & 15
-    packed: Array = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
-    return packed[:, 0] | packed[:, 1] << 4
+    pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
+    packed: Array = pairs[:, 0] | pairs[:, 1] << 4
+    return packed
 
 
 def _dimension(dim: Dim) -> int | str:

@@ -517,6 +517,9 @@ class Call:
         **more: Any,
     ) -> list[Value]:
         """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
+        for _, slot in outputs:
+            if slot.dtype in ("int2", "int4", "uint4"):
+                raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
         values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)

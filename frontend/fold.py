@@ -55,11 +55,13 @@ def fold(call: Call) -> bool:
 
 
 def _alias(call: Call) -> bool:
-    """A dequantised constant is the constant itself: it means the same."""
+    """A dequantised constant is the constant itself: it means the same. An output has to be stored as it is declared."""
     if call.operator.name != "DEQUANTIZE":
         return False
     value, slot = call.input(0), call.slot()
     if value.data is None or value.quant is None or slot.tensor is None or slot.dtype != "float32":
+        return False
+    if slot.tensor.index in call.lowering.subgraph.outputs:
         return False
     call.lowering.bind(slot.tensor.index, value)
     return True

@@ -64,7 +64,12 @@ def _annotation(tensor: Tensor, scale: Array, zero: Array, place: str) -> Quant:
 def _blocks(shape: tuple[int, ...], axis: int, block: int, scale: Array, zero: Array, place: str) -> Quant:
     """Parameters per block; those without a zero point share one zero."""
     grid = [size // block if at == axis else size for at, size in enumerate(shape)]
-    if not 0 <= axis < len(shape) or shape[axis] % block or scale.size != prod(grid) or zero.size not in (1, scale.size):
+    if (
+        not 0 <= axis < len(shape)
+        or shape[axis] % block
+        or scale.size != prod(grid)
+        or zero.size not in (1, scale.size)
+    ):
         raise ModelError(
             f"{place} has {scale.size} scales and {zero.size} zero points for {list(shape)} in blocks of {block}"
         )

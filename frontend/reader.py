@@ -228,7 +228,8 @@ class _Reader:
         stated = tensor.quant
         if stated is None or stated.kind != "blockwise":
             return tensor
-        place, found = f"tensor {tensor.index} '{tensor.name}'", [np.zeros(0), np.zeros(0, np.int32)]
+        place = f"tensor {tensor.index} '{tensor.name}'"
+        found: list[Array] = [np.zeros(0), np.zeros(0, np.int32)]
         for position, (index, types) in enumerate(((stated.scale[0], _SCALES), (stated.zero_point[0], _ZERO_POINTS))):
             holder = tensors[index] if 0 <= index < len(tensors) else None
             if position == 1 and index < 0:

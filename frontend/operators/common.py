@@ -199,6 +199,17 @@ def as_multiplied(call: Call, x: Value, weights: Value, bias: Value | None) -> V
     return call.constant(weights.data, "weights_multiplied", weights.dtype, quant)
 
 
+def hybrid_weights(call: Call, x: Value, position: int) -> Value:
+    """Weights of 8 bits as LiteRT multiplies them by floats: bytes declared as unsigned are signed all the same."""
+    weights = call.input(position)
+    if weights.quant is None or weights.data is None or weights.dtype != "uint8":
+        return weights
+    if x.quant is not None or call.declared(position) == "float32":
+        return weights
+    quant = Quant(weights.quant.scale, np.zeros(weights.quant.zero_point.shape, np.int8), weights.quant.axis)
+    return call.constant(weights.data.view(np.int8), "signed", "int8", quant)
+
+
 def as_int64(call: Call, value: Value, label: str = "int64") -> Value:
     """An integer value as int64."""
     if value.dtype == "int64":

@@ -5,41 +5,53 @@ from __future__ import annotations
 from typing import Any
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, ranked, store
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import axis_of
-from layoutsolve.graph import product
+from layoutsolve.graph import Value, product
 
 
-@lowers("GATHER", "EMBEDDING_LOOKUP")
+@lowers("GATHER")
 def gather(call: Call) -> None:
     """GATHER along one axis by a vector of indices; other shapes of indices are views of one."""
-    lookup = call.operator.name == "EMBEDDING_LOOKUP"
-    x, indices = (call.input(1), call.input(0)) if lookup else (call.input(0), call.input(1))
-    axis = axis_of(0 if lookup else call.option("axis"), len(x.shape))
-    batch = 0 if lookup else call.option("batch_dims")
+    x, indices = call.input(0), call.input(1)
+    axis = axis_of(call.option("axis"), len(x.shape))
+    batch = call.option("batch_dims")
     batch = axis_of(batch, len(indices.shape)) if batch < 0 else batch
     if batch:
         _gather_in_batches(call, axis, batch)
         return
+    if len(indices.shape) == 1:
+        write_gather(call, x, indices, axis, call.slot())
+        return
+    slot, count = call.slot(), product(indices.shape)
+    flat = call.reshaped(indices, (count,), "indices")
+    taken = write_gather(call, x, flat, axis, call.temporary("taken", slot.dtype, slot.quant))
+    call.reshape(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), slot)
+
+
+def write_gather(call: Call, x: Value, indices: Value, axis: int, slot: Slot) -> Value:
+    """Write what lies at a vector of indices along an axis."""
     if x.dtype == "string" and len(x.shape) != 1:
         # ONNX Runtime 1.31 copies only the first string of each row.
         raise GapError("it gathers rows of strings", "gather from a vector of strings")
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-    slot = call.slot()
-    storage = moves([x], slot.dtype, slot.quant)
-    if indices.dtype not in ("int32", "int64"):
-        indices = as_int64(call, indices)
-    if len(indices.shape) == 1:
-        call.write("Gather", [x, indices], shape, slot, storage=storage, axis=axis)
+    places = indices if indices.dtype in ("int32", "int64") else as_int64(call, indices)
+    return call.write("Gather", [x, places], shape, slot, storage=moves([x], slot.dtype, slot.quant), axis=axis)
+
+
+@lowers("EMBEDDING_LOOKUP")
+def embedding_lookup(call: Call) -> None:
+    """EMBEDDING_LOOKUP: rows of a table; those of a quantised one as floats, of 16 bits as well."""
+    indices, x, slot = ranked(call, call.input(0), 1), call.input(1), call.slot()
+    axis_of(0, len(x.shape))
+    if x.quant is None or slot.dtype != "float16":
+        write_gather(call, x, indices, 0, slot)
         return
-    count = product(indices.shape)
-    flat = call.reshaped(indices, (count,), "indices")
-    taken = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    between = call.temporary("taken", slot.dtype, slot.quant)
-    call.reshape(call.write("Gather", [x, flat], taken, between, storage=storage, axis=axis), shape, slot)
+    rows = write_gather(call, x, indices, 0, call.temporary("rows"))
+    call.write("Cast", [rows], rows.shape, slot, real="float16", to="float16")
 
 
 def _gather_in_batches(call: Call, axis: int, batch: int) -> None:

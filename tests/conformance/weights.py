@@ -1,0 +1,148 @@
+"""Constants of every kind that weights are stored in: few bits, one scale or many, beside data of any kind.
+
+LiteRT's plain kernels have no others than those here. What it accepts but reads as something else is left out: unsigned
+data with signed weights and the other way round, DEPTHWISE_CONV_2D of int16 by int4, CONV_2D of int16 by int2, and
+BATCH_MATMUL of integers by weights with several scales, which it takes for zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from tests.builder import Builder, Quant
+from tests.conformance.cases import Model, Operand, Table, cases, constant, plain, result, written
+from tests.conformance.convolution import bias, dilated, options
+
+RANGES = {"int2": (-2, 1), "int4": (-8, 7), "int8": (-127, 127), "uint8": (0, 255)}
+_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "FULLY_CONNECTED": {
+        "float32": ("int8", "int4", "int2", "uint8"),
+        "int8": ("int4", "int2"),
+        "int16": ("int4", "int2"),
+    },
+    "CONV_2D": {"float32": ("int8", "int4", "uint8"), "int8": ("int4",), "int16": ("int4",)},
+    "DEPTHWISE_CONV_2D": {"float32": ("int8",), "int8": ("int4",)},
+    "TRANSPOSE_CONV": {"float32": ("int8",)},
+    "BATCH_MATMUL": {"float32": ("int8",), "int16": ("int8",)},
+}
+"""The weights of few bits, or beside floats, that LiteRT runs, by operator and type of the data."""
+
+_HYBRID = 0.02
+"""LiteRT rounds the data to 8 bits where weights alone are quantised; that is not repeated."""
+
+
+def small(table: Table, dtype: str, shape: tuple[int, ...], axis: int | None, least: int | None = None) -> Operand:
+    """Constant weights in [-1, 1] without zero points, quantised per channel of ``axis`` unless that is None."""
+    low, high = RANGES[dtype]
+    data = table.random.integers(low if least is None else least, high + 1, shape)
+    scales = table.random.uniform(0.5, 1.0, 1 if axis is None else shape[axis]) / max(high, -low)
+    quant = Quant([float(np.float32(scale)) for scale in scales], [0] * len(scales), axis or 0)
+    return Operand(data.astype("uint8" if dtype == "uint8" else "int8"), dtype, quant, True)
+
+
+def hybrid(table: Table, dtype: str, shape: tuple[int, ...], axis: int | None) -> Operand:
+    """Weights beside floats: LiteRT's kernels cannot multiply by -8 of int4, and take uint8 for signed bytes."""
+    if dtype != "uint8":
+        return small(table, dtype, shape, axis, least=max(RANGES[dtype][0], -7) if dtype == "int4" else None)
+    signed = small(table, "int8", shape, axis)
+    return Operand(signed.values.view(np.uint8), dtype, signed.quant, True)
+
+
+@cases(*_KINDS)
+def kinds(table: Table) -> None:
+    for source, many in _KINDS[table.operator].items():
+        for dtype, per_channel in product(many, (False, True)):
+            if not (per_channel and (dtype == "uint8" or (table.operator == "BATCH_MATMUL" and source != "float32"))):
+                _kind(table, source, dtype, per_channel)
+
+
+def _kind(table: Table, source: str, dtype: str, per_channel: bool) -> None:
+    make = hybrid if source == "float32" else small
+    label = f"{source}-by-{dtype}-{'channel' if per_channel else 'tensor'}"
+    tolerance = _HYBRID if source == "float32" else 1e-5
+    output = result(source, -6, 6)
+    window = {**options((1, 1), "SAME"), **dilated((1, 1))}
+    if table.operator == "FULLY_CONNECTED":
+        x, kernel = table.numbers(source, 3, 32), make(table, dtype, (6, 32), 0 if per_channel else None)
+        table.add(label, [x, kernel, bias(table, x, kernel, 6)], output, tolerance=tolerance)
+    elif table.operator == "BATCH_MATMUL":
+        for swapped in (False, True):
+            form, axis = ((2, 6, 8), 1) if swapped else ((2, 8, 6), 2)
+            kernel = make(table, dtype, form, axis if per_channel else None)
+            given = [table.numbers(source, 2, 3, 8), kernel]
+            table.add(f"{label}-{int(swapped)}", given, output, {"adj_y": swapped}, tolerance=tolerance)
+    elif table.operator == "DEPTHWISE_CONV_2D":
+        if source == "float32" and not per_channel:
+            return  # LiteRT reads a scale for each channel even where there is one
+        x, kernel = table.numbers(source, 1, 6, 5, 4), make(table, dtype, (1, 3, 3, 4), 3 if per_channel else None)
+        given = [x, kernel, bias(table, x, kernel, 4)]
+        table.add(label, given, output, {**window, "depth_multiplier": 1}, tolerance=tolerance)
+    else:
+        x, kernel = table.numbers(source, 1, 6, 5, 4), make(table, dtype, (6, 3, 3, 4), 0 if per_channel else None)
+        if table.operator == "CONV_2D":
+            table.add(label, [x, kernel, bias(table, x, kernel, 6)], output, window, tolerance=tolerance)
+        else:
+            given = [constant([1, 6, 5, 6]), kernel, x]
+            table.add(label, given, output, options((1, 1), "SAME"), tolerance=tolerance)
+
+
+def blocks(table: Table, dtype: str, shape: tuple[int, int], size: int, zeros: bool = False) -> tuple[Operand, Operand]:
+    """A constant quantised per block of its last axis, and the floats that it means."""
+    low, high = RANGES[dtype]
+    data = table.random.integers(low, high + 1, shape).astype(np.int8)
+    grid = (shape[0], shape[1] // size)
+    scale = (table.random.uniform(0.5, 1.0, grid) / -low).astype(np.float16).astype(np.float32)
+    zero = table.random.integers(low, high + 1, grid) if zeros else np.zeros(grid, np.int64)
+    real = (data - np.repeat(zero, size, 1)) * np.repeat(scale, size, 1)
+    quant = Quant(scale.reshape(-1).tolist(), zero.reshape(-1).tolist() if zeros else [], 1, size)
+    return Operand(data, dtype, quant, True), Operand(real.astype(np.float32))
+
+
+@cases("FULLY_CONNECTED")
+def dense_in_blocks(table: Table) -> None:
+    """LiteRT has no plain kernel for these: what they mean is multiplied by numpy."""
+    for dtype, (size, zeros) in product(("int4", "int8", "int2"), ((32, False), (16, False), (16, True))):
+        x, (kernel, real) = table.real(2, 3, 64), blocks(table, dtype, (5, 64), size, zeros)
+        offsets = table.real(5).fixed
+        label = f"{dtype}-blocks{size}{'-zeros' if zeros else ''}"
+        table.add_model(label, partial(_dense, x, kernel, real, offsets))
+
+
+def _dense(x: Operand, kernel: Operand, real: Operand, offsets: Operand) -> Model:
+    expected = x.values @ real.values.T + offsets.values
+    chosen, output = {"keep_num_dims": True}, Operand(shape=expected.shape)
+    source = written("FULLY_CONNECTED", [x, kernel, offsets], [output], chosen)
+    return Model(source, (x.values,), (expected,))
+
+
+@cases("FULLY_CONNECTED")
+def dense_of_an_image(table: Table) -> None:
+    """The blocks of the weights lie in the order of an image's axes, which a pooling would have otherwise."""
+    image, (kernel, real) = table.real(1, 4, 4, 4), blocks(table, "int4", (5, 64), 16)
+    table.add_model("int4-blocks-image", partial(_image, image, kernel, real))
+
+
+def _image(image: Operand, kernel: Operand, real: Operand) -> Model:
+    builder = Builder()
+    x = builder.input("x", image.values.shape)
+    pooled, out = builder.tensor("pooled", image.values.shape), builder.tensor("out", (1, 5))
+    window = {**options((1, 1), "SAME"), "filter_height": 1, "filter_width": 1}
+    builder.operator("AVERAGE_POOL_2D", [x], [pooled], window)
+    weights = builder.constant("weights", kernel.values, kernel.dtype, kernel.quant)
+    builder.operator("FULLY_CONNECTED", [pooled, weights, -1], [out], {})
+    return Model(builder.finish(out), (image.values,), (image.values.reshape(1, 64) @ real.values.T,))
+
+
+@cases("EMBEDDING_LOOKUP")
+def rows(table: Table) -> None:
+    indices = table.integers(5, low=0, high=6)
+    for dtype, axis, target in product(("int8", "int4", "int2"), (None, 0), ("float32", "float16")):
+        kind = "tensor" if axis is None else "row"
+        table.add(f"{dtype}-{kind}-{target}", [indices, small(table, dtype, (7, 32), axis)], plain(target))
+    for dtype, size, target in product(("int4", "int2"), (8, 32), ("float32", "float16")):
+        kernel, _ = blocks(table, dtype, (7, 32), size)
+        table.add(f"{dtype}-blocks{size}-{target}", [indices, kernel], plain(target))
