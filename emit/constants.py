@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from layoutsolve.graph import Array, Dim, Quant, Value
 from layoutsolve.solver.layout import Layout, order, stored_shape
 from layoutsolve.solver.rule import static

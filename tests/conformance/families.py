@@ -28,6 +28,7 @@ from tests.conformance import (
     signal,
     slicing,
     space,
+    stablehlo,
     types,
     weights,
 )
@@ -36,13 +37,13 @@ from tests.conformance.cases import Case, all_cases
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
     filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent,
-    reduction, resize, signal, slicing, space, types, weights,
+    reduction, resize, signal, slicing, space, stablehlo, types, weights,
 )  # fmt: skip
 
 ELSEWHERE = {
     "DENSIFY": "sparse constants are taken from whole models",
     **dict.fromkeys(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), "test_random.py has statistics"),
-    **dict.fromkeys(("LSH_PROJECTION", "SKIP_GRAM"), "refused"),
+    **dict.fromkeys(("LSH_PROJECTION", "SKIP_GRAM", "STABLEHLO_RNG_BIT_GENERATOR"), "refused"),
 }
 """Operators that have no cases here, and why."""
 
