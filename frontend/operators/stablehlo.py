@@ -370,13 +370,13 @@ def dot_general(call: Call) -> None:
             raise ModelError(f"{call.origin} multiplies {list(map(str, a.shape))} by {list(map(str, b.shape))}")
     if a.dtype != b.dtype or a.dtype not in ("float32", "float64", "float16", "int32"):
         raise GapError(f"it multiplies {a.dtype} by {b.dtype}", "use float32")
-    batch = tuple(a.shape[axis] for axis in left[0])
+    outer = tuple(a.shape[axis] for axis in left[0])
     rows, columns = ([value.shape[axis] for axis in axes[1]] for value, axes in ((a, left), (b, right)))
     inner = product([a.shape[axis] for axis in left[2]])
-    one = _matrix(call, a, (*left[0], *left[1], *left[2]), (*batch, product(rows), inner))
-    two = _matrix(call, b, (*right[0], *right[2], *right[1]), (*batch, inner, product(columns)))
-    shape, slot = (*batch, *rows, *columns), call.slot()
-    size = (*batch, product(rows), product(columns))
+    one = _matrix(call, a, (*left[0], *left[1], *left[2]), (*outer, product(rows), inner))
+    two = _matrix(call, b, (*right[0], *right[2], *right[1]), (*outer, inner, product(columns)))
+    shape, slot = (*outer, *rows, *columns), call.slot()
+    size = (*outer, product(rows), product(columns))
     result = call.write("MatMul", [one, two], size, slot if shape == size else call.temporary("product", a.dtype))
     if shape != size:
         call.reshape(result, shape, slot)

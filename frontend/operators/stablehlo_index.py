@@ -252,8 +252,8 @@ def scatter(call: Call) -> None:
     outer = static(call, vectors.shape, "indices")[:-1]
     windowed = [axis for axis in range(len(shape)) if axis not in inserted]
     scattered = [axis for axis in range(len(put)) if axis not in inner]
-    fits = len(windowed) == len(inner) and len(set(inner)) == len(inner) and all(axis < len(put) for axis in inner)
-    if not fits or tuple(put[axis] for axis in scattered) != outer or any(axis >= len(shape) for axis in inserted):
+    fits = len(windowed) == len(inner) == len({*inner}.intersection(range(len(put))))
+    if not fits or tuple(put[axis] for axis in scattered) != outer or not {*inserted} <= {*range(len(shape))}:
         raise ModelError(f"{call.origin} puts {list(put)} into {list(shape)} at {list(outer)} places")
     part = dict(zip(windowed, (put[axis] for axis in sorted(inner)), strict=True))
     sizes = [part.get(axis, 1) for axis in range(len(shape))]

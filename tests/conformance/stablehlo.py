@@ -390,7 +390,7 @@ def _counted(expected: Array, axis: int) -> Model:
     builder = Builder()
     name = expected.dtype.name
     x, count, out = (
-        make("x count out".split()[at], expected.shape, name)
+        make(["x", "count", "out"][at], expected.shape, name)
         for at, make in enumerate((builder.input, builder.tensor, builder.tensor))
     )
     builder.operator("STABLEHLO_IOTA", [], [count], {"iota_dimension": axis})
@@ -446,7 +446,11 @@ def reductions(table: Table) -> None:
     combined: Mapping[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
     for dtype, axes, body in product(("float32", "int32", "int8"), ((1,), (0, 2), (0, 1, 2), ()), _BODIES):
         low, high = (-2, 2) if dtype != "int8" else (0, 1)
-        x = table.real(2, 3, 4, low=-1) if dtype == "float32" else table.integers(2, 3, 4, low=low, high=high, dtype=dtype)
+        x = (
+            table.real(2, 3, 4, low=-1)
+            if dtype == "float32"
+            else table.integers(2, 3, 4, low=low, high=high, dtype=dtype)
+        )
         start = Operand(np.array(1, dtype), dtype, None, True)
         expected = np.asarray(combined[body](functions[body](x.values, axis=axes), start.values)).astype(dtype)
         source = partial(
@@ -464,7 +468,7 @@ def _expected(source: Callable[[], bytes], x: Operand, expected: Array) -> Model
 def convolutions(table: Table) -> None:
     """LiteRT's own convolution says what it gives, where the axes are in its order; the others are permuted."""
     for order, kernel_order, (strides, dilations, pads), groups in product(
-        ("nhwc", "nchw"), ("ohwi", "hwio"), (((1, 1), (1, 1), (0, 0, 0, 0)), ((2, 1), (1, 2), (0, 0, 0, 0))), (1, 2)
+        ("nhwc", "nchw"), ("ohwi", "hwio"), (((1, 1), (1, 1), (1, 0, 2, 1)), ((2, 1), (1, 2), (0, 0, 0, 0))), (1, 2)
     ):
         x, kernel = table.real(2, 7, 8, 4), table.real(6, 3, 2, 4 // groups)
         label = f"{order}-{kernel_order}-s{strides[0]}{strides[1]}-g{groups}"
@@ -479,8 +483,9 @@ def _convolved(
     own = {"padding": "VALID", "stride_h": strides[0], "stride_w": strides[1],
            "dilation_h_factor": dilations[0], "dilation_w_factor": dilations[1]}  # fmt: skip
     offsets = Operand(np.zeros(6, np.float32), constant=True)
-    truth = written("CONV_2D", [x, kernel.fixed, offsets], [Operand(shape=(1,))], own)
-    result = litert().run(truth, (x.values,)).results[0].transpose(["nhwc".index(axis) for axis in order])
+    around = Operand(np.pad(x.values, ((0, 0), (pads[0], pads[1]), (pads[2], pads[3]), (0, 0))))
+    truth = written("CONV_2D", [around, kernel.fixed, offsets], [Operand(shape=(1,))], own)
+    result = litert().run(truth, (around.values,)).results[0].transpose(["nhwc".index(axis) for axis in order])
     data = Operand(np.ascontiguousarray(x.values.transpose(["nhwc".index(axis) for axis in order])))
     weights = Operand(np.ascontiguousarray(kernel.values.transpose(["ohwi".index(axis) for axis in kernel_order])))
     options = {
