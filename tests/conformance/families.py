@@ -41,7 +41,6 @@ FAMILIES = (
 )  # fmt: skip
 
 ELSEWHERE = {
-    "DENSIFY": "sparse constants are taken from whole models",
     **dict.fromkeys(("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), "test_random.py has statistics"),
     **dict.fromkeys(("LSH_PROJECTION", "SKIP_GRAM", "STABLEHLO_RNG_BIT_GENERATOR"), "refused"),
 }

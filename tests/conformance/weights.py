@@ -12,7 +12,9 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
 
+from layoutsolve.graph import Array
 from tests.builder import Builder, Quant
 from tests.conformance.cases import Model, Operand, Table, cases, constant, plain, result, written
 from tests.conformance.convolution import bias, dilated, options
@@ -146,3 +148,107 @@ def rows(table: Table) -> None:
     for dtype, size, target in product(("int4", "int2"), (8, 32), ("float32", "float16")):
         kernel, _ = blocks(table, dtype, (7, 32), size)
         table.add(f"{dtype}-blocks{size}-{target}", [indices, kernel], plain(target))
+
+
+# -- sparse constants ----------------------------------------------------------------------------------------------
+
+
+def sparse(builder: Builder, full: Array, dtype: str, quant: Quant | None = None, block: int = 1) -> int:
+    """Add a constant of which blocks of columns that are not all zero are stored; the index of the tensor."""
+    height, width = full.shape[0], full.size // full.shape[0]
+    blocks = full.reshape(height, width // block, block)
+    there = blocks.any(2)
+    index = builder.tensor("sparse", full.shape, dtype, data=blocks[there], quant=quant)
+    dense = [schema.DimensionMetadataT(format=schema.DimensionType.DENSE, denseSize=size) for size in full.shape[:-1]]
+    count = np.concatenate([[0], np.cumsum(there.sum(1))])
+    compressed = schema.DimensionMetadataT(
+        format=schema.DimensionType.SPARSE_CSR,
+        arraySegmentsType=schema.SparseIndexVector.Int32Vector,
+        arraySegments=schema.Int32VectorT(values=count.tolist()),
+        arrayIndicesType=schema.SparseIndexVector.Int32Vector,
+        arrayIndices=schema.Int32VectorT(values=np.nonzero(there)[1].tolist()),
+    )
+    inner = [schema.DimensionMetadataT(format=schema.DimensionType.DENSE, denseSize=block)] if block > 1 else []
+    builder.subgraph.tensors[index].sparsity = schema.SparsityParametersT(
+        traversalOrder=list(range(full.ndim + len(inner))),
+        blockMap=[full.ndim - 1] if inner else [],
+        dimMetadata=[*dense, compressed, *inner],
+    )
+    return index
+
+
+def _holed(table: Table, full: Array, block: int) -> Array:
+    """The same with two thirds of its blocks gone."""
+    blocks = full.reshape(-1, block)
+    holes = table.random.random(len(blocks)) < 0.67
+    holes[:2] = True, False
+    return np.where(holes[:, None], np.zeros((), full.dtype), blocks).reshape(full.shape)
+
+
+@cases("DENSIFY")
+def expanded(table: Table) -> None:
+    for dtype, block in product(("float32", "float16", "int8"), (1, 4)):
+        kernel = small(table, "int8", (6, 16), None)
+        full = _holed(table, kernel.values if dtype == "int8" else table.real(6, 16).values.astype(dtype), block)
+        quant = kernel.quant if dtype == "int8" else None
+        table.add_model(f"{dtype}-{block}", partial(_expanded, full, dtype, quant, block))
+        x = table.real(3, 16)
+        label = f"{dtype}-{block}-multiplied"
+        table.add_model(label, partial(_multiplied, x, full, dtype, quant, block), tolerance=_HYBRID)
+
+
+def _expanded(full: Array, dtype: str, quant: Quant | None, block: int) -> Model:
+    builder = Builder()
+    index, out = sparse(builder, full, dtype, quant, block), builder.tensor("out", full.shape, dtype, quant=quant)
+    builder.operator("DENSIFY", [index], [out], {})
+    return Model(builder.finish(out), ())
+
+
+def _multiplied(x: Operand, full: Array, dtype: str, quant: Quant | None, block: int) -> Model:
+    """Weights as converters leave them: expanded, and made floats where they are of 16 bits."""
+    builder = Builder()
+    data, index = builder.input("x", x.values.shape), sparse(builder, full, dtype, quant, block)
+    weights = builder.tensor("expanded", full.shape, dtype, quant=quant)
+    builder.operator("DENSIFY", [index], [weights], {})
+    if dtype == "float16":
+        weights, half = builder.tensor("real", full.shape), weights
+        builder.operator("DEQUANTIZE", [half], [weights], {})
+    out = builder.tensor("out", (len(x.values), len(full)))
+    builder.operator("FULLY_CONNECTED", [data, weights, -1], [out], {})
+    return Model(builder.finish(out), (x.values,))
+
+
+@cases("FULLY_CONNECTED")
+def dense_of_sparse(table: Table) -> None:
+    """LiteRT multiplies by sparse weights as they are."""
+    for block in (1, 4):
+        x, full = table.real(3, 16), _holed(table, table.real(6, 16).values, block)
+        table.add_model(f"float32-by-sparse-{block}", partial(_sparsely_multiplied, x, full, block))
+
+
+def _sparsely_multiplied(x: Operand, full: Array, block: int) -> Model:
+    builder = Builder()
+    data, weights = builder.input("x", x.values.shape), sparse(builder, full, "float32", None, block)
+    out = builder.tensor("out", (len(x.values), len(full)))
+    builder.operator("FULLY_CONNECTED", [data, weights, -1], [out], {})
+    return Model(builder.finish(out), (x.values,))
+
+
+@cases("CONV_2D", "DEPTHWISE_CONV_2D")
+def half_weights(table: Table) -> None:
+    """Weights and biases of 16-bit floats, made floats of 32 bits by operators of their own."""
+    table.add_model("float16-weights", partial(_half, table.operator, table.real(1, 5, 6, 4), table.real(4, 3, 3, 4)))
+
+
+def _half(operator: str, x: Operand, kernel: Operand) -> Model:
+    builder = Builder()
+    data, real = builder.input("x", x.values.shape), []
+    form = kernel.values if operator == "CONV_2D" else kernel.values[:1]
+    for name, values in (("weights", form), ("bias", kernel.values[0, 0, 0])):
+        half = builder.constant(f"{name}/half", values.astype(np.float16))
+        real.append(builder.tensor(name, values.shape))
+        builder.operator("DEQUANTIZE", [half], [real[-1]], {})
+    out = builder.tensor("out", x.values.shape)
+    more = {} if operator == "CONV_2D" else {"depth_multiplier": 1}
+    builder.operator(operator, [data, *real], [out], {**options((1, 1), "SAME"), **dilated((1, 1)), **more})
+    return Model(builder.finish(out), (x.values,))

@@ -51,6 +51,20 @@ def test_blocks_stay_blocks(zeros: bool) -> None:
     assert numpy_helper.to_array(stored[node.input[1]]).tolist() == np.reshape(SCALES, (4, 2)).tolist()
 
 
+def test_blocks_of_an_image() -> None:
+    """What is contracted keeps its order: a Transpose is cheaper than weights in floats."""
+    builder = Builder()
+    x, pooled = builder.input("x", (2, 4, 4, 4)), builder.tensor("pooled", (2, 4, 4, 4))
+    window = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "filter_height": 2, "filter_width": 2}
+    builder.operator("AVERAGE_POOL_2D", [x], [pooled], window)
+    weights = builder.constant("weights", WEIGHTS, "int4", Quant(SCALES, [], 1, 32))
+    out = builder.tensor("out", (2, 4))
+    builder.operator("FULLY_CONNECTED", [pooled, weights, -1], [out])
+    model = convert(builder.finish(out)).model
+    assert dequantise(model).attribute
+    assert TensorProto.INT4 in {each.data_type for each in model.graph.initializer}
+
+
 def test_opset() -> None:
     assert [each.version for each in convert(dense()).model.opset_import] == [21]
     with pytest.raises(OptionError, match="from 21"):
