@@ -75,6 +75,8 @@ def same(call: Call) -> None:
     """Operators that TensorFlow Lite has under another name."""
     unquantised(call)
     name = _SAME[call.operator.name]
+    if name in ("DIV", "POW", "SUB"):
+        alike(call)
     REGISTRY[name](call.restated(call.operator.options if name == "WHILE" else {}, name))
 
 
