@@ -114,6 +114,19 @@ def dense_in_blocks(table: Table) -> None:
         table.add_model(label, partial(_dense, x, kernel, real, offsets))
 
 
+@cases("FULLY_CONNECTED")
+def dense_unsigned(table: Table) -> None:
+    """LiteRT has no plain kernel for unsigned weights of four bits either."""
+    for axis in (None, 0):
+        data = table.random.integers(0, 16, (5, 32)).astype(np.uint8)
+        scale = table.random.uniform(0.05, 0.1, 1 if axis is None else 5).astype(np.float32)
+        kernel = Operand(data, "uint4", Quant(scale.tolist(), [8] * scale.size, 0), True)
+        real = Operand(((data.astype(np.float32) - 8) * scale[:, None]).astype(np.float32))
+        x, offsets = table.real(2, 3, 32), table.real(5).fixed
+        label = f"float32-by-uint4-{'tensor' if axis is None else 'channel'}"
+        table.add_model(label, partial(_dense, x, kernel, real, offsets))
+
+
 def _dense(x: Operand, kernel: Operand, real: Operand, offsets: Operand) -> Model:
     expected = x.values @ real.values.T + offsets.values
     chosen, output = {"keep_num_dims": True}, Operand(shape=expected.shape)
@@ -145,9 +158,20 @@ def rows(table: Table) -> None:
     for dtype, axis, target in product(("int8", "int4", "int2"), (None, 0), ("float32", "float16")):
         kind = "tensor" if axis is None else "row"
         table.add(f"{dtype}-{kind}-{target}", [indices, small(table, dtype, (7, 32), axis)], plain(target))
+    kernel, real = blocks(table, "int4", (7, 32), 8, zeros=True)
+    table.add_model("int4-blocks-zeros", partial(_looked_up, indices, kernel, real))
+    for label, kernel in (("blocks", blocks(table, "int4", (7, 32), 8)[0]), ("row", small(table, "int8", (7, 32), 0))):
+        table.add(f"dynamic-{label}", [indices.dynamic(0), kernel], plain("float32"))
     for dtype, size, target in product(("int4", "int2"), (8, 32), ("float32", "float16")):
         kernel, _ = blocks(table, dtype, (7, 32), size)
         table.add(f"{dtype}-blocks{size}-{target}", [indices, kernel], plain(target))
+
+
+def _looked_up(indices: Operand, kernel: Operand, real: Operand) -> Model:
+    """LiteRT passes over the zero points of blocks: numpy says what they mean."""
+    output = Operand(shape=(len(indices.values), 32))
+    source = written("EMBEDDING_LOOKUP", [indices, kernel], [output], {})
+    return Model(source, (indices.values,), (real.values[indices.values],))
 
 
 # -- sparse constants ----------------------------------------------------------------------------------------------
