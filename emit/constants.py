@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from layoutsolve.graph import Array, Dim, Quant, Value
 from layoutsolve.solver.layout import Layout, order, stored_shape
 from layoutsolve.solver.rule import static
@@ -14,7 +12,8 @@ from layoutsolve.solver.rule import static
 def rearranged(value: Value, logical: Layout, layout: Layout, sizes: Sequence[Dim]) -> Value:
     """A constant in another layout; the parameters of a quantised axis follow it.
 
-    Where the axis is no longer one stored dimension the constant is dequantised: ONNX has no other way to say it.
+    Where the axis is no longer one stored dimension, or its blocks are torn apart, the constant is dequantised: ONNX
+    has no other way to say it.
     """
     if layout == logical or value.data is None:
         return value
@@ -32,11 +31,7 @@ def dequantised(value: Value) -> Array:
     """The real numbers of a quantised constant."""
     if value.quant is None or value.data is None:
         raise TypeError(f"'{value.name}' is not a quantised constant")
-    shape = [1] * value.data.ndim
-    if value.quant.axis is not None:
-        shape[value.quant.axis] = -1
-    centred = value.data.astype(np.float32) - value.quant.zero_point.astype(np.float32).reshape(shape)
-    return np.asarray(centred * value.quant.scale.reshape(shape), np.float32)
+    return value.quant.real(value.data)
 
 
 def _permuted(data: Array, logical: Layout, layout: Layout, sizes: Sequence[int]) -> Array:
@@ -50,9 +45,25 @@ def _permuted(data: Array, logical: Layout, layout: Layout, sizes: Sequence[int]
 def _follow(quant: Quant, logical: Layout, layout: Layout, sizes: Sequence[int]) -> Quant | None:
     """The parameters of a quantised axis in another layout, None where its atoms are spread or mixed with others."""
     atoms = logical[quant.axis or 0]
+    if quant.block:
+        return _follow_blocks(quant, logical, layout, sizes)
     for axis, group in enumerate(layout):
         if group and set(group) == set(atoms):
             scale = _permuted(quant.scale, (atoms,), (group,), sizes)
             zero = quant.zero_point
             return Quant(scale, _permuted(zero, (atoms,), (group,), sizes) if zero.size > 1 else zero, axis)
     return None
+
+
+def _follow_blocks(quant: Quant, logical: Layout, layout: Layout, sizes: Sequence[int]) -> Quant | None:
+    """The parameters of blocks along an axis that is still one stored dimension, in the same order; else None."""
+    axis = quant.axis or 0
+    first, *others = logical[axis] or (-1,)
+    if first == -1 or logical[axis] not in layout:
+        return None
+    grid = list(sizes)
+    grid[first] = quant.scale.shape[axis]
+    for atom in others:
+        grid[atom] = 1
+    scale, zero = (_permuted(each, logical, layout, grid) for each in (quant.scale, quant.zero_point))
+    return Quant(scale, zero, layout.index(logical[axis]), quant.block)

@@ -54,6 +54,7 @@ _VERSIONS = {"ai.onnx.ml": 3}
 """The version of other domains, where it is not 1: that of opset 18's time."""
 
 _OPSET_OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
+_OPSET_OF_BLOCKS = 21
 
 
 def required_opset(graph: Graph) -> int:
@@ -64,7 +65,11 @@ def required_opset(graph: Graph) -> int:
         for node in graph.nodes
         if any(name and graph.values[name].dtype == "string" for name in node.inputs)
     )
-    stored = (_OPSET_OF_STORAGE.get(value.dtype, LOWEST_OPSET) for value in graph.values.values() if value.quant)
+    stored = (
+        _OPSET_OF_BLOCKS if value.quant.block else _OPSET_OF_STORAGE.get(value.dtype, LOWEST_OPSET)
+        for value in graph.values.values()
+        if value.quant
+    )
     return max([LOWEST_OPSET, *operators, *texts, *stored])
 
 
@@ -329,10 +334,11 @@ class _Writer:
         scalar = quant.axis is None
         scale = quant.scale.reshape(()) if scalar else quant.scale
         inputs = [self._initializer(self._fresh(f"{name}/scale"), "float32", scale)]
-        if dtype != "int32":
+        if dtype != "int32" and (not quant.block or quant.zero_point.any()):
             zero = np.asarray(quant.zero_point).reshape(scale.shape)
             inputs.append(self._initializer(self._fresh(f"{name}/zero_point"), dtype, zero))
-        return inputs, ({} if quant.axis is None else {"axis": quant.axis})
+        attributes = {} if quant.axis is None else {"axis": quant.axis}
+        return inputs, ({**attributes, "block_size": quant.block} if quant.block else attributes)
 
     def _dequantize(self, name: str, quant: Quant, real: str) -> None:
         parameters, attributes = self._parameters(name, self.graph.values[name].dtype, quant)
@@ -377,14 +383,25 @@ class _Writer:
 
 def tensor(name: str, dtype: str, data: Array, external: External | None = None) -> onnx.TensorProto:
     """A TensorProto of an array that holds elements of ``dtype``."""
-    if dtype in ("int4", "uint4", "string"):
+    if dtype == "string":
         values = np.asarray(data).reshape(-1).tolist()
         return helper.make_tensor(name, _TYPES[dtype], list(data.shape), values)
-    stored = np.ascontiguousarray(data).astype(np.dtype(dtype).newbyteorder("<"), copy=False)
+    if dtype in ("int4", "uint4"):
+        stored = _packed(data)
+    else:
+        stored = np.ascontiguousarray(data).astype(np.dtype(dtype).newbyteorder("<"), copy=False)
     proto = onnx.TensorProto(name=name, data_type=_TYPES[dtype], dims=data.shape)
     if external is None or not external.take(proto, stored):
         proto.raw_data = stored.tobytes()
     return proto
+
+
+def _packed(data: Array) -> Array:
+    """Integers of four bits, two per byte, the lower bits first."""
+    halves = np.asarray(data).reshape(-1).astype(np.uint8) & 15
+    pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
+    packed: Array = pairs[:, 0] | pairs[:, 1] << 4
+    return packed
 
 
 def _dimension(dim: Dim) -> int | str:

@@ -12,7 +12,7 @@ import flatbuffers
 import numpy as np
 
 from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
-from layoutsolve.frontend.quantisation import quant_of, real_values
+from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.frontend.reader import parse
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.graph import Array
@@ -51,7 +51,7 @@ def _is_weight(tensor: Tensor) -> bool:
 def _real(tensor: Tensor) -> Array:
     quant, data = quant_of(tensor), dense(tensor) if tensor.sparsity is not None else tensor.data
     assert quant is not None and data is not None
-    return real_values(data, quant)
+    return quant.real(data)
 
 
 def _rewritten(source: bytes, model: Model, found: list[tuple[int, int, int]]) -> bytes:

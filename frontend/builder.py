@@ -51,6 +51,9 @@ _DEPTH = 32
 REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_ABS"
 """What to do about complex numbers: ONNX Runtime has no arithmetic for them."""
 
+_READS_BLOCKS = ("FULLY_CONNECTED", "EMBEDDING_LOOKUP")
+"""The operators whose weights may be quantised per block."""
+
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
 
@@ -313,6 +316,8 @@ class Call:
         value = self.lowering.value(inputs[position])
         if value.name in self.draft.complex:
             raise GapError("it computes with complex numbers", REAL_NUMBERS)
+        if value.quant is not None and value.quant.block and self.operator.name not in _READS_BLOCKS:
+            raise GapError(f"its input '{value.name}' is quantised per block", "quantise it per tensor or per channel")
         return value
 
     def input(self, position: int) -> Value:
@@ -525,6 +530,9 @@ class Call:
         **more: Any,
     ) -> list[Value]:
         """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
+        for _, slot in outputs:
+            if slot.dtype in ("int2", "int4", "uint4"):
+                raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
         values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)

@@ -14,7 +14,7 @@ import numpy as np
 
 from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.operators.slicing import resolved
-from layoutsolve.frontend.quantisation import limits, real_values
+from layoutsolve.frontend.quantisation import limits
 from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.graph import Array, Size, product, quotient
 
@@ -55,11 +55,13 @@ def fold(call: Call) -> bool:
 
 
 def _alias(call: Call) -> bool:
-    """A dequantised constant is the constant itself: it means the same."""
+    """A dequantised constant is the constant itself: it means the same. An output is stored as it is declared."""
     if call.operator.name != "DEQUANTIZE":
         return False
     value, slot = call.input(0), call.slot()
     if value.data is None or value.quant is None or slot.tensor is None or slot.dtype != "float32":
+        return False
+    if slot.tensor.index in call.lowering.subgraph.outputs:
         return False
     call.lowering.bind(slot.tensor.index, value)
     return True
@@ -88,7 +90,7 @@ def _known(call: Call, position: int) -> Array | None:
     if value is None or content is None or value.quant is None:
         return content
     if call.declared(position) == "float32":
-        return real_values(content, value.quant)
+        return value.quant.real(content)
     return content if call.operator.name in _VIEWS else None
 
 

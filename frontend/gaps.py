@@ -19,6 +19,10 @@ REFUSED: Mapping[str, tuple[str, str]] = {
         "it is no operator: it stands for numbers too large for the older field of the file",
         "state the operator's number in the field builtin_code",
     ),
+    "STABLEHLO_RNG_BIT_GENERATOR": (
+        "its random bits follow a generator that ONNX has no operator for",
+        "draw numbers before the model",
+    ),
     "SKIP_GRAM": ("it splits a text into words, which ONNX has no operator for", "make the grams before the model"),
 }
 """Built-in operators that are not converted: why, and what to do about it."""

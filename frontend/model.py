@@ -12,12 +12,16 @@ from layoutsolve.graph import Array
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
-    """Scales and zero points as the file states them; ``kind`` is 'affine', or what cannot be expressed so."""
+    """Scales and zero points as the file states them; ``kind`` is 'affine', 'blockwise' or 'unknown'.
+
+    A blockwise one has ``block`` elements of ``axis`` to each scale; its scales have the tensor's order of axes.
+    """
 
     scale: Array
     zero_point: Array
     axis: int
     kind: str = "affine"
+    block: int = 0
 
 
 @dataclass(frozen=True, eq=False)

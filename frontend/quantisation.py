@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 import numpy as np
 
@@ -28,8 +29,8 @@ def quant_of(tensor: Tensor) -> Quant | None:
     stated = tensor.quant
     if stated is None or tensor.dtype not in _QUANTISED:
         return None
-    if stated.kind != "affine":
-        raise GapError(f"tensor '{tensor.name}' is quantised per block", "quantise the model per tensor or per channel")
+    if stated.kind not in ("affine", "blockwise"):
+        raise GapError(f"tensor '{tensor.name}' is quantised by scales of several axes", "quantise it per channel")
     scale, zero = stated.scale.astype(np.float32), stated.zero_point
     if not scale.any():
         return None
@@ -48,7 +49,9 @@ def quant_of(tensor: Tensor) -> Quant | None:
 
 
 def _annotation(tensor: Tensor, scale: Array, zero: Array, place: str) -> Quant:
-    axis = tensor.quant.axis if tensor.quant else 0
+    axis, block = (tensor.quant.axis, tensor.quant.block) if tensor.quant else (0, 0)
+    if block:
+        return _blocks(tensor.shape, axis, block, scale, zero, place)
     if scale.size == 1:
         return Quant(scale, zero[:1])
     if not 0 <= axis < len(tensor.shape) or tensor.shape[axis] != scale.size or zero.size not in (1, scale.size):
@@ -58,11 +61,29 @@ def _annotation(tensor: Tensor, scale: Array, zero: Array, place: str) -> Quant:
     return Quant(scale, np.broadcast_to(zero, scale.shape), axis)
 
 
+def _blocks(shape: tuple[int, ...], axis: int, block: int, scale: Array, zero: Array, place: str) -> Quant:
+    """Parameters per block; those without a zero point share one zero."""
+    grid = [size // block if at == axis else size for at, size in enumerate(shape)]
+    if (
+        not 0 <= axis < len(shape)
+        or shape[axis] % block
+        or scale.size != prod(grid)
+        or zero.size not in (1, scale.size)
+    ):
+        raise ModelError(
+            f"{place} has {scale.size} scales and {zero.size} zero points for {list(shape)} in blocks of {block}"
+        )
+    return Quant(scale.reshape(grid), np.broadcast_to(zero.reshape(-1 if zero.size == 1 else grid), grid), axis, block)
+
+
 def transposed_quant(quant: Quant | None, perm: Sequence[int]) -> Quant | None:
     """The annotation of the same tensor with its axes permuted."""
     if quant is None or quant.axis is None:
         return quant
-    return Quant(quant.scale, quant.zero_point, list(perm).index(quant.axis))
+    axis = list(perm).index(quant.axis)
+    if quant.block:
+        return Quant(quant.scale.transpose(perm), quant.zero_point.transpose(perm), axis, quant.block)
+    return Quant(quant.scale, quant.zero_point, axis)
 
 
 def moves(inputs: Iterable[Value], dtype: str, quant: Quant | None, stored: Sequence[str] = ()) -> bool:
@@ -73,14 +94,3 @@ def moves(inputs: Iterable[Value], dtype: str, quant: Quant | None, stored: Sequ
     if quant is None or quant.axis is not None or (stored and dtype not in stored):
         return False
     return all(value.dtype == dtype and quant.matches(value.quant) for value in inputs)
-
-
-def real_values(data: Array, quant: Quant) -> Array:
-    """What stored integers mean."""
-    scale, zero = quant.scale, quant.zero_point.astype(np.int32)
-    if quant.axis is not None:
-        along = [1] * data.ndim
-        along[quant.axis] = -1
-        scale, zero = scale.reshape(along), zero.reshape(along)
-    result: Array = (data.astype(np.int32) - zero).astype(np.float32) * scale
-    return result

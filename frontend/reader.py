@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 import tflite
+from flatbuffers.number_types import Int32Flags
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.checks import check_subgraph
@@ -67,6 +69,9 @@ _OPTION_CLASSES_2 = {
     code: name for name, code in vars(tflite.BuiltinOptions2).items() if isinstance(code, int) and code
 }
 _CUSTOM = 32
+_CUSTOM_QUANTISATION, _BLOCKWISE = 1, 2
+_SCALES = ("float16", "float32")
+_ZERO_POINTS = ("int8", "uint8", "int4", "uint4", "int2", "int16", "int32", "int64")
 _NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
 BUILTIN_OPERATORS = frozenset(_NAMES.values())
 """The names of all built-in operators."""
@@ -164,6 +169,7 @@ class _Reader:
 
     def subgraph(self, found: Any) -> Subgraph:
         tensors = tuple(self.tensor(position, tensor) for position, tensor in enumerate(self.tables(found, "Tensors")))
+        tensors = tuple(self.blockwise(tensor, tensors) for tensor in tensors)
         operators = tuple(
             self.operator(position, each) for position, each in enumerate(self.tables(found, "Operators"))
         )
@@ -190,11 +196,51 @@ class _Reader:
     def quantization(self, found: Any) -> Quantization | None:
         if found is None:
             return None
+        if found.DetailsType() == _BLOCKWISE:
+            return self.blocks(found.Details())
         scale, zero = self.numbers(found, "Scale"), self.numbers(found, "ZeroPoint")
-        kind = {0: "affine", 1: "custom", 2: "blockwise"}.get(found.DetailsType(), "unknown")
-        if not scale.size and kind != "blockwise":
-            return None
-        return Quantization(scale, zero, found.QuantizedDimension(), "affine" if kind == "custom" else kind)
+        if found.DetailsType() not in (0, _CUSTOM_QUANTISATION):
+            return Quantization(scale, zero, found.QuantizedDimension(), "unknown")
+        return Quantization(scale, zero, found.QuantizedDimension()) if scale.size else None
+
+    def blocks(self, table: Any) -> Quantization:
+        """Quantisation per block as the file states it: scales and zero points are the indices of tensors.
+
+        The schema's fields are, in this order: scales, zero points (none if absent or negative), the size of a block,
+        and its shape, which may be left out: then the last axis has the blocks.
+        """
+        entries = [table.Offset(4 + 2 * field) for field in range(4)]
+        scales, zeros, size = (
+            table.Get(Int32Flags, at + table.Pos) if at else default
+            for at, default in zip(entries[:3], (0, -1, 0), strict=True)
+        )
+        shape = table.GetVectorAsNumpy(Int32Flags, entries[3]) if entries[3] else np.zeros(0, np.int32)
+        self.spend(shape.size)
+        axis, kind = -1, "blockwise"
+        if shape.size:
+            longer = np.flatnonzero(shape != 1)
+            kind = "blockwise" if longer.size == 1 else "unknown"
+            axis, size = (int(longer[0]), int(shape[longer[0]])) if longer.size else (-1, 1)
+        return Quantization(np.array([scales]), np.array([zeros]), axis, kind, max(size, 0))
+
+    def blockwise(self, tensor: Tensor, tensors: tuple[Tensor, ...]) -> Tensor:
+        """A tensor that is quantised per block, with the scales and zero points that the tensors of its graph hold."""
+        stated = tensor.quant
+        if stated is None or stated.kind != "blockwise":
+            return tensor
+        place = f"tensor {tensor.index} '{tensor.name}'"
+        found: list[Array] = [np.zeros(0), np.zeros(0, np.int32)]
+        for position, (index, types) in enumerate(((stated.scale[0], _SCALES), (stated.zero_point[0], _ZERO_POINTS))):
+            holder = tensors[index] if 0 <= index < len(tensors) else None
+            if position == 1 and index < 0:
+                continue
+            if holder is None or holder.data is None or holder.sparsity or holder.dtype not in types:
+                raise ModelError(f"{place} has blocks whose parameters are in tensor {index}, which holds none")
+            found[position] = holder.data
+        axis = stated.axis + len(tensor.shape) if stated.axis < 0 else stated.axis
+        if not stated.block or not 0 <= axis < len(tensor.shape):
+            raise ModelError(f"{place} has blocks of {stated.block} along axis {axis} of {list(tensor.shape)}")
+        return replace(tensor, quant=Quantization(found[0], found[1], axis, "blockwise", stated.block))
 
     def sparsity(self, found: Any) -> Sparsity | None:
         if found is None or not found.DimMetadataLength():

@@ -89,21 +89,34 @@ class Quant:
     """Affine quantisation: real = (stored - zero_point) * scale.
 
     ``scale`` (float32) and ``zero_point`` (the stored dtype, or int32) are 1-D: one element, or one per index of
-    ``axis``.
+    ``axis``. With a ``block`` they have the tensor's rank instead, and along ``axis`` one element per ``block`` of its.
     """
 
     scale: Array
     zero_point: Array
     axis: int | None = None
+    block: int = 0
 
     def matches(self, other: Quant | None) -> bool:
         """Whether both give every stored integer the same meaning."""
         return (
             other is not None
-            and self.axis == other.axis
+            and (self.axis, self.block) == (other.axis, other.block)
             and np.array_equal(self.scale, other.scale)
             and np.array_equal(self.zero_point, other.zero_point)
         )
+
+    def real(self, data: Array) -> Array:
+        """What stored integers mean, in float32."""
+        scale, zero = (self._spread(each, data.ndim) for each in (self.scale, self.zero_point.astype(np.int32)))
+        result: Array = (data.astype(np.int32) - zero).astype(np.float32) * scale
+        return result
+
+    def _spread(self, parameter: Array, rank: int) -> Array:
+        """One of the parameters in a shape that broadcasts to the tensor's."""
+        if self.block and self.axis is not None:
+            return np.repeat(parameter, self.block, self.axis)
+        return parameter if self.axis is None else parameter.reshape([-1] + [1] * (rank - 1 - self.axis))
 
 
 @dataclass(frozen=True, eq=False)

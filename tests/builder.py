@@ -38,16 +38,23 @@ _ENUMERATIONS: Mapping[str, Any] = {
     "kernelType": schema.LSTMKernelType,
     "reduceFunction": schema.ReduceWindowFunction,
 }
+_PACKED = {"int4": 4, "uint4": 4, "int2": 2}
+"""Bits of the types of which several share a byte, the lowest bits first."""
+
 _FIRST_VERSION = {"BROADCAST_TO": 2}
 
 
 @dataclass(frozen=True, eq=False)
 class Quant:
-    """Scales and zero points, one each or one per index of ``axis``."""
+    """Scales and zero points, one each or one per index of ``axis``.
+
+    With a ``block`` they are those of blocks along the last axis, in the tensor's order; zero points may be left out.
+    """
 
     scale: Sequence[float]
     zero_point: Sequence[int]
     axis: int = 0
+    block: int = 0
 
 
 @dataclass(eq=False)
@@ -68,17 +75,28 @@ class Part:
         signature: Sequence[int] | None = None,
         variable: bool = False,
     ) -> int:
-        """Add a tensor and return its index; with ``data`` it is a constant. Data of 'int4' come as one int8 each."""
+        """Add a tensor and return its index; with ``data`` it is a constant. Small integers come as one int8 each."""
+        blocks = self._blocks(name, quant) if quant and quant.block else None
         tensor = schema.TensorT(name=name, shape=list(shape), type=TYPES[dtype], isVariable=variable, hasRank=True)
         tensor.buffer = self.owner.buffer(b"" if data is None else encode(data, dtype))
         if signature is not None:
             tensor.shapeSignature = list(signature)
-        if quant is not None:
+        if blocks is not None:
+            tensor.quantization = blocks
+        elif quant is not None:
             tensor.quantization = schema.QuantizationParametersT(
                 scale=list(quant.scale), zeroPoint=list(quant.zero_point), quantizedDimension=quant.axis
             )
         self.subgraph.tensors.append(tensor)
         return len(self.subgraph.tensors) - 1
+
+    def _blocks(self, name: str, quant: Quant) -> Any:
+        """Quantisation per block: the scales, and the zero points if there are any, are tensors of their own."""
+        scales = self.constant(f"{name}/scales", np.array(quant.scale, np.float16))
+        zeros = self.constant(f"{name}/zeros", np.array(quant.zero_point, np.int8)) if quant.zero_point else -1
+        details = schema.BlockwiseQuantizationT(scales=scales, zeroPoints=zeros, blockSize=quant.block)
+        kind = schema.QuantizationDetails.BlockwiseQuantization
+        return schema.QuantizationParametersT(detailsType=kind, details=details)
 
     def input(self, name: str, shape: Sequence[int], dtype: str = "float32", **more: Any) -> int:
         """Add a tensor that is an input of the subgraph."""
@@ -210,9 +228,12 @@ def encode(data: Any, dtype: str) -> bytes:
         starts = np.cumsum([4 * (len(items) + 2), *map(len, items)]).tolist()
         return struct.pack(f"<{len(items) + 2}i", len(items), *starts) + b"".join(items)
     array: Array = np.asarray(data)
-    if dtype == "int4":
-        nibbles = np.append(array.reshape(-1), [0] * (array.size % 2)).astype(np.uint8) & 15
-        return (nibbles[::2] | nibbles[1::2] << 4).astype(np.uint8).tobytes()
+    if dtype in _PACKED:
+        bits = _PACKED[dtype]
+        count = 8 // bits
+        parts = np.append(array.reshape(-1), [0] * (-array.size % count)).astype(np.uint8) & ((1 << bits) - 1)
+        shifted = parts.reshape(-1, count) << np.arange(0, 8, bits, dtype=np.uint8)
+        return np.bitwise_or.reduce(shifted, axis=1).astype(np.uint8).tobytes()
     return array.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
 
 

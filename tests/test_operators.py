@@ -21,7 +21,9 @@ def test_every_operator_has_a_row() -> None:
 
 
 def test_what_is_not_converted_has_a_reason() -> None:
-    assert BUILTIN - REGISTRY.keys() == REFUSED.keys()
+    refused = {name for name in REFUSED if not name.startswith("STABLEHLO_")}
+    assert BUILTIN - REGISTRY.keys() == refused
+    assert not REGISTRY.keys() & REFUSED.keys()
 
 
 def test_counts_of_cases() -> None:

@@ -29,6 +29,8 @@ from layoutsolve.frontend.operators import (
     signal,
     slicing,
     space,
+    stablehlo,
+    stablehlo_index,
     svdf,
 )
 
@@ -61,5 +63,7 @@ __all__ = [
     "signal",
     "slicing",
     "space",
+    "stablehlo",
+    "stablehlo_index",
     "svdf",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import activation, as_int64, copy, open_bounds, write_clamped
 from layoutsolve.frontend.quantisation import moves
@@ -79,10 +79,12 @@ def join(call: Call, parts: Sequence[Value], axis: int, slot: Slot) -> Value:
     for part in parts[1:]:
         apart = [
             a != b
-            for a, b in zip(part.shape, first, strict=False)
-            if not isinstance(a, Size) and not isinstance(b, Size)
+            for at, (a, b) in enumerate(zip(part.shape, first, strict=False))
+            if at != axis and not isinstance(a, Size) and not isinstance(b, Size)
         ]
-        if len(part.shape) != len(first) or sum(apart) > 1:
+        if real_dtype(part) != real_dtype(parts[0]):
+            raise ModelError(f"{call.origin} joins {real_dtype(parts[0])} and {real_dtype(part)}")
+        if len(part.shape) != len(first) or any(apart):
             raise ModelError(
                 f"{call.origin} joins shapes that do not fit: {list(map(str, first))}, {list(map(str, part.shape))}"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_stored, cast_to, store, write_stored
 from layoutsolve.frontend.shapes import broadcast
@@ -39,6 +39,14 @@ def right_shift(call: Call) -> None:
     rest = call.write("Mod", [wide, power], shape, call.temporary("rest", "int64"))
     multiple = call.write("Sub", [wide, rest], shape, call.temporary("multiple", "int64"))
     write_stored(call, "Div", [multiple, power], shape, call.slot(), "int64")
+
+
+def shift_left(call: Call, a: Value, b: Value, slot: Slot) -> None:
+    """Write integers of at most 32 bits times powers of two, of which the lower bits are kept."""
+    if a.dtype not in _SHORT:
+        raise GapError(f"it moves the bits of {a.dtype}", "use integers of at most 32 bits")
+    power = _power_of_two(call, b, 8 * np.dtype(a.dtype).itemsize)
+    write_stored(call, "Mul", [cast_to(call, a, "int64"), power], a.shape, slot, "int64")
 
 
 def _power_of_two(call: Call, counts: Value, most: int) -> Value:

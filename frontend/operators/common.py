@@ -168,6 +168,8 @@ def bias_of(call: Call, bias: Value | None, x: Value, weights: Value, channels: 
         return call.reshaped(bias, (channels,), "bias")
     if bias.data is None:
         raise GapError("its quantised bias is computed at run time", "make the bias constant")
+    if weights.quant.block:
+        raise GapError("its quantised bias is added to weights quantised per block", "use a bias of float32")
     scale = (x.quant.scale[:1] * weights.quant.scale).astype(np.float32)
     data = bias.data.reshape(-1)
     if data.size != channels or scale.size not in (1, data.size):
@@ -195,6 +197,17 @@ def as_multiplied(call: Call, x: Value, weights: Value, bias: Value | None) -> V
     scale = (np.ldexp(rounded, exponents - 15) * unit).astype(np.float32)
     quant = Quant(scale, weights.quant.zero_point, weights.quant.axis)
     return call.constant(weights.data, "weights_multiplied", weights.dtype, quant)
+
+
+def hybrid_weights(call: Call, x: Value, position: int) -> Value:
+    """Weights of 8 bits as LiteRT multiplies them by floats: bytes declared as unsigned are signed all the same."""
+    weights = call.input(position)
+    if weights.quant is None or weights.data is None or weights.dtype != "uint8":
+        return weights
+    if x.quant is not None or call.declared(position) == "float32":
+        return weights
+    quant = Quant(weights.quant.scale, np.zeros(weights.quant.zero_point.shape, np.int8), weights.quant.axis)
+    return call.constant(weights.data.view(np.int8), "signed", "int8", quant)
 
 
 def as_int64(call: Call, value: Value, label: str = "int64") -> Value:

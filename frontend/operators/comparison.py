@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import cast_to, write_where
 from layoutsolve.frontend.operators.elementwise import operands
@@ -54,6 +54,8 @@ def logical_not(call: Call) -> None:
 def select(call: Call) -> None:
     """SELECT and SELECT_V2; the condition of the former may be a vector over the first axis."""
     condition, a, b = call.input(0), call.input(1), call.input(2)
+    if condition.dtype != "bool" or real_dtype(a) != real_dtype(b):
+        raise ModelError(f"{call.origin} chooses between {real_dtype(a)} and {real_dtype(b)} by {condition.dtype}")
     if call.operator.name == "SELECT" and len(condition.shape) == 1 and len(a.shape) > 1:
         condition = call.reshaped(condition, (*condition.shape, *[1] * (len(a.shape) - 1)), "rows")
     shape = broadcast([condition.shape, a.shape, b.shape], call.derive)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import bias_of, ranked, write_activated
+from layoutsolve.frontend.operators.common import bias_of, hybrid_weights, ranked, write_activated
 from layoutsolve.frontend.shapes import broadcast, reshaped
 from layoutsolve.graph import Shape, Size, Value
 
@@ -13,7 +13,8 @@ from layoutsolve.graph import Shape, Size, Value
 @lowers("FULLY_CONNECTED")
 def fully_connected(call: Call) -> None:
     """FULLY_CONNECTED: rows of as many elements as the weights have columns, whatever the input's shape."""
-    x, weights = call.input(0), ranked(call, call.input(1), 2)
+    x = call.input(0)
+    weights = ranked(call, hybrid_weights(call, x, 1), 2)
     if call.option("weights_format") != 0:
         raise GapError("its weights are shuffled", "convert the model without shuffled weights")
     if real_dtype(x) != "float32" or real_dtype(weights) != "float32":

@@ -13,6 +13,7 @@ from layoutsolve.frontend.operators.common import (
     bias_of,
     first_slot,
     from_channels_first,
+    hybrid_weights,
     ranked,
     static,
     to_channels_first,
@@ -26,7 +27,8 @@ from layoutsolve.graph import Dim, Size, Value, product
 @lowers("CONV_2D")
 def conv_2d(call: Call) -> None:
     """CONV_2D; filters that see fewer channels than there are make groups."""
-    x, weights = ranked(call, call.input(0), 4), ranked(call, call.input(1), 4)
+    x = ranked(call, call.input(0), 4)
+    weights = ranked(call, hybrid_weights(call, x, 1), 4)
     _, height, width, seen = static(call, weights.shape, "filter shape")
     channels = x.shape[3]
     if not isinstance(channels, int) or seen == 0 or channels == 0 or channels % seen:

@@ -14,7 +14,6 @@ from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import ranked, static
 from layoutsolve.frontend.operators.custom import flag, integer, number
 from layoutsolve.frontend.operators.slicing import take
-from layoutsolve.frontend.quantisation import real_values
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.graph import Array, Dim, Value
 
@@ -245,7 +244,7 @@ def _decoded(call: Call, encodings: Value, anchors: Value, scales: Array) -> Val
     if data is None:
         raise GapError("its anchors are computed at run time", "make the anchors constant in the source model")
     with np.errstate(all="ignore"):
-        known = np.asarray(data if anchors.quant is None else real_values(data, anchors.quant), np.float64)
+        known = np.asarray(data if anchors.quant is None else anchors.quant.real(data), np.float64)
     count = encodings.shape[0]
 
     def part(start: int, label: str) -> Value:

@@ -5,41 +5,88 @@ from __future__ import annotations
 from typing import Any
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, ranked, store
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import axis_of
-from layoutsolve.graph import product
+from layoutsolve.graph import Quant, Value, product
 
 
-@lowers("GATHER", "EMBEDDING_LOOKUP")
+@lowers("GATHER")
 def gather(call: Call) -> None:
     """GATHER along one axis by a vector of indices; other shapes of indices are views of one."""
-    lookup = call.operator.name == "EMBEDDING_LOOKUP"
-    x, indices = (call.input(1), call.input(0)) if lookup else (call.input(0), call.input(1))
-    axis = axis_of(0 if lookup else call.option("axis"), len(x.shape))
-    batch = 0 if lookup else call.option("batch_dims")
+    x, indices = call.input(0), call.input(1)
+    axis = axis_of(call.option("axis"), len(x.shape))
+    batch = call.option("batch_dims")
     batch = axis_of(batch, len(indices.shape)) if batch < 0 else batch
     if batch:
         _gather_in_batches(call, axis, batch)
         return
+    if len(indices.shape) == 1:
+        write_gather(call, x, indices, axis, call.slot())
+        return
+    slot, count = call.slot(), product(indices.shape)
+    flat = call.reshaped(indices, (count,), "indices")
+    taken = write_gather(call, x, flat, axis, call.temporary("taken", slot.dtype, slot.quant))
+    call.reshape(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), slot)
+
+
+def write_gather(call: Call, x: Value, indices: Value, axis: int, slot: Slot) -> Value:
+    """Write what lies at a vector of indices along an axis."""
     if x.dtype == "string" and len(x.shape) != 1:
         # ONNX Runtime 1.31 copies only the first string of each row.
         raise GapError("it gathers rows of strings", "gather from a vector of strings")
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-    slot = call.slot()
-    storage = moves([x], slot.dtype, slot.quant)
-    if indices.dtype not in ("int32", "int64"):
-        indices = as_int64(call, indices)
-    if len(indices.shape) == 1:
-        call.write("Gather", [x, indices], shape, slot, storage=storage, axis=axis)
+    places = indices if indices.dtype in ("int32", "int64") else as_int64(call, indices)
+    return call.write("Gather", [x, places], shape, slot, storage=moves([x], slot.dtype, slot.quant), axis=axis)
+
+
+@lowers("EMBEDDING_LOOKUP")
+def embedding_lookup(call: Call) -> None:
+    """EMBEDDING_LOOKUP: rows of a table; those of a quantised one as floats, of 16 bits as well."""
+    indices, x, slot = ranked(call, call.input(0), 1), call.input(1), call.slot()
+    axis_of(0, len(x.shape))
+    if x.quant is None or slot.quant is not None:
+        write_gather(call, x, indices, 0, slot)
         return
-    count = product(indices.shape)
-    flat = call.reshaped(indices, (count,), "indices")
-    taken = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    between = call.temporary("taken", slot.dtype, slot.quant)
-    call.reshape(call.write("Gather", [x, flat], taken, between, storage=storage, axis=axis), shape, slot)
+    narrow = slot.dtype == "float16"
+    rows = _real_rows(call, x, x.quant, indices, call.temporary("rows") if narrow else slot)
+    if narrow:
+        call.write("Cast", [rows], rows.shape, slot, real="float16", to="float16")
+
+
+_GATHERED = {"int4": "int8", "uint4": "uint8"}
+"""Types of which ONNX Runtime gathers nothing, and what they are widened to."""
+
+
+def _real_rows(call: Call, x: Value, quant: Quant, indices: Value, slot: Slot) -> Value:
+    """Write rows of a quantised table as floats. They are found first: else all of it were made floats in every run."""
+    axis, shape = quant.axis, (*indices.shape, *x.shape[1:])
+    if x.data is None or (axis != 0 if not quant.block and axis is not None else axis == 0):
+        return write_gather(call, x, indices, 0, slot)
+    dtype = _GATHERED.get(x.dtype, x.dtype)
+    whole = quant if axis is None else None  # what is stored has no scales of its own, so that it stays as it is
+    table = x if dtype == x.dtype and whole else call.constant(x.data, "table", dtype, whole)
+    inputs = [table, indices if indices.dtype in ("int32", "int64") else as_int64(call, indices)]
+    found = call.temporary("found", dtype, whole)
+    rows = call.write("Gather", inputs, shape, found, real=dtype, storage=True, axis=0)
+    if axis is None:
+        return call.write("Identity", [rows], shape, slot)
+    apart, grid = list(shape), list(quant.scale.shape) + [1] * (len(shape) - quant.scale.ndim)
+    if quant.block:
+        apart[axis : axis + 1] = [grid[axis], quant.block]
+        grid.insert(axis + 1, 1)
+    numbers = call.reshaped(cast_to(call, rows, "float32"), tuple(apart), "blocks")
+    for op, parameter in (("Sub", quant.zero_point), ("Mul", quant.scale)):
+        if op == "Sub" and not parameter.any():
+            continue
+        every = call.constant(parameter.reshape(grid), "parameters", "float32")
+        size = (*indices.shape, *grid[1:])
+        own = call.write("Gather", [every, inputs[1]], size, call.temporary("own"), axis=0)
+        last = op == "Mul" and not quant.block
+        numbers = call.write(op, [numbers, own], tuple(apart), slot if last else call.temporary("scaled"))
+    return call.reshape(numbers, shape, slot) if quant.block else numbers
 
 
 def _gather_in_batches(call: Call, axis: int, batch: int) -> None:

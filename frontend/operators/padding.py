@@ -120,19 +120,29 @@ def dilate(call: Call) -> None:
     numbers, filler = as_stored(call, x), call.reshaped(as_stored(call, call.input(2)), (), "filler")
     if filler.dtype != x.dtype:
         raise ModelError(f"{call.origin} fills {x.dtype} with {filler.dtype}")
-    axes = [axis for axis, factor in enumerate(factors) if factor > 1 and x.shape[axis] != 1]
-    if not axes:
+    if not gaps(x.shape, factors):
         copy(call, x)
         return
+    cut = slot if slot.quant is None else call.temporary("cut", x.dtype)
+    result = write_dilated(call, numbers, filler, factors, cut)
+    if cut is not slot:
+        store(call, result, slot)
+
+
+def gaps(shape: Shape, factors: Sequence[int]) -> list[int]:
+    """The axes along which factors put something between elements."""
+    return [axis for axis, factor in enumerate(factors) if factor > 1 and shape[axis] != 1]
+
+
+def write_dilated(call: Call, x: Value, filler: Value, factors: Sequence[int], slot: Slot) -> Value:
+    """Write a tensor, which is not empty, with fillers between its elements, along one axis at least."""
+    axes = gaps(x.shape, factors)
     apart = [part for axis, dim in enumerate(x.shape) for part in ((dim, 1) if axis in axes else (dim,))]
     grown = [(0, factors[axis] - 1) if behind else (0, 0)
              for axis in range(len(factors)) for behind in ((False, True) if axis in axes else (False,))]  # fmt: skip
-    parts = call.reshaped(numbers, tuple(apart), "parts")
+    parts = call.reshaped(x, tuple(apart), "parts")
     padded = write_pad(call, parts, grown, call.temporary("padded", x.dtype), filler)
     whole = tuple(product((dim, factors[axis])) if axis in axes else dim for axis, dim in enumerate(x.shape))
     spans = {axis: Span(0, 1 - factors[axis]) for axis in axes}
     sizes = {axis: total(call, [whole[axis], 1 - factors[axis]]) for axis in axes}
-    cut = slot if slot.quant is None else call.temporary("cut", x.dtype)
-    result = take(call, call.reshaped(padded, whole, "whole"), spans, cut, sizes)
-    if cut is not slot:
-        store(call, result, slot)
+    return take(call, call.reshaped(padded, whole, "whole"), spans, slot, sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor, frexp, ldexp
 from typing import Any
 
@@ -131,23 +132,53 @@ def reduce_window(call: Call) -> None:
     op = _WINDOWS.get(call.option("reduce_function"))
     if op is None:
         raise GapError("it reduces by a function that LiteRT does not have", "use a sum, product, minimum or maximum")
+    write_windows(call, x, start, op, (windows, strides, dilations), slot)
+
+
+Geometry = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Sizes, strides and dilations of windows."""
+
+
+def write_windows(call: Call, x: Value, start: Value, op: str, geometry: Geometry, slot: Slot) -> None:
+    """Write reductions of stored numbers over windows by an ONNX operator of two numbers, each from ``start`` on."""
+    windows, strides, dilations = geometry
     if not len(windows) == len(strides) == len(dilations) == len(x.shape) or min(*windows, *strides, *dilations) < 1:
         raise ModelError(f"{call.origin} has windows that do not fit rank {len(x.shape)}")
     if start.dtype != x.dtype or slot.dtype != x.dtype:
         raise ModelError(f"{call.origin} reduces {x.dtype} from {start.dtype} on into {slot.dtype}")
-    logic = op in ("And", "Or")
-    if (logic and x.dtype != "bool") or (not logic and x.dtype not in ("float32", *_WIDENED, "int32", "int64")):
-        raise GapError(f"it reduces windows of {x.dtype}", "use float32 or int32, or bool for all and any")
-    wide = "int32" if x.dtype in _WIDENED else x.dtype
+    wide = _computed(op, x.dtype)
     value = cast_to(call, x, wide)
-    for axis, geometry in enumerate(zip(windows, strides, dilations, strict=True)):
-        value = _over_window(call, value, axis, _OVER_WINDOWS[op], *geometry)
-    first = call.reshaped(cast_to(call, as_stored(call, start), wide, "start"), (), "start")
-    if logic:
+    for axis, along in enumerate(zip(windows, strides, dilations, strict=True)):
+        value = _over_window(call, value, axis, _OVER_WINDOWS[op], *along)
+    _started(call, op, start, value, slot)
+
+
+def write_reduced(call: Call, x: Value, start: Value, op: str, axes: Sequence[int], slot: Slot) -> None:
+    """Write a reduction of plain numbers over axes, which go, by an ONNX operator of two, from ``start`` on."""
+    value = cast_to(call, x, _computed(op, x.dtype))
+    if axes:
+        shape = tuple(dim for axis, dim in enumerate(x.shape) if axis not in axes)
+        given = [value, call.vector(axes, "axes")]
+        value = call.write(_OVER_WINDOWS[op], given, shape, call.like("reduced", value), keepdims=0)
+    _started(call, op, start, value, slot)
+
+
+def _computed(op: str, dtype: str) -> str:
+    """The type in which numbers are reduced."""
+    logic = op in ("And", "Or")
+    if (logic and dtype != "bool") or (not logic and dtype not in ("float32", *_WIDENED, "int32", "int64")):
+        raise GapError(f"it reduces {dtype}", "use float32 or int32, or bool for all and any")
+    return "int32" if dtype in _WIDENED else dtype
+
+
+def _started(call: Call, op: str, start: Value, value: Value, slot: Slot) -> None:
+    """Write a reduced value, to which the number comes from which it starts."""
+    first = call.reshaped(cast_to(call, as_stored(call, start), value.dtype, "start"), (), "start")
+    if op in ("And", "Or"):
         combined = [cast_to(call, each, "bool") for each in (first, value)]
         write_stored(call, op, combined, value.shape, slot, "bool")
     else:
-        write_stored(call, op, [first, value], value.shape, slot, wide)
+        write_stored(call, op, [first, value], value.shape, slot, value.dtype)
 
 
 def _over_window(call: Call, x: Value, axis: int, op: str, window: int, stride: int, dilation: int) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.common import as_int64, as_stored, ranked, static, store
@@ -175,9 +175,13 @@ def _sizes(call: Call, number: Dim, vector: Value | None, rest: Shape, spare: in
 @lowers("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(call: Call) -> None:
     """DYNAMIC_UPDATE_SLICE: a part of a tensor is replaced; it begins where it still fits in."""
-    x, update, slot = as_stored(call, call.input(0)), as_stored(call, call.input(1)), call.slot()
+    write_update(call, call.input(0), call.input(1), ranked(call, call.input(2), 1), call.slot())
+
+
+def write_update(call: Call, x: Value, update: Value, begin: Value, slot: Slot) -> None:
+    """Write a tensor of which a part is replaced, from ``begin`` on, a vector."""
+    x, update = as_stored(call, x), as_stored(call, update)
     rank = len(x.shape)
-    begin = ranked(call, call.input(2), 1)
     if len(update.shape) != rank or begin.shape != (rank,) or not x.dtype == update.dtype == slot.dtype:
         raise ModelError(f"{call.origin} puts '{update.name}' into '{x.name}', which is of another rank or type")
     partial = [axis for axis in range(rank) if update.shape[axis] != x.shape[axis]]
@@ -191,18 +195,18 @@ def dynamic_update_slice(call: Call) -> None:
     if 0 in update.shape:
         store(call, x, slot)
         return
-    starts = _starts(call, begin, partial, room)
+    starts = kept_inside(call, begin, partial, room)
     if len(partial) == 1:
         store(call, _updated_along(call, x, update, partial[0], starts), slot)
     else:
         store(call, _updated(call, x, update, partial, starts), slot)
 
 
-def _starts(call: Call, begin: Value, axes: list[int], room: list[int]) -> Value:
+def kept_inside(call: Call, begin: Value, axes: list[int], room: list[int]) -> Value:
     """Where the update begins along some axes, kept inside the tensor."""
     known = call.content(begin)
     if known is not None:
-        numbers = call.integers(2, "start")
+        numbers = [int(number) for number in known.tolist()]
         clamped = [min(max(numbers[axis], 0), most) for axis, most in zip(axes, room, strict=True)]
         return call.vector(clamped, "starts")
     shape = (len(axes),)

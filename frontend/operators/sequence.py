@@ -13,7 +13,6 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import static
-from layoutsolve.frontend.quantisation import real_values
 from layoutsolve.graph import Array, Dim, Node, Quant, Region, Value, product
 
 _MOST_STEPS = 32
@@ -46,7 +45,7 @@ class Matrix:
         """The numbers it means."""
         if self.scale is None or self.zero is None:
             return self.data
-        return real_values(self.data, Quant(self.scale, self.zero, 0))
+        return Quant(self.scale, self.zero, 0).real(self.data)
 
     @property
     def negated(self) -> Matrix:
@@ -160,7 +159,7 @@ def _weights(call: Call, position: int) -> Value:
 def _real(value: Value) -> Array:
     assert value.data is not None
     if value.quant is not None:
-        return real_values(value.data, value.quant)
+        return value.quant.real(value.data)
     if not value.dtype.startswith("float"):
         raise ModelError(f"'{value.name}' holds {value.dtype} without quantisation parameters, it needs real numbers")
     return value.data.astype(np.float32)

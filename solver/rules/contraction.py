@@ -29,7 +29,7 @@ def gemm(site: Site) -> Rule | None:
     right: Dims = (M, K) if site.attribute("transB", 0) else (K, M)
     bias: tuple[Dims, ...] = (_bias(site.required(2).shape),) if len(inputs) == 3 else ()
     constant, bare = site.constant(1) is not None, len(inputs) == 2
-    free = frozenset("pkm") if constant else frozenset("p")
+    free = (frozenset("pkm") if constant else frozenset("p")) - _whole(site)
     plain = bias in ((), ((M,),))
     if plain and (constant or site.floating or (bare and _integer(site))):
         forms = kernels(site, products(P, "k", "m", free, biased=not bare))
@@ -106,6 +106,12 @@ def _integer(site: Site) -> bool:
     return all(value.quant is not None for value in values)
 
 
+def _whole(site: Site) -> frozenset[str]:
+    """What is contracted keeps its order where a side is quantised per block: out of order it would take floats."""
+    quants = [site.required(port).quant for port in (0, 1)]
+    return frozenset("k" if any(quant is not None and quant.block for quant in quants) else ())
+
+
 def _bias(shape: Shape) -> Dims:
     """A bias is added to every row, or has rows of its own."""
     return (M,) if len(shape) == 1 else ((P if shape[0] != 1 else ()), M)
@@ -124,7 +130,7 @@ def matmul(site: Site) -> Rule | None:
     labels = tuple(f"b{axis}" for axis in range(batch))
     matrix = len(right) == 2
     dims = (_batched(left, batch, "mk"), _batched(right, batch, "kn"), _batched(result, batch, "mn"))
-    free, columns = frozenset("mkn"), frozenset({1} if matrix else ())
+    free, columns = frozenset("mkn") - _whole(site), frozenset({1} if matrix else ())
     rows, lines = ((), (*labels, "m")) if matrix else ((M,), labels)
     forms = [
         ("MatMul", Placed(((*rows, K), (K, N), (*rows, N)), free - {*lines}, prefix=lines, columns=columns)),

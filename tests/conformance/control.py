@@ -173,13 +173,31 @@ def loops(table: Table) -> None:
         table.add_model(f"growing-{turns}", partial(_loop, turns, _grown, [table.real(2, 3)], growing=True))
 
 
-def _loop(turns: int, write: Write, operands: Sequence[Operand], growing: bool = False) -> Model:
+@cases("STABLEHLO_WHILE")
+def loops_of_another_name(table: Table) -> None:
+    """LiteRT has no kernel for this one: WHILE does the same."""
+    for turns in (0, 1, 4):
+        x, y = table.real(2, 3), table.real(2, 3)
+        table.add_model(f"adding-{turns}", partial(_renamed_loop, turns, x, y))
+
+
+def _renamed_loop(turns: int, *operands: Operand) -> Model:
+    def write(part: Part, given: list[int]) -> list[int]:
+        return [binary("ADD", part, *given), given[1]]
+
+    known = _loop(turns, write, operands)
+    return replace(_loop(turns, write, operands, operator="STABLEHLO_WHILE"), truth=known.source)
+
+
+def _loop(
+    turns: int, write: Write, operands: Sequence[Operand], growing: bool = False, operator: str = "WHILE"
+) -> Model:
     builder = Builder()
     sources = [
         entered(builder, "count", TURN),
         *(entered(builder, f"in{at}", each) for at, each in enumerate(operands)),
     ]
-    out = _while(builder, builder, turns, write, sources, operands)[0]
+    out = _while(builder, builder, turns, write, sources, operands, operator)[0]
     if growing:
         inside = [tensor for part in builder.model.subgraphs[1:] for tensor in part.tensors]
         for tensor in (*inside, builder.subgraph.tensors[out]):
@@ -189,14 +207,15 @@ def _loop(turns: int, write: Write, operands: Sequence[Operand], growing: bool =
 
 
 def _while(
-    builder: Builder, part: Part, turns: int, write: Write, sources: Sequence[int], operands: Sequence[Operand]
-) -> list[int]:
+    builder: Builder, part: Part, turns: int, write: Write, sources: Sequence[int], operands: Sequence[Operand],
+    operator: str = "WHILE",
+) -> list[int]:  # fmt: skip
     """Write a loop over a counter and other tensors into a part; the last contents of the latter."""
     results = [same(part, source) for source in sources]
     carried = [TURN, *operands]
     position = len(builder.model.subgraphs)
     options = {"cond_subgraph_index": position, "body_subgraph_index": position + 1}
-    part.operator("WHILE", sources, results, options)
+    part.operator(operator, sources, results, options)
 
     def more(inner: Part, given: list[int]) -> list[int]:
         below = inner.tensor("below", (), "bool")

@@ -28,14 +28,16 @@ from tests.conformance import (
     signal,
     slicing,
     space,
+    stablehlo,
     types,
+    weights,
 )
 from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
     filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent,
-    reduction, resize, signal, slicing, space, types,
+    reduction, resize, signal, slicing, space, stablehlo, types, weights,
 )  # fmt: skip
 
 ELSEWHERE = dict.fromkeys(

@@ -29,6 +29,28 @@ def one(
     return builder.finish(out)
 
 
+def stablehlo(operator: str, shapes: Sequence[Sequence[int]], **options: Any) -> bytes:
+    """A model of one StableHLO operator of floats, whose output is stated to have four elements."""
+    given = [(shape, "float32") for shape in shapes]
+    return one(f"STABLEHLO_{operator}", given, ((4,), "float32"), options)
+
+
+def scattered(body: str, indices: Sequence[Sequence[int]]) -> bytes:
+    """Rows put into a tensor, combined with what is there by an operator of numbers, '' for none."""
+    builder = Builder()
+    x, updates = builder.input("x", (4, 2)), builder.input("updates", (2, 2))
+    where, out = builder.constant("where", indices, "int32"), builder.tensor("out", (4, 2))
+    part = builder.part()
+    a, b, result = part.input("a", ()), part.input("b", ()), part.tensor("result", ())
+    if body:
+        part.operator(body, [a, b], [result])
+    part.outputs(result if body else b)
+    options = {"update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0],
+               "index_vector_dim": 1, "update_computation_subgraph_index": 1}  # fmt: skip
+    builder.operator("STABLEHLO_SCATTER", [x, where, updates], [out], options)
+    return builder.finish(out)
+
+
 def spectrum(reader: str, dtype: str) -> bytes:
     """A Fourier transform, then an operator that reads its complex numbers twice."""
     builder = Builder()
@@ -47,6 +69,15 @@ def spectrum(reader: str, dtype: str) -> bytes:
         (one("COMPLEX_ABS", [((2, 5), "complex64")], ((2, 5), "float32")), "is of type complex64"),
         (spectrum("MUL", "complex64"), "computes with complex numbers"),
         (spectrum("SUB", "float32"), "computes with complex numbers"),
+        (scattered("SUB", [[0], [1]]), "a function of its own"),
+        (scattered("", [[1], [1]]), "several values into one place"),
+        (stablehlo("CONVOLUTION", [(1, 4, 4, 2), (2, 3, 3, 2)], input_spatial_dimensions=[1, 2],
+                   input_feature_dimension=3, kernel_spatial_dimensions=[1, 2], kernel_input_feature_dimension=3,
+                   output_spatial_dimensions=[1, 2], output_feature_dimension=3, lhs_dilation=[2, 1]),
+         "dilates its input"),
+        (one("STABLEHLO_RNG_BIT_GENERATOR", [((2,), "uint64")], ((4,), "uint32")), "random bits"),
+        (one("STABLEHLO_SHIFT_LEFT", [((4,), "int64")] * 2, ((4,), "int64")), "moves the bits of int64"),
+        (one("STABLEHLO_AND", [((4,), "float32")] * 2, ((4,), "float32")), "takes the bits of float32"),
         (one("RELU", [((4,), "int8")], ((4,), "int8")), "no quantisation parameters"),
         (one("BITCAST", [((4,), "float32")], ((4,), "int32")), "reads the bits of float32"),
         (one("ATAN2", [((4,), "float64")] * 2, ((4,), "float64")), "angles of float64"),
@@ -79,6 +110,44 @@ def test_gaps(source: bytes, reason: str) -> None:
         ),
         (one("DILATE", [((3,), "float32"), [0], ((), "float32")], ((3,), "float32")), "dilates rank 1"),
         (one("BITCAST", [((3,), "int8")], ((), "int32")), "makes one element of 4"),
+        (one("SELECT", [((3,), "float32")] * 3, ((3,), "float32")), "chooses between"),
+        (one("CONCATENATION", [((2, 3), "float32"), ((2, 4), "float32")], ((4, 3), "float32")), "do not fit"),
+        (
+            one("CONCATENATION", [((2, 3), "float32"), ((2, 3), "int32")], ((4, 3), "float32")),
+            "joins float32 and",
+        ),
+        (stablehlo("PAD", [(3,), ()], edge_padding_low=[1, 1]), "do not fit rank 1"),
+        (stablehlo("PAD", [(3,), ()], edge_padding_low=[-9], edge_padding_high=[0], interior_padding=[0]), "cuts off"),
+        (stablehlo("TRANSPOSE", [(2, 3)], permutation=[0, 0]), "the permutation"),
+        (stablehlo("SLICE", [(4,)], start_indices=[3], limit_indices=[5], strides=[1]), "slices from"),
+        (stablehlo("BROADCAST_IN_DIM", [(4,)], broadcast_dimensions=[7]), "puts 1 axes"),
+        (stablehlo("DYNAMIC_SLICE", [(4,), ()], slice_sizes=[9]), "takes"),
+        (stablehlo("REDUCE", [(4,), ()], body_subgraph_index=5, dimensions=[0]), "names subgraph 5"),
+        (stablehlo("ADD", [(4,), (3,)]), "have to be alike"),
+        (stablehlo("COMPARE", [(4,), (4,)], comparison_direction=9), "unknown direction"),
+        (
+            stablehlo("DOT_GENERAL", [(2, 3), (4, 5)], lhs_contracting_dimensions=[1], rhs_contracting_dimensions=[0]),
+            "multiplies",
+        ),
+        (
+            stablehlo(
+                "CONVOLUTION",
+                [(1, 4, 4, 2), (3, 3, 2, 2)],
+                input_spatial_dimensions=[1, 2],
+                kernel_spatial_dimensions=[1, 1],
+                output_spatial_dimensions=[1, 2],
+            ),
+            "no permutation",
+        ),
+        (
+            one(
+                "STABLEHLO_GATHER",
+                [((4, 4), "float32"), [[1]]],
+                ((1, 4), "float32"),
+                {"offset_dims": [1], "collapsed_slice_dims": [0], "index_vector_dim": 1, "slice_sizes": [9, 4]},
+            ),
+            "takes parts",
+        ),
         (one("DYNAMIC_UPDATE_SLICE", [((2,), "float32"), ((3,), "float32"), [0]], ((2,), "float32")), "puts"),
     ],
 )

@@ -386,7 +386,9 @@ def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     p, k, m = dims(random, 3, (1, 2, 4, 6))
     trans_a, trans_b = int(random.integers(0, 2)), int(random.integers(0, 2))
     sizes = [m, k] if trans_b else [k, m]
-    kind = str(random.choice(["float", "weights alone", "integers"]))
+    kind = str(random.choice(["float", "weights alone", "integers", "blocks"]))
+    if kind == "blocks":
+        return [result(builder, random, blocked_product(builder, random, (p, k, m), op))]
     if kind != "float":
         return [result(builder, random, quantised_gemm(builder, random, (p, k, m), kind == "integers"))]
     x = tensor(builder, random, [k, p] if trans_a else [p, k])
@@ -403,6 +405,17 @@ def quantised_gemm(builder: GraphBuilder, random: Random, sizes: tuple[int, int,
     quant, dtype, rest = quantised(builder, random, (m, k), integers)
     x = tensor(builder, random, [p, k], dtype, quant)
     return builder.op("Gemm", x, *rest, shape=[p, m], dtype=dtype, quant=quant, transB=1)
+
+
+def blocked_product(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], op: str) -> str:
+    """A product of floats and 8-bit weights that are quantised per block of what is contracted."""
+    p, k, m = sizes
+    block = int(random.choice([size for size in (1, 2, 3) if k % size == 0]))
+    axis, attributes = (1, {"transB": 1}) if op == "Gemm" else (0, {})
+    shape, grid = ((m, k), (m, k // block)) if axis else ((k, m), (k // block, m))
+    quant = Quant(np.exp2(-random.integers(1, 4, grid)).astype(np.float32), np.zeros(grid, np.int8), axis, block)
+    weights = builder.constant(random.integers(-9, 9, shape), "int8", quant)
+    return builder.op(op, tensor(builder, random, [p, k]), weights, shape=[p, m], **attributes)
 
 
 def quantised_pointwise(builder: GraphBuilder, random: Random, shape: list[int], channels: int) -> str:
@@ -436,6 +449,8 @@ def quantised(
 def matmul(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     batch = dims(random, int(random.integers(0, 3)), (1, 2, 4))
     m, k, n = dims(random, 3, (1, 2, 4))
+    if random.random() < 0.2:
+        return [result(builder, random, blocked_product(builder, random, (m, 2 * k, n), op))]
     x = tensor(builder, random, [*batch, m, k])
     own = [1 if random.random() < 0.3 else dim for dim in batch] if random.random() < 0.7 else []
     y = constant_like(builder, random, [*own, k, n]) if random.random() < 0.4 else tensor(builder, random, [*own, k, n])
