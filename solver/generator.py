@@ -37,6 +37,11 @@ class Generator:
         self.capped = False
         self._seen: set[tuple[Layout, ...]] = set()
         self._forms = [(self._maker(form, outputs), number) for number, form in enumerate(forms)]
+        source = [row.layouts for maker, _ in self._forms if isinstance(maker, Arranger) for row in maker.source()]
+        self._units = [
+            max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
+            for number, port in enumerate(self.ports)
+        ]
 
     def _maker(self, form: Form, outputs: int) -> Arranger | Placer:
         if isinstance(form, Arranged):
@@ -73,7 +78,7 @@ class Generator:
                 if len(self._seen) >= ROWS:
                     self.capped = True
                     return fresh
-                if not all(port.expressible(layout) for port, layout in zip(self.ports, row.layouts, strict=True)):
+                if not all(map(self._candidate, range(len(self.ports)), row.layouts)):
                     continue
                 row = replace(row, form=number)
                 price = FREE if self.weigh is None else self.weigh(row)
@@ -81,3 +86,9 @@ class Generator:
                     self._seen.add(layouts)
                     fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
         return fresh
+
+    def _candidate(self, number: int, layout: Layout) -> bool:
+        """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""
+        port = self.ports[number]
+        few = port.constant or layout.count(()) <= self._units[number]
+        return few and port.expressible(layout)

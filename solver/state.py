@@ -100,7 +100,7 @@ class Statement:
         for number in nodes:
             if number not in self._atoms.views:
                 self._node(number)
-        for name in self.graph.outputs:
+        for name in dict.fromkeys(self.graph.outputs):
             if name in self._home and name not in fixed.inputs:
                 self._end(name, fixed.outputs[name], reads=True)
         for name, permutation in fixed.inner.items():
@@ -233,8 +233,8 @@ class _Closure:
             self._found(number, draft.fixed if generator is None else generator.start())
         self._exhaust()
         for number, generator in enumerate(self.generators):
-            if generator is not None and self.kept is not None and not self.rows[number]:
-                self._seed(number, generator)
+            if self.kept is not None and not self.rows[number]:
+                self._seed(number, self.kept[number].layouts, generator)
                 self._exhaust()
         for number, generator in enumerate(self.generators):
             if generator is not None:
@@ -244,12 +244,13 @@ class _Closure:
         clock = self.target.clock if self.timed else None
         return LayoutProblem(tuple(self.variables), operators, self.capped, clock)
 
-    def _seed(self, number: int, generator: Walker) -> None:
+    def _seed(self, number: int, kept: Sequence[Layout], generator: Walker | None) -> None:
         """No layout that is demanded leads to the orders to be kept: suggest those orders themselves."""
-        for port, layout in enumerate(self.kept[number].layouts if self.kept else ()):
+        for port, layout in enumerate(kept):
             if not self.variables[self.drafts[number].ports[port]].constant:
-                self._found(number, generator.push(port, finest(layout)))
-        self._found(number, generator.rest())
+                self._found(number, self._pushed(number, port, finest(layout)))
+        if generator is not None:
+            self._found(number, generator.rest())
 
     def _exhaust(self) -> None:
         while self.queue:

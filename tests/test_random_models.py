@@ -1,0 +1,122 @@
+"""Random networks give what LiteRT gives, at a price that is proven, however they are converted.
+
+``LAYOUTSOLVE_SEEDS=2000`` tries so many of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import layoutsolve
+from layoutsolve import Conversion
+from layoutsolve.distance import distance
+from layoutsolve.errors import LayoutError, StrategyError
+from layoutsolve.graph import Array
+from layoutsolve.runtimes import OnnxRuntime, Run
+from layoutsolve.verification import feeds
+from tests.random_models import Network, network
+from tests.truth import litert
+
+SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "40"))
+FIRST = int(os.environ.get("LAYOUTSOLVE_FIRST_SEED", "0"))
+
+TOLERANCES = {"float": 2e-3, "quantised": 0.12}
+"""The largest error relative to the range; that of quantised networks adds up from step to step."""
+
+WAYS: tuple[Mapping[str, Any], ...] = (
+    {"inputs": "nchw", "outputs": "nchw"},
+    {"inputs": "free", "outputs": "free"},
+    {"strategy": "push"},
+    {"strategy": "propagate"},
+    {"strategy": "transpose"},
+    {"strategy": "mincut"},
+    {"objective": "min-executed"},
+    {"objective": "min-bytes"},
+    {"objective": "min-nodes"},
+    {"objective": "min-latency"},
+    {"inputs": "free", "objective": "min-latency"},
+    {"outputs": "free", "strategy": "push"},
+    {"opset": 24},
+    {"inputs": "nchw", "strategy": "propagate"},
+)
+
+
+def ways(seed: int) -> list[Mapping[str, Any]]:
+    """The default, and a few others."""
+    return [{}, *(WAYS[(seed * 3 + step) % len(WAYS)] for step in range(3))]
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_random_model(seed: int) -> None:
+    check(network(seed), ways(seed))
+
+
+def check(made: Network, chosen: list[Mapping[str, Any]]) -> None:
+    """Raise AssertionError unless the network converts well in each of the ways; the first one is the default."""
+    source = made.source
+    truths = [(given, litert().run(source, given)) for given in map(made.feeds, (1, 3) if made.kind == "dynamic" else (1,))]
+    best: Conversion | None = None
+    for number, way in enumerate(chosen):
+        try:
+            conversion = layoutsolve.convert(source, **way)
+        except StrategyError:
+            assert way["strategy"] == "mincut"
+            continue
+        except LayoutError:  # an input that is an output as well is stored once
+            assert set(made.outputs).intersection(made.steps.part.subgraph.inputs)
+            continue
+        best = best or conversion
+        _check_price(conversion, best, way)
+        for optimise in (True, False) if number == 0 else (True,):
+            _check_numbers(conversion, truths, optimise, way)
+    assert best is not None
+    if made.seed % 5 == 0:
+        certificate = layoutsolve.certify(source, best)
+        layoutsolve.check_certificate(source, best.model.SerializeToString(deterministic=True), certificate)
+    if made.seed % 7 == 0:
+        assert str(best.explain())
+
+
+def _check_price(conversion: Conversion, best: Conversion, way: Mapping[str, Any]) -> None:
+    onnx.checker.check_model(conversion.model, full_check=True)
+    report, price = conversion.report, conversion.price
+    assert (report["transposes"], report["reshapes"]) == (price.transposes, price.reshapes), way
+    if way.get("strategy", "cpsat") in ("cpsat", "mincut"):
+        assert report["status"] == "optimal", f"not proven to be optimal with {way}"
+    if conversion is best:
+        assert report["transposes"] == report["bound"]
+    if "inputs" not in way and "outputs" not in way:
+        assert price.transposes >= best.price.transposes, f"fewer Transposes than the optimum with {way}"
+        if way.get("strategy") == "mincut":
+            assert price.transposes == best.price.transposes
+
+
+def _check_numbers(
+    conversion: Conversion, truths: list[tuple[list[Array], Run]], optimise: bool, way: Mapping[str, Any]
+) -> None:
+    runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1, optimise=optimise)
+    moved = conversion.permutations(inputs=False)
+    for given, truth in truths:
+        results = runtime.run(feeds(runtime, given, conversion.permutations(inputs=True)))
+        for port, name, expected, stored in zip(truth.outputs, runtime.outputs, truth.results, results, strict=False):
+            actual = np.transpose(stored, np.argsort(moved[name])) if name in moved else stored
+            case = f"{port.name} with {dict(way)}, optimise={optimise}"
+            assert (expected.shape, expected.dtype) == (actual.shape, actual.dtype), case
+            found = distance(port, [(expected, actual)])
+            if port.dtype in ("int8", "uint8") or _stepped(truth):
+                error = found.maximum / (255 if port.quantised else max(float(np.ptp(expected)), 1.0))
+                assert error <= TOLERANCES["quantised"], f"{case}: {found}"
+            elif port.dtype == "float32":
+                assert found.relative <= TOLERANCES["float"] or found.maximum < 1e-5, f"{case}: {found}"
+            else:
+                assert found.maximum == 0, f"{case}: {found}"
+
+
+def _stepped(truth: Run) -> bool:
+    return any(port.quantised for port in truth.outputs)
