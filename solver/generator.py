@@ -11,8 +11,11 @@ from layoutsolve.solver.placer import Placer
 from layoutsolve.solver.problem import FREE, Price, Row
 from layoutsolve.solver.relation import Arranged, Form, Port
 
-ROWS = 256
+ROWS = 1024
 """The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
+
+AT_ONCE = 256
+"""The same where orders and groupings are decided at once."""
 
 
 class Generator:
@@ -33,6 +36,7 @@ class Generator:
         """
         self.ports = tuple(ports)
         self.orders, self.exact = orders, exact
+        self._most = ROWS if orders or exact else AT_ONCE
         self.weigh = weigh
         self.capped = False
         self._seen: set[tuple[Layout, ...]] = set()
@@ -75,7 +79,7 @@ class Generator:
                 layouts = tuple(map(finest, row.layouts)) if self.orders else row.layouts
                 if layouts in self._seen:
                     continue
-                if len(self._seen) >= ROWS:
+                if len(self._seen) >= self._most:
                     self.capped = True
                     return fresh
                 if not all(map(self._candidate, range(len(self.ports)), row.layouts)):

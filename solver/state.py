@@ -21,10 +21,13 @@ from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target
 
-CANDIDATES = 64
-"""The most layouts that one variable may have. A problem in which the cap was hit is optimal within its candidates
-only.
+CANDIDATES = 256
+"""The most layouts that one variable may have where orders and groupings are decided one after the other. A problem in
+which the cap was hit is optimal within its candidates only.
 """
+
+AT_ONCE = 64
+"""The same where both are decided at once, which makes far more of them."""
 
 TURNS = 10
 """How often the body of a loop is taken to run, for bytes and time: a move outside of it is better than one inside."""
@@ -201,6 +204,7 @@ class _Closure:
     ) -> None:
         self.variables, self.drafts, self.finest_only, self.kept = variables, drafts, finest_only, kept
         self.target, self.timed = target, timed
+        self.most = CANDIDATES if finest_only or kept is not None else AT_ONCE
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in drafts]
         self.shared: dict[object, Shared] = {}
@@ -284,7 +288,7 @@ class _Closure:
         seen = self.seen[variable]
         if self.variables[variable].constant or layout in seen:
             return
-        if len(seen) >= CANDIDATES:
+        if len(seen) >= self.most:
             self.capped = True
             return
         seen[layout] = None

@@ -44,7 +44,7 @@ class Tensor:
         return self.dtype == "float32" or self.quant is not None
 
 
-class Unfit(Exception):
+class UnfitError(Exception):
     """A step finds no tensor that it can be applied to."""
 
 
@@ -88,7 +88,7 @@ class Steps:
         """A live tensor that fits, most likely a recent one."""
         found = [x for x in self.live if fits(x)]
         if not found:
-            raise Unfit
+            raise UnfitError
         back = min(int(self.random.geometric(0.35)) - 1, len(found) - 1)
         return found[-1 - back]
 
@@ -96,7 +96,7 @@ class Steps:
         """An axis that is not the open batch."""
         found = [axis for axis in range(x.rank) if axis != x.batch]
         if not found:
-            raise Unfit
+            raise UnfitError
         return int(self.one(*found))
 
     def signed(self, x: Tensor, axis: int) -> int:
@@ -139,7 +139,7 @@ class Steps:
     ) -> Tensor:  # fmt: skip
         """A tensor to be written, in the model but not yet live."""
         if prod(shape) > LARGEST or len(shape) > 6 or 0 in shape:
-            raise Unfit
+            raise UnfitError
         signature = None if batch is None else [-1 if axis == batch else size for axis, size in enumerate(shape)]
         index = self.part.tensor(self.name("t"), tuple(shape), dtype, quant=quant, signature=signature)
         return Tensor(index, tuple(shape), dtype, quant, batch, exact)
@@ -190,7 +190,7 @@ class Steps:
             lengths = [len(each) for each in lists]
             try:
                 self.one(*STEPS)(self)
-            except Unfit:
+            except UnfitError:
                 failed += 1
                 for each, length in zip(lists, lengths, strict=True):
                     del each[length:]
@@ -216,7 +216,7 @@ def _window(steps: Steps, x: Tensor, kernel: Sequence[int], dilation: Sequence[i
     for size, reach, factor, stride in zip(x.shape[1:3], kernel, dilation, strides, strict=True):
         lost = (reach - 1) * factor if padding == "VALID" else 0
         if size <= lost:
-            raise Unfit
+            raise UnfitError
         sizes.append(-(-(size - lost) // stride))
     options = {"padding": padding, "stride_h": strides[0], "stride_w": strides[1]}
     return options, sizes
@@ -304,7 +304,10 @@ def pool(steps: Steps) -> None:
     chosen, sizes = _window(steps, x, size)
     kind = steps.one("MAX_POOL_2D", "AVERAGE_POOL_2D", *(["L2_POOL_2D"] if x.quant is None else []))
     if kind == "L2_POOL_2D":
-        chosen["padding"], sizes = "SAME", [-(-s // chosen[f"stride_{a}"]) for s, a in zip(x.shape[1:3], "hw")]
+        chosen["padding"], sizes = (
+            "SAME",
+            [-(-s // chosen[f"stride_{a}"]) for s, a in zip(x.shape[1:3], "hw", strict=True)],
+        )
     result = replace(steps.like(x, (x.shape[0], *sizes, x.shape[3])), exact=False)
     steps.write(kind, [x], [result], **chosen, filter_height=size[0], filter_width=size[1],
                 fused_activation_function=_activation(steps) if x.quant is None else "NONE")  # fmt: skip
@@ -330,7 +333,7 @@ def unary(steps: Steps) -> None:
     if x.quant is not None:
         kind = steps.one("LOGISTIC", "TANH", "RELU", "RELU6", "LEAKY_RELU", "HARD_SWISH", "ABS", "ELU")
         if x.dtype == "uint8" and kind in ("ABS", "ELU"):
-            raise Unfit
+            raise UnfitError
     else:
         kind = steps.one(
             "LOGISTIC", "TANH", "RELU", "RELU6", "LEAKY_RELU", "HARD_SWISH", "ABS", "ELU", "GELU", "NEG", "SQUARE",
@@ -357,8 +360,9 @@ def clamped_root(steps: Steps) -> None:
 
 def _operand(steps: Steps, x: Tensor) -> tuple[Tensor | int, Shape, int | None]:
     """Something that broadcasts with ``x``: a constant of any lower rank, or another tensor; the shape that results."""
+
     def fits(y: Tensor) -> bool:
-        if y.dtype != x.dtype or (x.batch is not None or y.batch is not None) and not _aligned(x, y):
+        if y.dtype != x.dtype or not _aligned(x, y):
             return False
         try:
             return prod(np.broadcast_shapes(x.shape, y.shape)) <= LARGEST
@@ -371,9 +375,7 @@ def _operand(steps: Steps, x: Tensor) -> tuple[Tensor | int, Shape, int | None]:
         places = [len(shape) - each.rank + each.batch for each in (x, y) if each.batch is not None]
         return y, shape, places[0] if places else None
     rank = steps.number(0, x.rank)
-    shape = tuple(
-        1 if axis == x.batch or steps.chance(0.4) else x.shape[axis] for axis in range(x.rank - rank, x.rank)
-    )
+    shape = tuple(1 if axis == x.batch or steps.chance(0.4) else x.shape[axis] for axis in range(x.rank - rank, x.rank))
     if x.batch is None and x.rank < 4 and steps.chance(0.05):
         shape = (2, *x.shape)
     if x.quant is not None:
@@ -423,7 +425,11 @@ def choice(steps: Steps) -> None:
     """A comparison decides which of two tensors is taken."""
     x = steps.pick(lambda x: x.dtype == "float32" and x.exact)
     truth, result = steps.output(x.shape, "bool", None, x.batch), steps.like(x)
-    level = steps.constant(0.1, "float32") if steps.chance(0.5) else steps.weights(x.shape[-1] if x.batch != x.rank - 1 else 1)
+    level = (
+        steps.constant(0.1, "float32")
+        if steps.chance(0.5)
+        else steps.weights(x.shape[-1] if x.batch != x.rank - 1 else 1)
+    )
     steps.write(steps.one("GREATER", "LESS_EQUAL"), [x, level], [truth])
     if steps.chance(0.3):
         turned = steps.output(x.shape, "bool", None, x.batch)
@@ -778,7 +784,7 @@ def unpack(steps: Steps) -> None:
     x = steps.pick(lambda x: (x.real or x.dtype == "int32") and x.rank >= 1)
     axis = steps.axis(x)
     if x.shape[axis] > 4:
-        raise Unfit
+        raise UnfitError
     shape = [size for other, size in enumerate(x.shape) if other != axis]
     batch = x.batch if x.batch is None else x.batch - (axis < x.batch)
     results = [steps.like(x, shape, batch) for _ in range(x.shape[axis])]
@@ -841,7 +847,7 @@ def space(steps: Steps) -> None:
         shape = (n // 4, 2 * h - 1, 2 * w - 1, c)
         steps.write(kind, [x, steps.constant([2, 2]), steps.constant(crops)], [steps.like(x, shape)])
     else:
-        raise Unfit
+        raise UnfitError
 
 
 # -- contractions and blocks ---------------------------------------------------------------------------------------
@@ -852,7 +858,7 @@ def dense(steps: Steps) -> None:
     x = steps.pick(lambda x: x.rank >= 1 and x.real and x.batch != x.rank - 1)
     *outer, features = x.shape
     if x.batch not in (None, 0):
-        raise Unfit
+        raise UnfitError
     units, keep = steps.number(1, 5), steps.chance(0.6)
     inputs = _kernel(steps, x, (units, features), 0 if x.dtype == "int8" and steps.chance(0.5) else -1, features, units)
     result = steps.fresh(x, (*outer, units) if keep else (prod(outer), units))
@@ -865,11 +871,13 @@ def product(steps: Steps) -> None:
     """A matrix product of two tensors, each perhaps turned."""
     x = steps.pick(lambda x: x.dtype in ("float32", "int8") and 2 <= x.rank <= 4 and x.batch in (None, 0))
     if x.batch is not None and x.rank == 2:
-        raise Unfit
+        raise UnfitError
 
     def fits(y: Tensor) -> bool:
-        return (y.dtype, y.shape[:-2], y.batch) == (x.dtype, x.shape[:-2], x.batch) and y.rank >= 2 and any(
-            size in x.shape[-2:] for size in y.shape[-2:]
+        return (
+            (y.dtype, y.shape[:-2], y.batch) == (x.dtype, x.shape[:-2], x.batch)
+            and y.rank >= 2
+            and any(size in x.shape[-2:] for size in y.shape[-2:])
         )
 
     y = steps.pick(fits)
@@ -948,9 +956,9 @@ def normalised(steps: Steps) -> None:
 def recurrent(steps: Steps) -> None:
     x = steps.pick(lambda x: x.rank == 3 and x.dtype == "float32" and x.batch is None)
     if steps.depth:
-        raise Unfit
+        raise UnfitError
     major = steps.chance(0.3)
-    n, t, c = (x.shape[1], x.shape[0], x.shape[2]) if major else x.shape
+    (n, c) = (x.shape[1 if major else 0], x.shape[2])
     units = steps.number(1, 4)
     inputs: list[Tensor | int] = [x, *(steps.weights(units, c, fan=c) for _ in range(4))]
     inputs += [steps.weights(units, units, fan=units) for _ in range(4)] + [-1] * 3
@@ -964,7 +972,7 @@ def recurrent(steps: Steps) -> None:
 def island(steps: Steps) -> None:
     """From real numbers to integers or back."""
     if steps.kind != "mixed":
-        raise Unfit
+        raise UnfitError
     x = steps.pick()
     if x.quant is None:
         dtype = steps.one("int8", "int8", "uint8")
@@ -1001,7 +1009,7 @@ def _body(steps: Steps, x: Tensor, counter: bool) -> int:
 @step()
 def branch(steps: Steps) -> None:
     if steps.depth or steps.kind == "dynamic":
-        raise Unfit
+        raise UnfitError
     x = steps.pick(lambda x: x.dtype == "float32" and x.rank >= 1)
     condition = steps.part.input(steps.name("condition"), (), "bool")
     bodies = {"then_subgraph_index": _body(steps, x, False), "else_subgraph_index": _body(steps, x, False)}
@@ -1011,7 +1019,7 @@ def branch(steps: Steps) -> None:
 @step()
 def loop(steps: Steps) -> None:
     if steps.depth or steps.kind == "dynamic":
-        raise Unfit
+        raise UnfitError
     x = steps.pick(lambda x: x.dtype == "float32" and x.rank >= 1)
     part = steps.builder.part()
     condition = len(steps.builder.model.subgraphs) - 1

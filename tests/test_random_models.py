@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from layoutsolve.distance import distance
 from layoutsolve.errors import LayoutError, StrategyError
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import OnnxRuntime, Run
+from layoutsolve.solver.state import Statement
 from layoutsolve.verification import feeds
 from tests.random_models import Network, network
 from tests.truth import litert
@@ -38,7 +39,7 @@ WAYS: tuple[Mapping[str, Any], ...] = (
     {"strategy": "mincut"},
     {"objective": "min-executed"},
     {"objective": "min-bytes"},
-    {"objective": "min-nodes"},
+    {"objective": "min-nodes", "time_limit": 3.0},
     {"objective": "min-latency"},
     {"inputs": "free", "objective": "min-latency"},
     {"outputs": "free", "strategy": "push"},
@@ -54,51 +55,65 @@ def ways(seed: int) -> list[Mapping[str, Any]]:
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_random_model(seed: int) -> None:
-    check(network(seed), ways(seed))
+    check_network(network(seed))
 
 
-def check(made: Network, chosen: list[Mapping[str, Any]]) -> None:
-    """Raise AssertionError unless the network converts well in each of the ways; the first one is the default."""
-    source = made.source
-    truths = [(given, litert().run(source, given)) for given in map(made.feeds, (1, 3) if made.kind == "dynamic" else (1,))]
+def check_network(made: Network) -> None:
+    """Raise AssertionError unless a network converts well in each of its ways."""
+    given = [made.feeds(batch) for batch in ((1, 3) if made.kind == "dynamic" else (1,))]
+    best = check(made.source, given, ways(made.seed))
+    if made.seed % 5 == 0 and best.assignment.status == "optimal":
+        certificate = layoutsolve.certify(made.source, best)
+        layoutsolve.check_certificate(made.source, best.model.SerializeToString(deterministic=True), certificate)
+    if made.seed % 7 == 0:
+        assert str(best.explain())
+
+
+def check(source: bytes, given: Sequence[Sequence[Array]], chosen: Sequence[Mapping[str, Any]]) -> Conversion:
+    """The model as it converts by default. Raise AssertionError unless it converts well in all of the chosen ways.
+
+    ``given`` are inputs, several times. The first way is the default.
+    """
+    truths = [(inputs, litert().run(source, inputs)) for inputs in given]
     best: Conversion | None = None
-    for number, way in enumerate(chosen):
+    for way in chosen:
         try:
             conversion = layoutsolve.convert(source, **way)
         except StrategyError:
             assert way["strategy"] == "mincut"
             continue
-        except LayoutError:  # an input that is an output as well is stored once
-            assert set(made.outputs).intersection(made.steps.part.subgraph.inputs)
+        except LayoutError as error:
+            assert "an input and an output at once" in str(error), way
             continue
+        for optimise in (True, False) if best is None else (True,):
+            _check_numbers(conversion, truths, optimise, way)
         best = best or conversion
         _check_price(conversion, best, way)
-        for optimise in (True, False) if number == 0 else (True,):
-            _check_numbers(conversion, truths, optimise, way)
     assert best is not None
-    if made.seed % 5 == 0:
-        certificate = layoutsolve.certify(source, best)
-        layoutsolve.check_certificate(source, best.model.SerializeToString(deterministic=True), certificate)
-    if made.seed % 7 == 0:
-        assert str(best.explain())
+    return best
 
 
 def _check_price(conversion: Conversion, best: Conversion, way: Mapping[str, Any]) -> None:
     onnx.checker.check_model(conversion.model, full_check=True)
     report, price = conversion.report, conversion.price
     assert (report["transposes"], report["reshapes"]) == (price.transposes, price.reshapes), way
-    if way.get("strategy", "cpsat") in ("cpsat", "mincut"):
-        assert report["status"] == "optimal", f"not proven to be optimal with {way}"
-    if conversion is best:
+    if (
+        way.get("strategy", "cpsat") in ("cpsat", "mincut")
+        and "time_limit" not in way
+        and report["status"] != "optimal"
+    ):
+        orders = Statement(conversion.graph, conversion.boundary, conversion.assignment.goal).orders()
+        assert orders.capped or conversion.assignment.problem.capped, f"not proven to be optimal with {way}"
+    elif conversion is best:
         assert report["transposes"] == report["bound"]
-    if "inputs" not in way and "outputs" not in way:
+    if best.assignment.status == "optimal" and "inputs" not in way and "outputs" not in way:
         assert price.transposes >= best.price.transposes, f"fewer Transposes than the optimum with {way}"
         if way.get("strategy") == "mincut":
             assert price.transposes == best.price.transposes
 
 
 def _check_numbers(
-    conversion: Conversion, truths: list[tuple[list[Array], Run]], optimise: bool, way: Mapping[str, Any]
+    conversion: Conversion, truths: Sequence[tuple[Sequence[Array], Run]], optimise: bool, way: Mapping[str, Any]
 ) -> None:
     runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1, optimise=optimise)
     moved = conversion.permutations(inputs=False)
