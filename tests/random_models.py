@@ -889,6 +889,44 @@ def product(steps: Steps) -> None:
 
 
 @step()
+def computed_weights(steps: Steps) -> None:
+    """A fully connected layer or a convolution whose weights are activations."""
+    x = steps.pick(lambda x: x.dtype == "float32" and x.rank >= 2 and x.batch in (None, 0))
+    if x.rank == 4 and steps.chance(0.5):
+        c, (h, w) = x.shape[3], x.shape[1:3]
+        y = steps.pick(
+            lambda y: (
+                y.dtype == "float32" and y.rank == 4 and y.batch is None and y.shape[3] == c
+                and y.shape[1] <= h and y.shape[2] <= w
+            )
+        )  # fmt: skip
+        result = steps.fresh(x, (x.shape[0], h - y.shape[1] + 1, w - y.shape[2] + 1, y.shape[0]))
+        chosen = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1}
+        steps.write("CONV_2D", [x, y, steps.weights(y.shape[0])], [result], **chosen)
+    else:
+        features = x.shape[-1]
+        y = steps.pick(lambda y: y.dtype == "float32" and y.rank == 2 and y.batch is None and y.shape[1] == features)
+        result = steps.fresh(x, (*x.shape[:-1], y.shape[0]))
+        steps.write("FULLY_CONNECTED", [x, y, steps.weights(y.shape[0])], [result], keep_num_dims=True)
+
+
+@step(2)
+def computed_shape(steps: Steps) -> None:
+    """A RESHAPE as TensorFlow writes it for an open batch: SHAPE, STRIDED_SLICE, PACK."""
+    x = steps.pick(lambda x: x.real and x.rank >= 3 and x.batch in (None, 0))
+    n, *rest = x.shape
+    shape = steps.one((n, prod(rest)), (n, rest[0], prod(rest[1:])), (n, *rest[::-1]), (n, 1, *rest))
+    sizes, batch = steps.output((x.rank,), "int32"), steps.output((), "int32")
+    steps.part.operator("SHAPE", [x.index], [sizes.index], {"out_type": "int32"})
+    bounds = [steps.constant([each]) for each in (0, 1, 1)]
+    steps.part.operator("STRIDED_SLICE", [sizes.index, *bounds], [batch.index], {"shrink_axis_mask": 1})
+    parts = [batch.index, *(steps.constant(size) for size in shape[1:])]
+    packed = steps.output((len(shape),), "int32")
+    steps.part.operator("PACK", parts, [packed.index], {"values_count": len(shape)})
+    steps.write("RESHAPE", [x, packed], [steps.like(x, shape)])
+
+
+@step()
 def attention(steps: Steps) -> None:
     x = steps.pick(lambda x: x.rank == 3 and x.dtype == "float32" and x.batch in (None, 0) and x.shape[2] % 2 == 0)
     n, t, c = x.shape

@@ -1,4 +1,4 @@
-"""Random networks give what LiteRT gives, at a price that is proven, however they are converted.
+"""Random networks give what LiteRT gives, at a price that is proven, however they are converted; broken ones an error.
 
 ``LAYOUTSOLVE_SEEDS=2000`` tries so many of them.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 import layoutsolve
 from layoutsolve import Conversion
 from layoutsolve.distance import distance
-from layoutsolve.errors import LayoutError, StrategyError
+from layoutsolve.errors import ConversionError, LayoutError, StrategyError
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import OnnxRuntime, Run
 from layoutsolve.solver.state import Statement
@@ -56,6 +57,35 @@ def ways(seed: int) -> list[Mapping[str, Any]]:
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_random_model(seed: int) -> None:
     check_network(network(seed))
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_broken_bytes(seed: int) -> None:
+    """Whatever bytes are changed, inserted or missing: a model comes of it, or an error that says why not."""
+    source = network(seed).source
+    for turn in range(10):
+        with suppress(ConversionError):
+            layoutsolve.convert(broken(source, np.random.default_rng([seed, turn])), time_limit=5)
+
+
+def broken(source: bytes, random: np.random.Generator) -> bytes:
+    """The bytes with one of several defects."""
+    data, place = bytearray(source), int(random.integers(len(source) - 4))
+    kind, length = random.integers(6), int(random.integers(1, 9))
+    if kind == 0:
+        return bytes(data[:place])
+    if kind == 1:
+        del data[place : place + length]
+    elif kind == 2:
+        data[place:place] = random.bytes(length)
+    elif kind == 3:
+        data[place] ^= 1 << int(random.integers(8))
+    else:  # a number: an index, a size, an option
+        numbers = np.frombuffer(source[: len(source) // 4 * 4], "<i4")
+        place = 4 * int(random.choice(np.flatnonzero((numbers >= -2) & (numbers < 3000))))
+        chosen = random.choice([0, 1, -1, 2, 3, 5, 1000, 65536, 2**20, 2**31 - 1, -(2**31)])
+        data[place : place + 4] = int(chosen).to_bytes(4, "little", signed=True)
+    return bytes(data)
 
 
 def check_network(made: Network) -> None:
