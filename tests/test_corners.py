@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import layoutsolve
+from layoutsolve.errors import ConversionError
 from layoutsolve.graph import Array
 from tests.builder import Builder, Quant
 from tests.conformance.cases import fitted
@@ -111,3 +113,12 @@ def test_dequantised_view_in_every_opset(opset: int) -> None:
     builder.operator("TANH", [view], [y])
     data = np.random.default_rng(0).integers(-128, 128, (2, 6)).astype(np.int8)
     check(builder.finish(y), [[data]], [{"opset": opset}])
+
+
+def test_resize_to_a_size_beyond_all_memory() -> None:
+    builder = Builder()
+    x, y = builder.input("x", (1, 4, 4, 2)), builder.tensor("y", (1, 2**30, 4, 2))
+    size = builder.constant("size", np.array([2**30, 4], np.int32))
+    builder.operator("RESIZE_NEAREST_NEIGHBOR", [x, size], [y], {"half_pixel_centers": True})
+    with pytest.raises(ConversionError, match="far beyond the size of the file"):
+        layoutsolve.convert(builder.finish(y))
