@@ -6,7 +6,7 @@ it stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,14 +38,19 @@ class _Applier:
         self.shared: dict[tuple[str, Shape, bytes], str] = {}
         self.late: dict[int, tuple[int, Layout]] = {}
         self.reserved = self._reserved()
-        self.names = frozenset(self.reserved.values())
+        self.names = frozenset(operator.end for _, operator in self._ends())
 
-    def _reserved(self) -> dict[tuple[int, Layout], str]:
-        """The stored tensors that have to bear the name of a graph output or of an explicitly laid out tensor."""
-        reserved: dict[tuple[int, Layout], str] = {}
+    def _ends(self) -> Iterator[tuple[int, Operator]]:
+        """The graph outputs and explicitly laid out tensors, but for those that are inputs as well."""
         for number, operator in enumerate(self.problem.operators):
             if operator.end and operator.inputs and operator.end not in self.graph.inputs:
-                reserved.setdefault((operator.ports[0], self.assignment.row(number).layouts[0]), operator.end)
+                yield number, operator
+
+    def _reserved(self) -> dict[tuple[int, Layout], str]:
+        """The stored tensors that have to bear the name of an end; the first one where several are stored alike."""
+        reserved: dict[tuple[int, Layout], str] = {}
+        for number, operator in self._ends():
+            reserved.setdefault((operator.ports[0], self.assignment.row(number).layouts[0]), operator.end)
         return reserved
 
     def result(self) -> Graph:

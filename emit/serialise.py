@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from layoutsolve.emit.barriers import insert_barriers
 from layoutsolve.emit.external import External
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
@@ -154,6 +155,8 @@ class _Writer:
             list(self.initializers.values()),
             value_info=self.bodies[None].infos,
         )
+        if self.flows or version > LOWEST_OPSET:
+            insert_barriers(graph, version, self._fresh)
         opsets = [helper.make_opsetid("", version)]
         others = sorted({node.domain for node in self.graph.nodes if node.domain})
         model = helper.make_model(

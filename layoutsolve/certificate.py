@@ -129,7 +129,12 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
             f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
         )
     rows = [found.row(number).layouts for number in range(len(found.rows))]
-    stated = restate(conversion.graph, conversion.boundary, found.goal, rows)
+    try:
+        stated = restate(conversion.graph, conversion.boundary, found.goal, rows)
+    except CertificateError as error:
+        raise CertificateError(
+            "the layouts are those of a heuristic, better than what the search found in its time: raise the time limit"
+        ) from error
     titles = [operator.title for operator in found.problem.operators]
     parts = tuple(
         CertifiedPart(

@@ -11,8 +11,11 @@ from layoutsolve.solver.placer import Placer
 from layoutsolve.solver.problem import FREE, Price, Row
 from layoutsolve.solver.relation import Arranged, Form, Port
 
-ROWS = 256
+ROWS = 1024
 """The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
+
+AT_ONCE = 256
+"""The same where orders and groupings are decided at once."""
 
 
 class Generator:
@@ -34,11 +37,17 @@ class Generator:
         """
         self.ports = tuple(ports)
         self.orders, self.exact = orders, exact
+        self._most = ROWS if orders or exact else AT_ONCE
         self.weigh = weigh
         self.capped = False
         self._seen: set[tuple[tuple[Layout, ...], Price]] = set()
         mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
         self._forms = [(self._maker(form, outputs, mixed), number) for number, form in enumerate(forms)]
+        source = [row.layouts for maker, _ in self._forms if isinstance(maker, Arranger) for row in maker.source()]
+        self._units = [
+            max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
+            for number, port in enumerate(self.ports)
+        ]
 
     def _maker(self, form: Form, outputs: int, mixed: bool) -> Arranger | Placer:
         if isinstance(form, Arranged):
@@ -72,10 +81,10 @@ class Generator:
                 layouts = tuple(map(finest, row.layouts)) if self.orders else row.layouts
                 if (layouts, FREE) in self._seen:
                     continue
-                if len(self._seen) >= ROWS:
+                if len(self._seen) >= self._most:
                     self.capped = True
                     return fresh
-                if not all(port.expressible(layout) for port, layout in zip(self.ports, row.layouts, strict=True)):
+                if not all(map(self._candidate, range(len(self.ports)), row.layouts)):
                     continue
                 row = replace(row, form=number)
                 price = FREE if self.weigh is None else self.weigh(row)
@@ -83,3 +92,9 @@ class Generator:
                     self._seen.add((layouts, row.price + price))
                     fresh.append(replace(row, layouts=layouts, price=row.price + price, anchored=anchored))
         return fresh
+
+    def _candidate(self, number: int, layout: Layout) -> bool:
+        """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""
+        port = self.ports[number]
+        few = port.constant or layout.count(()) <= self._units[number]
+        return few and port.expressible(layout)

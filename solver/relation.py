@@ -92,14 +92,14 @@ class Port:
         """What two ports have in common that behave alike."""
         return self.logical, tuple(self.atoms.items()), self.constant, self.symbolic
 
-    def expressible(self, layout: Layout) -> bool:
-        """Whether a layout is a candidate here: it has few dimensions of size 1, and a Reshape can lead to it.
-
-        A Reshape computes one unknown size at most, so none are multiplied anew.
-        """
+    @property
+    def units(self) -> int:
+        """The most dimensions of size 1 that a layout may have here."""
         units = self.logical.count(())
-        if not self.constant and layout.count(()) > max(units, min(units + MORE, UNITS)):
-            return False
+        return max(units, min(units + MORE, UNITS))
+
+    def expressible(self, layout: Layout) -> bool:
+        """Whether a Reshape can lead to a layout: it computes one unknown size at most, so none are multiplied anew."""
         return len(self.symbolic) < 2 or all(
             len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout
         )

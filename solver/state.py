@@ -21,10 +21,13 @@ from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target, motion_of
 
-CANDIDATES = 128
-"""The most layouts that one variable may have: more than five atoms have orders. A problem in which the cap was hit is
-optimal within its candidates only.
+CANDIDATES = 256
+"""The most layouts that one variable may have where orders and groupings are decided one after the other. A problem in
+which the cap was hit is optimal within its candidates only.
 """
+
+AT_ONCE = 64
+"""The same where both are decided at once, which makes far more of them."""
 
 TURNS = 10
 """How often the body of a loop is taken to run, for bytes and time: a move outside of it is better than one inside."""
@@ -117,7 +120,7 @@ class Statement:
         for number in nodes:
             if number not in self._atoms.views:
                 self._node(number)
-        for name in self.graph.outputs:
+        for name in dict.fromkeys(self.graph.outputs):
             if name in self._home and name not in fixed.inputs:
                 self._end(name, fixed.outputs[name], reads=True)
         for name, axes in fixed.inner.items():
@@ -228,6 +231,7 @@ class _Closure:
     ) -> None:
         self.variables, self.drafts, self.finest_only, self.kept = variables, drafts, finest_only, kept
         self.target, self.timed = target, timed
+        self.most = CANDIDATES if finest_only or kept is not None else AT_ONCE
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in drafts]
         self.shared: dict[object, Shared] = {}
@@ -259,8 +263,8 @@ class _Closure:
             self._found(number, draft.fixed if generator is None else (*draft.fixed, *generator.start()))
         self._exhaust()
         for number, generator in enumerate(self.generators):
-            if generator is not None and self.kept is not None and not self.rows[number]:
-                self._seed(number, generator)
+            if self.kept is not None and not self.rows[number]:
+                self._seed(number, self.kept[number].layouts, generator)
                 self._exhaust()
         for number, generator in enumerate(self.generators):
             if generator is not None:
@@ -270,12 +274,13 @@ class _Closure:
         clock = self.target.clock if self.timed else None
         return LayoutProblem(tuple(self.variables), operators, self.capped, clock, scatter=self.target.scatter)
 
-    def _seed(self, number: int, generator: Walker) -> None:
+    def _seed(self, number: int, kept: Sequence[Layout], generator: Walker | None) -> None:
         """No layout that is demanded leads to the orders to be kept: suggest those orders themselves."""
-        for port, layout in enumerate(self.kept[number].layouts if self.kept else ()):
+        for port, layout in enumerate(kept):
             if not self.variables[self.drafts[number].ports[port]].constant:
-                self._found(number, generator.push(port, finest(layout)))
-        self._found(number, generator.rest())
+                self._found(number, self._pushed(number, port, finest(layout)))
+        if generator is not None:
+            self._found(number, generator.rest())
 
     def _exhaust(self) -> None:
         while self.queue:
@@ -312,7 +317,7 @@ class _Closure:
         seen = self.seen[variable]
         if self.variables[variable].constant or layout in seen:
             return
-        if len(seen) >= CANDIDATES:
+        if len(seen) >= self.most:
             self.capped = True
             return
         seen[layout] = None

@@ -52,10 +52,10 @@ def _computed_sizes(call: Call, x: Value) -> Value:
 
 
 def _scale(before: Dim, after: Dim) -> float | None:
-    """A factor that gives exactly ``after`` when the product is rounded down; None where it is not known."""
+    """A factor whose product, however it is computed, gives ``after`` when rounded down; None where it is not known."""
     if isinstance(before, int) and isinstance(after, int):
         factor = np.float32(after / before)
-        while int(np.floor(np.float32(before) * factor)) < after:
+        while before * float(factor) < after:
             factor = np.nextafter(factor, np.float32(np.inf))
         return float(factor)
     ratio = quotient(after, before)
@@ -81,8 +81,10 @@ def resize_nearest(call: Call) -> None:
     aligned, half = bool(call.option("align_corners", False)), bool(call.option("half_pixel_centers", False))
     pairs = list(zip(x.shape[1:3], shape[1:3], strict=True))
     sizes = [(before, after) for before, after in pairs if isinstance(before, int) and isinstance(after, int)]
+    call.draft.spend(sum(after for _, after in sizes))
+    exact = all(isinstance(dim, int) for dim in shape)
     same = all(
-        np.array_equal(_positions(*pair, aligned, half), _onnx_positions(*pair, aligned, half)) for pair in sizes
+        np.array_equal(_positions(*pair, aligned, half), _onnx_positions(*pair, aligned, half, exact)) for pair in sizes
     )
     if len(sizes) == 2 and (not same or real_dtype(x) not in _RESIZED):
         _gather_pixels(call, x, [_positions(*pair, aligned, half) for pair in sizes])
@@ -105,10 +107,10 @@ def _positions(before: int, after: int, aligned: bool, half: bool) -> Array:
     return positions
 
 
-def _onnx_positions(before: int, after: int, aligned: bool, half: bool) -> Array:
-    """The pixels that ONNX Runtime takes, computed in float32 as it does."""
+def _onnx_positions(before: int, after: int, aligned: bool, half: bool, exact: bool) -> Array:
+    """The pixels that ONNX Runtime takes, computed in float32 as it does; ``exact`` is whether it is given sizes."""
     number, a_half = np.arange(after, dtype=np.float32), np.float32(0.5)
-    scale = np.float32(after) / np.float32(before)
+    scale = np.float32(after) / np.float32(before) if exact else np.float32(_scale(before, after))
     if aligned and half:
         return np.zeros(0, np.int64)
     if aligned:

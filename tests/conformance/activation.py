@@ -88,7 +88,7 @@ def softmax(table: Table) -> None:
         quant = {"int8": Quant([1 / 256], [-128]), "uint8": Quant([1 / 256], [0]), "int16": Quant([1 / 32768], [0])}[
             dtype
         ]
-        for shape in ((3, 10), (1, 3, 4, 5)):
+        for shape in ((3, 10), (1, 3, 4, 5), (2, 3, 1)):
             source = table.quantised(dtype, *shape, low=-5, high=5)
             table.add(f"{dtype}-{len(shape)}d-{beta}", [source], Operand(dtype=dtype, quant=quant), {"beta": beta},
                       steps=6 if dtype == "int16" else 1)  # fmt: skip

@@ -34,3 +34,14 @@ def resizing_large(table: Table) -> None:
                 result(),
                 chosen,
             )
+
+
+@cases("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+def open_batch(table: Table) -> None:
+    """Where the batch is open, sizes are factors, whose products must not fall short of the sizes."""
+    for (height, width), out in (((6, 5), (13, 13)), ((6, 3), (14, 7)), ((26, 9), (19, 25)), ((4, 7), (9, 3))):
+        for align, half in ((0, 0), (1, 0), (0, 1)):
+            size = Operand(np.array(out, np.int32), "int32", constant=True)
+            chosen = {"align_corners": bool(align), "half_pixel_centers": bool(half)}
+            source = table.real(2, height, width, 2).dynamic(0)
+            table.add(f"float32-open-{height}x{width}-to-{out}-{align}{half}", [source, size], result(), chosen)
