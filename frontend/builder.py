@@ -1,25 +1,22 @@
-"""What the lowerings write with: the graph in the making, and one operator's view of it."""
+"""What the lowerings write with: one operator's view of the graph in the making."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import count
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.frontend.draft import Lowering, State
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
+from layoutsolve.frontend.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
 from layoutsolve.frontend.reader import BUILTIN_OPERATORS
-from layoutsolve.frontend.sparse import dense
-from layoutsolve.frontend.strings import strings
-from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value, symbol
+from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,22 +34,14 @@ class Slot:
         return "float32" if self.quant else self.dtype
 
 
-_GROWTH = 16
-_SPARE = 1 << 20
-"""How many elements of constants may be computed: a multiple of the file's bytes, so that memory follows its size."""
-
-_SPARE_ENTRIES = 1 << 13
-"""How many operators and tensors may be written beyond a multiple of the file's: a subgraph is written wherever it is
-called.
-"""
+_READS_BLOCKS = ("FULLY_CONNECTED", "EMBEDDING_LOOKUP")
+"""The operators whose weights may be quantised per block."""
 
 _DEPTH = 32
 """How deeply subgraphs may call each other."""
+
 REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_ABS"
 """What to do about complex numbers: ONNX Runtime has no arithmetic for them."""
-
-_READS_BLOCKS = ("FULLY_CONNECTED", "EMBEDDING_LOOKUP")
-"""The operators whose weights may be quantised per block."""
 
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
@@ -84,187 +73,6 @@ def register(operator: str) -> Callable[[Lowered], Lowered]:
 def real_dtype(value: Value) -> str:
     """The type of the numbers a value means: float32 where it is quantised."""
     return "float32" if value.quant else value.dtype
-
-
-@dataclass(eq=False)
-class State:
-    """A variable: what its first reader finds, what readers find now, and how it is known to begin, if it is."""
-
-    name: str
-    first: Value | None = None
-    current: Value | None = None
-    initial: Value | None = None
-
-
-class Draft:
-    """The reference graph of a whole model in the making.
-
-    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
-    """
-
-    def __init__(self, model: Model, write: Callable[[Lowering], None], custom: str = "error") -> None:
-        """``write`` writes all operators of a subgraph."""
-        self.model = model
-        self.write = write
-        self.custom = custom
-        self.values: dict[str, Value] = {}
-        self.nodes: list[Node] = []
-        self.contents: dict[str, Array] = {}
-        self.complex: set[str] = set()
-        self.dynamic = False
-        self.spare = _GROWTH * model.size + _SPARE
-        entries = sum(len(each.operators) + len(each.tensors) for each in model.subgraphs)
-        self.entries_left = _GROWTH * entries + _SPARE_ENTRIES
-        self.handles: dict[str, tuple[str, str]] = {}
-        self.states: dict[Hashable, State] = {}
-        self._constants: dict[tuple[int, int], Value] = {}
-        self._homes: dict[tuple[str, Region | None], tuple[Value, int]] = {}
-        self._symbols: dict[tuple[object, ...], Size] = {}
-        self._used_symbols = {"batch"}
-        self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}
-
-    def unique(self, name: str) -> str:
-        """A name that nothing has yet."""
-        candidate, number = name, self._numbers.get(name, 1)
-        while candidate in self._taken:
-            candidate, number = f"{name}_{number}", number + 1
-        self._numbers[name] = number
-        self._taken.add(candidate)
-        return candidate
-
-    def symbol_for(self, key: tuple[object, ...], name: str) -> Size:
-        """The symbol that stands for ``key``, called ``name`` if it is new."""
-        if key not in self._symbols:
-            candidates = (name if number == 0 else f"{name}_{number}" for number in count())
-            fresh = next(candidate for candidate in candidates if candidate not in self._used_symbols)
-            self._used_symbols.add(fresh)
-            self._symbols[key] = symbol(fresh)
-        return self._symbols[key]
-
-    def note_sizes(self, value: Value, region: Region | None) -> None:
-        """Remember where symbolic sizes are to be found at run time."""
-        for axis, dim in enumerate(value.shape):
-            if isinstance(dim, Size) and dim.coefficient == 1 and len(dim.symbols) == 1:
-                self._homes.setdefault((dim.symbols[0], region), (value, axis))
-
-    def home(self, name: str, region: Region | None) -> tuple[Value, int] | None:
-        """A value that can be seen from a region, and the axis along which its size is the symbol of that name."""
-        while (name, region) not in self._homes and region is not None:
-            region = region.parent
-        return self._homes.get((name, region))
-
-    def spend(self, elements: int) -> None:
-        """Account for a constant about to be computed."""
-        if elements > self.spare:
-            raise GapError("its constants grow far beyond the size of the file", "store large constants in the model")
-        self.spare -= elements
-
-    def count(self, subgraph: Subgraph) -> None:
-        """Account for a subgraph about to be written."""
-        self.entries_left -= len(subgraph.operators) + len(subgraph.tensors)
-        if self.entries_left < 0:
-            raise GapError("its subgraphs grow far beyond the size of the file", "call subgraphs less often")
-
-    def add(self, value: Value) -> Value:
-        """Enter a value."""
-        self.values[value.name] = value
-        return value
-
-    def constant(self, position: int, tensor: Tensor, name: str) -> Value:
-        """The constant that a tensor of a subgraph is, entered once however often the subgraph is written."""
-        key = (position, tensor.index)
-        if key not in self._constants:
-            self._constants[key] = self.add(self._constant(tensor, name))
-        return self._constants[key]
-
-    def _constant(self, tensor: Tensor, name: str) -> Value:
-        if tensor.dtype in ("resource", "variant"):
-            raise GapError(f"tensor '{tensor.name}' is of type {tensor.dtype}", "replace what makes it")
-        if tensor.dtype in ("bfloat16", "complex64", "complex128"):
-            raise GapError(f"tensor '{tensor.name}' is a constant of {tensor.dtype}", "use float32 or float16")
-        if tensor.sparsity is not None:
-            self.spend(prod(tensor.shape))
-            data = dense(tensor)
-        elif tensor.dtype == "string":
-            data = strings(tensor)
-        elif tensor.data is not None:
-            data = tensor.data
-        else:
-            data = np.zeros(tensor.shape, tensor.dtype)
-        dtype = "int8" if tensor.dtype == "int2" else tensor.dtype
-        return Value(name, dtype, tuple(data.shape), quant_of(tensor), data)
-
-    # -- state -----------------------------------------------------------------------------------------------------
-
-    def state(self, key: Hashable, name: str) -> State:
-        """The variable that ``key`` stands for; if it is new it gets ``name``, which nothing else may have."""
-        if key not in self.states:
-            self.states[key] = State(name)
-        return self.states[key]
-
-    def read_state(self, state: State, like: Value) -> Value:
-        """What a variable holds; ``like`` has the type and shape that its first reader expects."""
-        if state.current is None:
-            state.first = state.current = self.add(replace(like, name=state.name))
-        return state.current
-
-    def close_states(self) -> None:
-        """Write the variables that are read before they are assigned; one that is never assigned is a constant."""
-        for state in self.states.values():
-            if state.first is None or state.current is None:
-                continue
-            initial = state.initial
-            if state.current is state.first and initial is not None:
-                self.values[state.first.name] = replace(state.first, data=initial.data)
-            else:
-                names = (initial.name if initial else "", state.current.name)
-                self.nodes.insert(0, Node("State", names, (state.first.name,), storage=True))
-
-
-class Lowering:
-    """A subgraph being written into a draft: what its tensors are there, and in which region it lies."""
-
-    def __init__(self, draft: Draft, position: int = 0, outer: Lowering | None = None, region: Region | None = None):
-        self.draft = draft
-        self.position = position
-        self.outer = outer
-        self.region = region
-        self.subgraph = draft.model.subgraphs[position]
-        draft.count(self.subgraph)
-        self.bound: dict[int, Value] = {}
-        self.initialising: bool = outer is not None and outer.initialising
-        self.tensor_names = [draft.unique(tensor.name or f"tensor_{tensor.index}") for tensor in self.subgraph.tensors]
-
-    @property
-    def callers(self) -> list[int]:
-        """The subgraphs from which this one is called, the nearest first."""
-        return [] if self.outer is None else [self.outer.position, *self.outer.callers]
-
-    def bind(self, index: int, value: Value) -> None:
-        """Make ``value`` what operators read as tensor ``index``."""
-        self.bound[index] = value
-
-    def value(self, index: int) -> Value:
-        """What a tensor is: bound by an earlier operator, a variable's present content, or a constant."""
-        tensor, name = self.subgraph.tensors[index], self.tensor_names[index]
-        if index not in self.bound and tensor.is_variable:
-            like = Value(name, tensor.dtype, tensor.shape, quant_of(tensor))
-            return self.draft.read_state(self.variable(tensor), like)
-        if index not in self.bound:
-            self.bound[index] = self.draft.constant(self.position, tensor, name)
-        return self.bound[index]
-
-    def variable(self, tensor: Tensor) -> State:
-        """The state that a tensor declared as variable stands for: its zero at first, then whatever was left in it."""
-        state = self.draft.state((self.position, tensor.index), self.tensor_names[tensor.index])
-        if state.initial is None:
-            self.draft.spend(prod(tensor.shape))
-            zero = tensor.quant.zero_point[0] if tensor.dtype == "int8" and tensor.quant else 0
-            data = np.full(tensor.shape, zero, tensor.dtype) if tensor.data is None else tensor.data
-            name = self.draft.unique(f"{self.tensor_names[tensor.index]}/initial")
-            state.initial = self.draft.add(Value(name, tensor.dtype, tensor.shape, quant_of(tensor), data))
-        return state
 
 
 class Call:

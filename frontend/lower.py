@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
 from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
-from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call, Draft, Lowering
+from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call
 from layoutsolve.frontend.dilated import dilated
+from layoutsolve.frontend.draft import Draft, Lowering
 from layoutsolve.frontend.fold import fold
 from layoutsolve.frontend.gaps import REFUSED, GapError
 from layoutsolve.frontend.model import Model, Operator, Signature, Tensor

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, State, lowers
+from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.draft import State
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.graph import Node, Region, Shape, Value, product
 
