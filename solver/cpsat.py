@@ -24,6 +24,9 @@ Literals = list[cp_model.IntVar]
 WEIGHT = 10**9
 """How large the sum of tiers that are minimised together may become: well within what a linear relaxation resolves."""
 
+SMALL = 400
+"""A component of at most so many Booleans is searched without presolve, which takes longer than it saves."""
+
 LEAST_SECONDS = 0.01
 """What a tier gets even after the deadline, so that easy ones are still proven."""
 
@@ -148,6 +151,7 @@ class _Model:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
         solver.parameters.linearization_level = 2
+        solver.parameters.cp_model_presolve = len(self.choices) > SMALL
         status = solver.solve(self.model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return _Found(dict(hint), False, _lower(solver.best_objective_bound))

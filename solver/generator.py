@@ -88,9 +88,12 @@ class Generator:
                     continue
                 row = replace(row, form=number)
                 price = FREE if self.weigh is None else self.weigh(row)
-                if price is not None and (layouts, row.price + price) not in self._seen:
-                    self._seen.add((layouts, row.price + price))
-                    fresh.append(replace(row, layouts=layouts, price=row.price + price, anchored=anchored))
+                if price is None:
+                    continue
+                price = price if row.price is FREE else row.price + price
+                if (layouts, price) not in self._seen:
+                    self._seen.add((layouts, price))
+                    fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
         return fresh
 
     def _candidate(self, number: int, layout: Layout) -> bool:

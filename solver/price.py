@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from layoutsolve.solver.copies import copied_bytes
 from layoutsolve.solver.layout import Layout, move, order
-from layoutsolve.solver.problem import LayoutProblem, Price, chosen
+from layoutsolve.solver.problem import FREE, LayoutProblem, Price, chosen
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,11 @@ def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
     """What the chosen rows cost: their own operators, and the moves between a producer and its readers."""
     total = Price()
     for number in range(len(problem.operators)):
-        total += chosen(problem, rows, number).price
+        if (own := chosen(problem, rows, number).price) is not FREE:
+            total += own
     for variable in problem.moving():
-        total += price_of_variable(problem, rows, variable)
+        if (moved := price_of_variable(problem, rows, variable)) is not FREE:
+            total += moved
     return replace(total, copies=total.copies + copied_bytes(problem, rows))
 
 
@@ -70,6 +72,8 @@ def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int
         return Price()
     written = chosen(problem, rows, writer[0]).layouts[writer[1]]
     wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
+    if not wanted or wanted == {written}:
+        return FREE
     delivery = deliver(written, wanted, problem.variables[variable].rigid)
     moved = delivery.transposes
     hidden = sum(problem.lost(source, target) for source, target in delivery.moves)
