@@ -60,7 +60,8 @@ def quantised_products() -> Iterator[Group]:
     """The same with 8 bits all over: rows through Gemm, or columns through a 1x1 Conv of one image.
 
     Alone the Conv is as fast, so it is not listed: what it loses it loses in whole models (``experiments.runtime``),
-    where channels first make what lies around products slow. The target says so by hand: twice what the other slow forms lose.
+    where channels first make what lies around products slow. The target says so by hand: twice what the other
+    slow forms lose.
     """
     for p, k, m in PRODUCT_SIZES:
         moved = transpose(Spec((p, max(k, m)), "int8"), (1, 0))
