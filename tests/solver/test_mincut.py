@@ -22,7 +22,7 @@ from layoutsolve.solver.problem import LayoutProblem, Operator, Price, Row, Tier
 from layoutsolve.solver.solve import enumerated, price_of_component
 from layoutsolve.solver.state import Statement
 from tests.graphs import GraphBuilder
-from tests.solver.random_graphs import random_graph
+from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 
 TIERS = coarse_tiers(OBJECTIVES["min-transpose"]) or ()
 SIDES = (((0,), (1,)), ((1,), (0,)))
@@ -82,7 +82,8 @@ def test_random_graphs(objective: str, graphs: int) -> None:
     @settings(max_examples=graphs, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(st.integers(0, 10**6), st.integers(1, 10))
     def check(seed: int, size: int) -> None:
-        compared(Statement(random_graph(seed, size)).orders(), tiers, counts)
+        layers = CONTROL if seed % 2 else LAYERS
+        compared(Statement(random_graph(seed, size, layers)).orders(), tiers, counts)
 
     check()
     assert counts["whole"] + counts["in part"] >= graphs

@@ -38,7 +38,7 @@ def brute_force(problem: LayoutProblem, tiers: Tiers) -> tuple[int, ...] | None:
     return min(ranked(price(problem, rows), tiers) for rows in product(*map(range, counts)))
 
 
-@checked
+@settings(checked, max_examples=1500)
 @given(small_graphs)
 def test_orders_equal_brute_force(graph) -> None:
     tiers = coarse_tiers(OBJECTIVES["min-transpose"])
@@ -51,8 +51,8 @@ def test_orders_equal_brute_force(graph) -> None:
         assert ranked(price(problem, found.rows), tiers) == lowest
 
 
-@checked
-@given(small_graphs, st.sampled_from(["min-nodes", "min-bytes", "min-transpose"]))
+@settings(checked, max_examples=300)
+@given(small_graphs, st.sampled_from(["min-nodes", "min-bytes", "min-transpose", "min-executed"]))
 def test_layouts_equal_brute_force(graph, objective: str) -> None:
     """Solving orders first loses nothing on the tiers that it proves, against all layouts at once."""
     problem = Statement(graph).layouts()
