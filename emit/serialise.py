@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from layoutsolve.emit.barriers import insert_barriers
+from layoutsolve.emit.barriers import insert_barriers, keep_additions
 from layoutsolve.emit.external import External
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
@@ -157,6 +157,7 @@ class _Writer:
         )
         if self.flows or version > LOWEST_OPSET:
             insert_barriers(graph, version, self._fresh)
+        keep_additions(graph)
         opsets = [helper.make_opsetid("", version)]
         others = sorted({node.domain for node in self.graph.nodes if node.domain})
         model = helper.make_model(

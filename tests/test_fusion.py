@@ -10,6 +10,9 @@ import onnxruntime
 
 import layoutsolve
 from experiments.demo import BLOCKS, mobilenet
+from layoutsolve.emit import apply, serialise
+from layoutsolve.solver import assign
+from tests.graphs import GraphBuilder
 
 
 def optimised(model: onnx.ModelProto, folder: Path) -> Counter[str]:
@@ -33,3 +36,13 @@ def test_convolutions_run_in_integers(tmp_path: Path) -> None:
     assert operators["QGemm"] == 1
     assert operators["Conv"] <= 1
     assert operators["Transpose"] == 1
+
+
+def test_additions_stay_apart_from_normalisation(tmp_path: Path) -> None:
+    """Fused with what is added they are slower than the two by themselves."""
+    b = GraphBuilder()
+    x = b.add(b.input(1, 16, 32), b.input(1, 16, 32))
+    y = b.op("LayerNormalization", x, b.weights(32), b.weights(32), shape=(1, 16, 32), axis=-1)
+    graph = b.graph(y)
+    operators = optimised(serialise(apply(graph, assign(graph))), tmp_path)
+    assert operators == {"Sum": 1, "LayerNormalization": 1}
