@@ -41,6 +41,7 @@ class _Statistics:
     epsilon: float
 
 
+@np.errstate(all="ignore")
 def recognise(graph: Graph) -> Graph:
     """The same graph with LayerNormalization in place of operators that compute it."""
     values = dict(graph.values)
