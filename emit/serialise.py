@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 
 from layoutsolve.emit.barriers import insert_barriers, keep_additions
 from layoutsolve.emit.external import External
+from layoutsolve.emit.tensors import TYPES, tensor
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
 
@@ -28,26 +29,6 @@ HIGHEST_OPSET = 24
 
 STATE = "layoutsolve.state."
 """The prefix of the metadata that tell for each input that is a state which output replaces it."""
-
-_TYPES: Mapping[str, int] = {
-    "float32": TensorProto.FLOAT,
-    "float64": TensorProto.DOUBLE,
-    "float16": TensorProto.FLOAT16,
-    "bfloat16": TensorProto.BFLOAT16,
-    "int4": TensorProto.INT4,
-    "uint4": TensorProto.UINT4,
-    "int8": TensorProto.INT8,
-    "uint8": TensorProto.UINT8,
-    "int16": TensorProto.INT16,
-    "uint16": TensorProto.UINT16,
-    "int32": TensorProto.INT32,
-    "uint32": TensorProto.UINT32,
-    "int64": TensorProto.INT64,
-    "uint64": TensorProto.UINT64,
-    "bool": TensorProto.BOOL,
-    "string": TensorProto.STRING,
-    "complex64": TensorProto.COMPLEX64,
-}
 
 _OPSET_OF_OPERATOR = {"DFT": 20, "Gelu": 20}
 _OPSET_OF_STRINGS = {"Equal": 19}
@@ -157,7 +138,8 @@ class _Writer:
         )
         if self.flows or version > LOWEST_OPSET:
             insert_barriers(graph, version, self._fresh)
-        keep_additions(graph)
+        if any(node.op == "LayerNormalization" for node in self.graph.nodes):
+            keep_additions(graph)
         opsets = [helper.make_opsetid("", version)]
         others = sorted({node.domain for node in self.graph.nodes if node.domain})
         model = helper.make_model(
@@ -282,7 +264,7 @@ class _Writer:
 
     @staticmethod
     def _info(value: Value, name: str) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, _TYPES[value.dtype], [_dimension(dim) for dim in value.shape])
+        return helper.make_tensor_value_info(name, TYPES[value.dtype], [_dimension(dim) for dim in value.shape])
 
     def _name(self, name: str) -> str:
         return self.public.get(name, name)
@@ -385,36 +367,13 @@ class _Writer:
         return False
 
 
-def tensor(name: str, dtype: str, data: Array, external: External | None = None) -> onnx.TensorProto:
-    """A TensorProto of an array that holds elements of ``dtype``."""
-    if dtype == "string":
-        values = np.asarray(data).reshape(-1).tolist()
-        return helper.make_tensor(name, _TYPES[dtype], list(data.shape), values)
-    if dtype in ("int4", "uint4"):
-        stored = _packed(data)
-    else:
-        stored = np.ascontiguousarray(data).astype(np.dtype(dtype).newbyteorder("<"), copy=False)
-    proto = onnx.TensorProto(name=name, data_type=_TYPES[dtype], dims=data.shape)
-    if external is None or not external.take(proto, stored):
-        proto.raw_data = stored.tobytes()
-    return proto
-
-
-def _packed(data: Array) -> Array:
-    """Integers of four bits, two per byte, the lower bits first."""
-    halves = np.asarray(data).reshape(-1).astype(np.uint8) & 15
-    pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
-    packed: Array = pairs[:, 0] | pairs[:, 1] << 4
-    return packed
-
-
 def _dimension(dim: Dim) -> int | str:
     return dim if isinstance(dim, int) else str(dim)
 
 
 def _attribute(key: str, value: object) -> object:
     if key in ("to", "dtype") and isinstance(value, str):
-        return _TYPES[value]
+        return TYPES[value]
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray)):
         return list(value)
     return tensor("", str(value.dtype), value) if isinstance(value, np.ndarray) else value

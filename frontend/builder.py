@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -459,16 +460,16 @@ class Call:
 
     def _multiplied(self, size: Size) -> Value:
         """A symbolic size, from values that have its factors as dimensions."""
-        total: Value | None = None
+        factors = []
         for name in size.symbols:
             home = self.draft.home(name, self.lowering.region)
             if home is None:
                 remedy = "give the model static input shapes (--shape)"
                 raise GapError(f"the size {size} has to be computed at run time, and no tensor has {name}", remedy)
-            factor = self._measured(*home)
-            total = factor if total is None else self._product(total, factor)
-        assert total is not None
-        return total if size.coefficient == 1 else self._product(total, self.vector([size.coefficient], "factor"))
+            factors.append(self._measured(*home))
+        if size.coefficient != 1:
+            factors.append(self.vector([size.coefficient], "factor"))
+        return reduce(self._product, factors)
 
     def _product(self, left: Value, right: Value) -> Value:
         return self.write("Mul", [left, right], (1,), self.temporary("product", "int64"))

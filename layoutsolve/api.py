@@ -187,7 +187,7 @@ def convert(
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
-    reading = Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+    reading = _reading(custom, signature, shapes)
     graph = reference(source, reading)
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
@@ -212,12 +212,20 @@ class _Clock:
         self.last = now
 
 
+def _reading(custom: str, signature: str, shapes: Mapping[str, Sequence[int]] | None) -> Reading:
+    return Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+
+
 def reference(source: Source, reading: Reading) -> Graph:
     """The reference graph of a model, as a layout problem is stated of it."""
+    return in_steps(_read(source, reading))
+
+
+def _read(source: Source, reading: Reading) -> Graph:
     if isinstance(source, (bytes, memoryview)):
-        return in_steps(read(source, reading=reading))
+        return read(source, reading=reading)
     path = Path(source)
-    return in_steps(read(file_bytes(path), path.stem, reading))
+    return read(file_bytes(path), path.stem, reading)
 
 
 def file_bytes(path: Path) -> memoryview:
@@ -260,7 +268,7 @@ def compare(
 
     A strategy that cannot solve the model has no row.
     """
-    reading = Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+    reading = _reading(custom, signature, shapes)
     graph = reference(source, reading)
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     rows = []

@@ -65,7 +65,7 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, seconds: float) -> Assi
     rows, parts = cut_rows(orders, coarse)
     kept = [chosen(orders, rows, number) for number in range(len(rows))]
     fine = solve(statement.layouts(kept), tiers, deadline - monotonic())
-    found = settled(graph, fine.problem, shared_rows(fine.problem, fine.rows), tiers)
+    found = shared_rows(fine.problem, settled(graph, fine.problem, fine.rows, tiers))
     total = price(fine.problem, found)
     return Assignment(
         fine.problem,

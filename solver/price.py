@@ -69,7 +69,7 @@ def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int
     """What moving one variable to its readers costs."""
     writer = problem.writers[variable]
     if writer is None:
-        return Price()
+        return FREE
     written = chosen(problem, rows, writer[0]).layouts[writer[1]]
     wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
     if not wanted or wanted == {written}:

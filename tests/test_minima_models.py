@@ -10,7 +10,7 @@ Inputs and outputs keep the order of the source. What the derivations rest on, c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -176,17 +176,23 @@ def test_ssd_quantised(anchors: Sequence[int], head: int, transposes: int) -> No
     assert minimum(net, *(net.concat(1, *found) for found in rows.values())) == transposes
 
 
+def pyramid(net: Network) -> Iterator[tuple[int, int, int]]:
+    """Three maps of an image, each half as large as the one before, with height and width."""
+    x = net.conv(net.input(1, 32, 32, 3), 6, stride=2, activation="RELU")
+    for _ in range(3):
+        x = net.conv(x, 6, stride=2, activation="RELU")
+        _, h, w, _ = net.shapes[x]
+        yield x, h, w
+
+
 @pytest.mark.parametrize("head", [1, 3])
 def test_yolo_v5(head: int) -> None:
     """The input's end and one more: the output is (A, pixels, outputs), a head writes A and outputs together, whichever
     way round, and all between keeps the order. One is enough for all levels: heads write (outputs, A, pixels), where
     (A, pixels) can be joined over the levels, and the result is transposed."""
     net = Network()
-    x = net.conv(net.input(1, 32, 32, 3), 6, stride=2, activation="RELU")
     levels = []
-    for _ in range(3):
-        x = net.conv(x, 6, stride=2, activation="RELU")
-        _, h, w, _ = net.shapes[x]
+    for x, h, w in pyramid(net):
         y = net.reshape(net.conv(x, 3 * 9, head), 1, h * w, 3, 9)
         y = net.unary("LOGISTIC", net.transpose(y, 0, 2, 1, 3))
         grid = net.constant(net.random.normal(size=(1, 1, h * w, 2)))
@@ -203,11 +209,8 @@ def test_yolo_v8(head: int, first: bool, transposes: int) -> None:
     where it is, and their expectation is a 1x1 convolution, [4, 16, P] to [4, P]. So an output (C, P) is free, one
     that is (P, C) costs a Transpose unless 1x1 heads turn."""
     net = Network()
-    x = net.conv(net.input(1, 32, 32, 3), 6, stride=2, activation="RELU")
     levels = []
-    for _ in range(3):
-        x = net.conv(x, 6, stride=2, activation="RELU")
-        _, h, w, _ = net.shapes[x]
+    for x, h, w in pyramid(net):
         y = net.transpose(net.concat(3, net.conv(x, 64, head), net.conv(x, 5, head)), 0, 3, 1, 2)
         levels.append(net.reshape(y, 1, 69, h * w))
     joined = net.concat(2, *levels)

@@ -11,6 +11,9 @@ from layoutsolve.frontend.draft import State
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.graph import Node, Region, Shape, Value, product
 
+Carried = tuple[Value, Value, Value, Shape, Slot]
+"""What a loop carries: the value before it, in a turn and at the end of one; then shape and slot of what is left."""
+
 
 @lowers("CALL")
 def call_subgraph(call: Call) -> None:
@@ -67,14 +70,14 @@ def branch(call: Call) -> None:
 
 def _tie(
     call: Call, op: str, inputs: Sequence[Value], outputs: Sequence[tuple[Shape, Slot]], regions: tuple[Region, ...]
-) -> None:
+) -> list[Value]:
     """Write what ties regions together: it hands on what is stored."""
     if any(value.dtype in ("resource", "variant", "string") for value in inputs):
         raise GapError(f"it hands a {inputs[0].dtype} from turn to turn or out of a branch", "hand over numbers only")
     kinds = {value.dtype for value in inputs} | {slot.dtype for _, slot in outputs}
     if len(kinds) != 1:
         raise ModelError(f"{call.origin} hands {' and '.join(sorted(kinds))} to one tensor")
-    call.write_many(op, inputs, outputs, storage=True, regions=regions)
+    return call.write_many(op, inputs, outputs, storage=True, regions=regions)
 
 
 def _common(call: Call, shapes: Sequence[Shape], position: int) -> Shape:
@@ -105,7 +108,7 @@ def loop(call: Call) -> None:
     initial = call.inputs()
     if len(initial) != len(call.operator.outputs):
         raise ModelError(f"{call.origin} has {len(initial)} inputs but {len(call.operator.outputs)} outputs")
-    first = call.inline(call.option("cond_subgraph_index"), initial)
+    first = _truth(call, call.inline(call.option("cond_subgraph_index"), initial))
     shapes = [value.shape for value in initial]
     start = len(call.draft.nodes)
     while (grown := _loop(call, initial, first, shapes)) != shapes:
@@ -113,7 +116,7 @@ def loop(call: Call) -> None:
         shapes = grown
 
 
-def _loop(call: Call, initial: Sequence[Value], first: Sequence[Value], shapes: list[Shape]) -> list[Shape]:
+def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape]) -> list[Shape]:
     """Write the loop for carried tensors of the given shapes. Returns the shapes that it turns out to need."""
     draft, outer = call.draft, call.lowering.region
     start, region = len(draft.nodes), Region("body", outer)
@@ -131,20 +134,35 @@ def _loop(call: Call, initial: Sequence[Value], first: Sequence[Value], shapes: 
         grown[position] = _common(call, [shapes[position], following[position].shape], position)
     if grown != shapes:
         return grown
-    again = call.inline(call.option("cond_subgraph_index"), following, region)
-    conditions = (_truth(call, first), _truth(call.within(region), again))
+    again = _truth(call.within(region), call.inline(call.option("cond_subgraph_index"), following, region))
+    values = []
+    for each in carried:
+        last = _last(call, each, shapes[each])
+        values.append((initial[each], now[each], following[each], last, call.slot(each)))
+    write_loop(call, region, start, (first, again), values)
+    for position, value in enumerate(initial):
+        if position not in carried:
+            call.hand_on(value, position)
+    return grown
+
+
+def write_loop(
+    call: Call, region: Region, start: int, conditions: tuple[Value, Value], carried: Sequence[Carried]
+) -> list[Value]:
+    """Put a loop around the nodes from ``start`` on, which are those of its body; what is carried, after the loop.
+
+    ``conditions`` say whether there is a first turn, written before ``start``, and after each whether there is another.
+    """
+    draft = call.draft
     inside, draft.nodes[start:] = draft.nodes[start:], []
     names = tuple(condition.name for condition in conditions)
-    draft.nodes.append(Node("Loop", names, (), {}, call.origin, region=outer, regions=(region,)))
-    for position, value in enumerate(initial):
-        if position in carried:
-            slot = Slot(now[position].name, value.dtype, value.quant)
-            outputs = [(shapes[position], slot), (_last(call, position, shapes[position]), call.slot(position))]
-            _tie(call, "Carry", (value, following[position]), outputs, (region,))
-        else:
-            call.hand_on(value, position)
+    draft.nodes.append(Node("Loop", names, (), {}, call.origin, region=call.lowering.region, regions=(region,)))
+    lasts = []
+    for initial, now, following, shape, slot in carried:
+        outputs = [(now.shape, Slot(now.name, initial.dtype, initial.quant)), (shape, slot)]
+        lasts.append(_tie(call, "Carry", (initial, following), outputs, (region,))[1])
     draft.nodes += inside
-    return grown
+    return lasts
 
 
 def _last(call: Call, position: int, shape: Shape) -> Shape:

@@ -17,22 +17,8 @@ from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Tensor
 from layoutsolve.frontend.operators.common import ranked, static
-from layoutsolve.frontend.operators.sequence import (
-    Auxiliary,
-    Matrix,
-    Walk,
-    activated,
-    auxiliary,
-    beside,
-    fused,
-    integers,
-    matrix,
-    merge,
-    real,
-    stacked,
-    vector,
-    ways,
-)
+from layoutsolve.frontend.operators.sequence import Auxiliary, Walk, activated, auxiliary, fused, merge, real, ways
+from layoutsolve.frontend.operators.weights import Matrix, beside, integers, matrix, stacked, vector
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.graph import Array, Quant, Shape, Value
 

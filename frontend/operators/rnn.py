@@ -8,20 +8,8 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import ranked, static
-from layoutsolve.frontend.operators.sequence import (
-    Auxiliary,
-    Matrix,
-    Walk,
-    activated,
-    auxiliary,
-    beside,
-    fused,
-    matrix,
-    merge,
-    real,
-    vector,
-    ways,
-)
+from layoutsolve.frontend.operators.sequence import Auxiliary, Walk, activated, auxiliary, fused, merge, real, ways
+from layoutsolve.frontend.operators.weights import Matrix, beside, matrix, vector
 from layoutsolve.graph import Array, Value
 
 

@@ -1,9 +1,9 @@
-"""What the recurrent operators share: weights, activations, state, and a walk through time step by step."""
+"""What the recurrent operators share: activations, state, and a walk through time step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -13,7 +13,9 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import static
-from layoutsolve.graph import Array, Dim, Node, Quant, Region, Value, product
+from layoutsolve.frontend.operators.control import write_loop
+from layoutsolve.frontend.operators.weights import Matrix
+from layoutsolve.graph import Dim, Region, Value, product
 
 _MOST_STEPS = 32
 """How many steps are written one after the other; each takes about a dozen nodes. More are a loop, which costs time."""
@@ -27,142 +29,6 @@ _COST = 1000
 _TANH = 4
 _BOUNDS: dict[int, tuple[float, float]] = {2: (-1.0, 1.0), 3: (0.0, 6.0)}
 _FUSED: dict[int, str] = {0: "Affine", 1: "Relu", _TANH: "Tanh"}
-
-
-# -- weights -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Matrix:
-    """A constant matrix: floats, or int8 with a scale and a zero point for each row."""
-
-    data: Array
-    scale: Array | None = None
-    zero: Array | None = None
-
-    @property
-    def real(self) -> Array:
-        """The numbers it means."""
-        if self.scale is None or self.zero is None:
-            return self.data
-        return Quant(self.scale, self.zero, 0).real(self.data)
-
-    @property
-    def negated(self) -> Matrix:
-        """The matrix times -1; as floats where int8 has no room for it."""
-        if self.scale is None or (self.zero is not None and self.zero.any()) or (self.data == -128).any():
-            return Matrix(-self.real)
-        return Matrix(-self.data, self.scale, self.zero)
-
-    def rows(self, start: int, stop: int) -> Matrix:
-        """Some of its rows."""
-        if self.scale is None or self.zero is None:
-            return Matrix(self.data[start:stop])
-        return Matrix(self.data[start:stop], self.scale[start:stop], self.zero[start:stop])
-
-    def columns(self, call: Call, label: str) -> Value:
-        """Its transpose as a constant, for products with rows of data."""
-        return self._written(call, self.data.T, label, 1)
-
-    def factor(self, call: Call, label: str) -> Value:
-        """Its transpose as real numbers, for a product in every step: integers are dequantised before the first one."""
-        found = self.columns(call, label)
-        if found.quant is None:
-            return found
-        return call.write("Identity", [found], found.shape, call.temporary(f"{label}_real"))
-
-    def direction(self, call: Call, label: str) -> Value:
-        """The constant with an axis for the direction in front, as ONNX's recurrent operators take it."""
-        return self._written(call, self.data[None], label, 1)
-
-    def _written(self, call: Call, data: Array, label: str, axis: int) -> Value:
-        call.draft.spend(data.size)
-        if self.scale is None or self.zero is None:
-            return call.constant(data, label, "float32")
-        return call.constant(data, label, "int8", Quant(self.scale, self.zero, axis))
-
-
-def matrix(call: Call, position: int, rows: Dim, columns: Dim) -> Matrix:
-    """An input that is a constant matrix of this shape; a vector stands for a diagonal matrix."""
-    value = _weights(call, position)
-    data = value.data
-    assert data is not None
-    if data.ndim == 1 and rows == columns == data.size:
-        call.draft.spend(data.size**2)
-        return Matrix(np.diag(_real(value)))
-    if data.shape != (rows, columns):
-        raise ModelError(f"{call.origin} has weights of shape {list(data.shape)}, it needs [{rows}, {columns}]")
-    quant = value.quant
-    if quant is None or value.dtype not in ("int8", "uint8") or quant.axis not in (None, 0):
-        return Matrix(_real(value))
-    count = len(data)
-    scale = np.broadcast_to(quant.scale, (count,))
-    if call.declared(position) == "float32":
-        if value.dtype == "uint8":
-            return Matrix(_real(value))
-        return Matrix(data, scale, np.broadcast_to(quant.zero_point, (count,)))
-    if quant.axis is not None:
-        raise ModelError(f"{call.origin} has weights with a scale for each row, LiteRT takes one")
-    return Matrix(data.view(np.int8), scale, np.zeros(count, np.int8))
-
-
-def vector(call: Call, position: int, size: Dim) -> Array:
-    """An input that is a constant vector of this size, as the floats that it means."""
-    value = _weights(call, position)
-    assert value.data is not None
-    if value.data.shape != (size,):
-        raise ModelError(f"{call.origin} has a vector of shape {list(value.data.shape)}, it needs [{size}]")
-    if value.dtype == "uint8" and value.quant is not None and call.declared(position) != "float32":
-        return _real(replace(value, dtype="int8", data=value.data.view(np.int8), quant=_symmetric(value.quant)))
-    return _real(value)
-
-
-def _symmetric(quant: Quant) -> Quant:
-    """The parameters as LiteRT takes those of hybrid weights: their bytes are signed and have no zero point."""
-    return Quant(quant.scale, np.zeros(quant.zero_point.shape, np.int8), quant.axis)
-
-
-def integers(call: Call, position: int, size: Dim, scale: Array | float) -> Array:
-    """An input that is a constant vector of int32 that count in steps of ``scale``, as floats."""
-    value = _weights(call, position)
-    assert value.data is not None
-    if value.data.shape != (size,) or value.dtype != "int32":
-        raise ModelError(f"{call.origin} has a bias of {value.dtype}{list(value.data.shape)}, it needs int32[{size}]")
-    return (value.data.astype(np.float64) * scale).astype(np.float32)
-
-
-def stacked(parts: Sequence[Matrix]) -> Matrix:
-    """Matrices one below the other; int8 only where all are."""
-    scales = [part.scale for part in parts if part.scale is not None]
-    zeros = [part.zero for part in parts if part.zero is not None]
-    if len(scales) != len(parts) or len(zeros) != len(parts):
-        return Matrix(np.concatenate([part.real for part in parts]))
-    return Matrix(np.concatenate([part.data for part in parts]), np.concatenate(scales), np.concatenate(zeros))
-
-
-def beside(left: Matrix, right: Matrix) -> Matrix:
-    """Two matrices side by side; int8 only where both count in the same steps."""
-    if left.scale is not None and right.scale is not None and left.zero is not None and right.zero is not None:
-        same = np.array_equal(left.scale, right.scale) and np.array_equal(left.zero, right.zero)
-        if same:
-            return Matrix(np.concatenate([left.data, right.data], 1), left.scale, left.zero)
-    return Matrix(np.concatenate([left.real, right.real], 1))
-
-
-def _weights(call: Call, position: int) -> Value:
-    value = call.input(position)
-    if value.data is None:
-        raise GapError("its weights are computed at run time", "make the weights constant")
-    return value
-
-
-def _real(value: Value) -> Array:
-    assert value.data is not None
-    if value.quant is not None:
-        return value.quant.real(value.data)
-    if not value.dtype.startswith("float"):
-        raise ModelError(f"'{value.name}' holds {value.dtype} without quantisation parameters, it needs real numbers")
-    return value.data.astype(np.float32)
 
 
 # -- activations ---------------------------------------------------------------------------------------------------
@@ -284,6 +150,7 @@ class Walk:
         values = zip(names, initial, shapes, strict=True)
         turn, so_far, *now = [draft.add(Value(name, like.dtype, size, like.quant)) for name, like, size in values]
 
+        first = self._below(call, zero, limit)
         region, start = Region("body", call.lowering.region), len(draft.nodes)
         inner = call.within(region)
         number = turn
@@ -299,16 +166,11 @@ class Walk:
         following = inner.write("Add", [turn, one], (1,), inner.temporary("following", "int64"))
         again = self._below(inner, following, limit)
 
-        inside, draft.nodes[start:] = draft.nodes[start:], []
-        conditions = (self._below(call, zero, limit).name, again.name)
-        loop = Node("Loop", conditions, (), {}, call.origin, region=call.lowering.region, regions=(region,))
-        draft.nodes.append(loop)
-        lasts = []
+        carried = []
         for value, present, next_ in zip(initial, (turn, so_far, *now), (following, grown, *after), strict=True):
             size = (steps, *shape) if value is empty else value.shape
-            slots = [(present.shape, Slot(present.name, value.dtype, value.quant)), (size, call.like("last", value))]
-            lasts.append(call.write_many("Carry", [value, next_], slots, storage=True, regions=(region,))[1])
-        draft.nodes += inside
+            carried.append((value, present, next_, size, call.like("last", value)))
+        lasts = write_loop(call, region, start, (first, again), carried)
         return lasts[1], tuple(lasts[2:])
 
     @staticmethod

@@ -8,7 +8,8 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import ranked, static
-from layoutsolve.frontend.operators.sequence import activated, integers, matrix, real, vector
+from layoutsolve.frontend.operators.sequence import activated, real
+from layoutsolve.frontend.operators.weights import integers, matrix, vector
 from layoutsolve.graph import Array, Value
 
 

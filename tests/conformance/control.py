@@ -167,6 +167,9 @@ def loops(table: Table) -> None:
             ("nested", _inner_loop, [x]),
         ):
             table.add_model(f"{label}-{turns}", partial(_loop, turns, write, operands))
+    for turns in (0, 3):
+        counter = Operand(np.zeros(1, np.int32), "int32")
+        table.add_model(f"vector-{turns}", partial(_loop, turns, _negated, [table.real(2, 3)], counter=counter))
     for turns in (0, 1):  # in a second turn LiteRT copies one over the other
         table.add_model(f"swapped-{turns}", partial(_loop, turns, _swapped, [table.real(2, 3), table.real(2, 3)]))
     for turns in (0, 3):
@@ -190,11 +193,16 @@ def _renamed_loop(turns: int, *operands: Operand) -> Model:
 
 
 def _loop(
-    turns: int, write: Write, operands: Sequence[Operand], growing: bool = False, operator: str = "WHILE"
+    turns: int,
+    write: Write,
+    operands: Sequence[Operand],
+    growing: bool = False,
+    operator: str = "WHILE",
+    counter: Operand = TURN,
 ) -> Model:
     builder = Builder()
     sources = [
-        entered(builder, "count", TURN),
+        entered(builder, "count", counter),
         *(entered(builder, f"in{at}", each) for at, each in enumerate(operands)),
     ]
     out = _while(builder, builder, turns, write, sources, operands, operator)[0]
@@ -203,7 +211,7 @@ def _loop(
         for tensor in (*inside, builder.subgraph.tensors[out]):
             if len(tensor.shape) == 2:
                 tensor.shapeSignature = [-1, tensor.shape[1]]
-    return model(builder, out, *operands)
+    return model(builder, out, counter, *operands)
 
 
 def _while(
@@ -212,18 +220,19 @@ def _while(
 ) -> list[int]:  # fmt: skip
     """Write a loop over a counter and other tensors into a part; the last contents of the latter."""
     results = [same(part, source) for source in sources]
-    carried = [TURN, *operands]
+    start = np.zeros(part.subgraph.tensors[sources[0]].shape, np.int32)
+    carried = [Operand(start, "int32"), *operands]
     position = len(builder.model.subgraphs)
     options = {"cond_subgraph_index": position, "body_subgraph_index": position + 1}
     part.operator(operator, sources, results, options)
 
     def more(inner: Part, given: list[int]) -> list[int]:
-        below = inner.tensor("below", (), "bool")
-        inner.operator("LESS", [given[0], inner.constant("turns", np.int32(turns))], [below], {})
+        below = inner.tensor("below", start.shape, "bool")
+        inner.operator("LESS", [given[0], inner.constant("turns", np.full_like(start, turns))], [below], {})
         return [below]
 
     def turn(inner: Part, given: list[int]) -> list[int]:
-        following = binary("ADD", inner, given[0], inner.constant("one", np.int32(1)))
+        following = binary("ADD", inner, given[0], inner.constant("one", np.ones_like(start)))
         return [following, *write(inner, given[1:])]
 
     subgraph(builder, more, carried)
@@ -237,6 +246,10 @@ def _inner_loop(part: Part, given: list[int]) -> list[int]:
     operand = Operand(np.zeros(shape, np.float32))
     sources = [part.constant("inner", TURN.values), given[0]]
     return _while(part.owner, part, 2, lambda inner, x: [binary("ADD", inner, x[0], x[0])], sources, [operand])
+
+
+def _negated(part: Part, given: list[int]) -> list[int]:
+    return [unary("NEG", part, given[0])]
 
 
 def _swapped(part: Part, given: list[int]) -> list[int]:
