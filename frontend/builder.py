@@ -16,7 +16,7 @@ from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
-from layoutsolve.frontend.reader import BUILTIN_OPERATORS
+from layoutsolve.frontend.schema import BUILTIN_OPERATORS
 from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value
 
 

@@ -17,7 +17,8 @@ def check_subgraph(position: int, subgraph: Subgraph) -> None:
     available = set(subgraph.inputs)
     for tensor in subgraph.tensors:
         without_elements = prod(tensor.shape) == 0 and -1 not in tensor.signature
-        if tensor.data is not None or tensor.is_variable or tensor.dtype in ("resource", "variant") or without_elements:
+        held = tensor.data is not None or tensor.external or tensor.is_variable
+        if held or tensor.dtype in ("resource", "variant") or without_elements:
             available.add(tensor.index)
     produced: set[int] = set()
     for operator in subgraph.operators:

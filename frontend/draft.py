@@ -120,6 +120,9 @@ class Draft:
         return self._constants[key]
 
     def _constant(self, tensor: Tensor, name: str) -> Value:
+        if tensor.external:
+            place = f"the external buffer {tensor.external}, outside of the file"
+            raise GapError(f"tensor '{tensor.name}' has its data in {place}", "write the model with all data inside")
         if tensor.dtype in ("resource", "variant"):
             raise GapError(f"tensor '{tensor.name}' is of type {tensor.dtype}", "replace what makes it")
         if tensor.dtype in ("bfloat16", "complex64", "complex128"):

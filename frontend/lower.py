@@ -119,6 +119,8 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     try:
         if function is None:
             raise GapError(*_refusal(operator.name))
+        if operator.unread:
+            raise GapError(operator.unread, "use a layoutsolve that knows the model's version of the schema")
         if not broken.intersection(operator.inputs) and not fold(call):
             _check_parameters(call)
             function(call)

@@ -48,7 +48,8 @@ class Tensor:
     """A tensor of a subgraph. ``data`` is a view of the file, None where the tensor is not constant.
 
     ``dtype`` is a numpy name, or 'string', 'int4', 'resource' and so on. 'int4' data are unpacked (one int8 each);
-    data of a string or sparse tensor are one-dimensional: the raw bytes, or the stored elements.
+    data of a string or sparse tensor are one-dimensional: the raw bytes, or the stored elements. ``external`` is the
+    number of the buffer outside of the file that has the data, 0 for none.
     """
 
     index: int
@@ -60,6 +61,7 @@ class Tensor:
     data: Array | None = None
     is_variable: bool = False
     sparsity: Sparsity | None = None
+    external: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,7 @@ class Operator:
     """An operator: ``inputs`` has -1 for one left out, ``options`` the fields of its options in snake case.
 
     ``intermediates`` are tensors that hold nothing: they state how what lies inside of the operator is quantised.
+    ``unread`` says what of its options cannot be read, if anything.
     """
 
     index: int
@@ -76,6 +79,7 @@ class Operator:
     options: Mapping[str, Any]
     custom_options: bytes = b""
     intermediates: tuple[int, ...] = ()
+    unread: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,19 +7,17 @@ elements read is bounded by a multiple of the file's size: memory stays proporti
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 import tflite
-from flatbuffers.number_types import Int32Flags
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend import schema
 from layoutsolve.frontend.checks import check_subgraph
 from layoutsolve.frontend.model import (
     Model,
@@ -39,42 +37,10 @@ _BROKEN = (struct.error, IndexError, KeyError, ValueError, TypeError, OverflowEr
 _ELEMENTS_PER_BYTE = 8
 _SPARE_ELEMENTS = 1 << 16
 
-_TYPES = {
-    0: "float32",
-    1: "float16",
-    2: "int32",
-    3: "uint8",
-    4: "int64",
-    5: "string",
-    6: "bool",
-    7: "int16",
-    8: "complex64",
-    9: "int8",
-    10: "float64",
-    11: "complex128",
-    12: "uint64",
-    13: "resource",
-    14: "variant",
-    15: "uint32",
-    16: "uint16",
-    17: "int4",
-    18: "bfloat16",
-    19: "int2",
-    20: "uint4",
-}
 _PACKED = {"int4": 2, "uint4": 2, "int2": 4}
 _OPAQUE = ("string", "resource", "variant")
-_OPTION_CLASSES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if isinstance(code, int) and code}
-_OPTION_CLASSES_2 = {
-    code: name for name, code in vars(tflite.BuiltinOptions2).items() if isinstance(code, int) and code
-}
-_CUSTOM = 32
-_CUSTOM_QUANTISATION, _BLOCKWISE = 1, 2
 _SCALES = ("float16", "float32")
 _ZERO_POINTS = ("int8", "uint8", "int4", "uint4", "int2", "int16", "int32", "int64")
-_NAMES = {code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
-BUILTIN_OPERATORS = frozenset(_NAMES.values())
-"""The names of all built-in operators."""
 
 
 def parse(data: bytes | memoryview) -> Model:
@@ -113,16 +79,16 @@ class _Reader:
         element = getattr(owner, field)
         return (element(position) for position in range(length))
 
-    def numbers(self, owner: Any, field: str) -> Array:
+    def numbers(self, owner: Any, field: str | schema.Field) -> Array:
         """A vector of numbers, as a view of the file."""
-        found = getattr(owner, field + "AsNumpy")()
+        found = getattr(owner, field + "AsNumpy")() if isinstance(field, str) else field.numbers(owner)
         if isinstance(found, int):
             return np.zeros(0, np.int32)
         array: Array = found
         self.spend(array.size)
         return array
 
-    def integers(self, owner: Any, field: str) -> tuple[int, ...]:
+    def integers(self, owner: Any, field: str | schema.Field) -> tuple[int, ...]:
         return tuple(self.numbers(owner, field).tolist())
 
     def text(self, raw: bytes | None) -> str:
@@ -145,27 +111,31 @@ class _Reader:
 
     def buffer(self, found: Any) -> memoryview:
         """A buffer's bytes: inside the flatbuffer, or appended to it where it grew too large."""
-        offset, size = found.Offset(), found.Size()
-        if offset > 1:
-            if offset + size > len(self.view):
-                raise ModelError(f"the file is damaged: a buffer at {offset} with {size} bytes ends after the file")
-            return self.view[offset : offset + size]
-        data = found.DataAsNumpy()
-        return self.view[:0] if isinstance(data, int) else memoryview(data)
+        if found.DataIsNone():
+            return self.appended(found.Offset(), found.Size(), "a buffer")
+        return memoryview(found.DataAsNumpy())
+
+    def appended(self, offset: int, size: int, what: str) -> memoryview:
+        """Bytes behind the flatbuffer; offsets of 0 and 1 mean that there are none."""
+        if offset <= 1:
+            return self.view[:0]
+        if offset + size > len(self.view):
+            raise ModelError(f"the file is damaged: {what} at {offset} with {size} bytes ends after the file")
+        return self.view[offset : offset + size]
 
     def buffer_at(self, index: int) -> memoryview:
-        if index == 0 and not self.buffers:
+        if index == 0:
             return self.view[:0]
         if not 0 <= index < len(self.buffers):
             raise ModelError(f"buffer {index} does not exist: the model has {len(self.buffers)}")
         return self.buffers[index]
 
     def operator_name(self, code: Any) -> str:
-        number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
-        if number == _CUSTOM:
+        """The name of an operator, by the larger of two fields: old files have the narrow one, new ones may not."""
+        number = max(code.DeprecatedBuiltinCode(), schema.BUILTIN_CODE.number(code))
+        if number == schema.CUSTOM:
             return f"CUSTOM:{self.text(code.CustomCode())}"
-        name: str = _NAMES.get(number, f"OPERATOR_{number}")
-        return name
+        return schema.OPERATORS.get(number, f"OPERATOR_{number}")
 
     def subgraph(self, found: Any) -> Subgraph:
         tensors = tuple(self.tensor(position, tensor) for position, tensor in enumerate(self.tables(found, "Tensors")))
@@ -180,42 +150,37 @@ class _Reader:
         name, code = self.text(found.Name()), found.Type()
         shape, signature = self.integers(found, "Shape"), self.integers(found, "ShapeSignature")
         place = f"tensor {index} '{name}'"
-        if code not in _TYPES:
+        if code not in schema.TYPES:
             raise ModelError(f"{place} has the unknown type {code}")
         if any(size < 0 for size in shape) or any(size < -1 for size in signature):
             raise ModelError(f"{place} has a negative dimension in its shape {list(shape)} or {list(signature)}")
         if signature and len(signature) != len(shape):
             raise ModelError(f"{place} has the shape {list(shape)} but the signature {list(signature)}")
-        dtype, raw, sparsity = _TYPES[code], self.buffer_at(found.Buffer()), self.sparsity(found.Sparsity())
+        dtype, raw = schema.TYPES[code], self.buffer_at(found.Buffer())
+        sparsity = self.sparsity(found.Sparsity()) if len(raw) else None
         data = _decode(raw, dtype, None if sparsity else shape, place) if len(raw) else None
         if dtype in _PACKED:
             self.spend(len(raw) * _PACKED[dtype])
-        quant = self.quantization(found.Quantization())
-        return Tensor(index, name, dtype, shape, signature, quant, data, bool(found.IsVariable()), sparsity)
+        quant, external = self.quantization(found.Quantization()), schema.EXTERNAL_BUFFER.number(found)
+        return Tensor(index, name, dtype, shape, signature, quant, data, bool(found.IsVariable()), sparsity, external)
 
     def quantization(self, found: Any) -> Quantization | None:
         if found is None:
             return None
-        if found.DetailsType() == _BLOCKWISE:
+        if found.DetailsType() == schema.BLOCKWISE:
             return self.blocks(found.Details())
         scale, zero = self.numbers(found, "Scale"), self.numbers(found, "ZeroPoint")
-        if found.DetailsType() not in (0, _CUSTOM_QUANTISATION):
+        if found.DetailsType() not in (0, schema.CUSTOM_QUANTISATION):
             return Quantization(scale, zero, found.QuantizedDimension(), "unknown")
         return Quantization(scale, zero, found.QuantizedDimension()) if scale.size else None
 
     def blocks(self, table: Any) -> Quantization:
         """Quantisation per block as the file states it: scales and zero points are the indices of tensors.
 
-        The schema's fields are, in this order: scales, zero points (none if absent or negative), the size of a block,
-        and its shape, which may be left out: then the last axis has the blocks.
+        A shape of blocks may be left out: then the last axis has the blocks.
         """
-        entries = [table.Offset(4 + 2 * field) for field in range(4)]
-        scales, zeros, size = (
-            table.Get(Int32Flags, at + table.Pos) if at else default
-            for at, default in zip(entries[:3], (0, -1, 0), strict=True)
-        )
-        shape = table.GetVectorAsNumpy(Int32Flags, entries[3]) if entries[3] else np.zeros(0, np.int32)
-        self.spend(shape.size)
+        scales, zeros, size = (field.number(table) for field in (schema.SCALES, schema.ZERO_POINTS, schema.BLOCK_SIZE))
+        shape = self.numbers(table, schema.BLOCK_SHAPE)
         axis, kind = -1, "blockwise"
         if shape.size:
             longer = np.flatnonzero(shape != 1)
@@ -224,23 +189,28 @@ class _Reader:
         return Quantization(np.array([scales]), np.array([zeros]), axis, kind, max(size, 0))
 
     def blockwise(self, tensor: Tensor, tensors: tuple[Tensor, ...]) -> Tensor:
-        """A tensor that is quantised per block, with the scales and zero points that the tensors of its graph hold."""
+        """A tensor that is quantised per block, with the scales and zero points that the tensors of its graph hold.
+
+        The index of zero points is 0 in files that leave it out: tensor 0 counts only if it can hold them.
+        """
         stated = tensor.quant
         if stated is None or stated.kind != "blockwise":
             return tensor
         place = f"tensor {tensor.index} '{tensor.name}'"
-        found: list[Array] = [np.zeros(0), np.zeros(0, np.int32)]
-        for position, (index, types) in enumerate(((stated.scale[0], _SCALES), (stated.zero_point[0], _ZERO_POINTS))):
-            holder = tensors[index] if 0 <= index < len(tensors) else None
-            if position == 1 and index < 0:
-                continue
-            if holder is None or holder.data is None or holder.sparsity or holder.dtype not in types:
-                raise ModelError(f"{place} has blocks whose parameters are in tensor {index}, which holds none")
-            found[position] = holder.data
+        scale = _parameters(tensors, int(stated.scale[0]), _SCALES)
+        if scale is None:
+            raise ModelError(f"{place} has blocks whose scales are in tensor {stated.scale[0]}, which holds none")
+        zero, index = np.zeros(0, np.int32), int(stated.zero_point[0])
+        if index >= 0:
+            held = _parameters(tensors, index, _ZERO_POINTS)
+            if held is not None and (index > 0 or held.size == scale.size):
+                zero = held
+            elif index > 0:
+                raise ModelError(f"{place} has blocks whose zero points are in tensor {index}, which holds none")
         axis = stated.axis + len(tensor.shape) if stated.axis < 0 else stated.axis
         if not stated.block or not 0 <= axis < len(tensor.shape):
             raise ModelError(f"{place} has blocks of {stated.block} along axis {axis} of {list(tensor.shape)}")
-        return replace(tensor, quant=Quantization(found[0], found[1], axis, "blockwise", stated.block))
+        return replace(tensor, quant=Quantization(scale, zero, axis, "blockwise", stated.block))
 
     def sparsity(self, found: Any) -> Sparsity | None:
         if found is None or not found.DimMetadataLength():
@@ -251,6 +221,8 @@ class _Reader:
     def sparse_dimension(self, found: Any) -> SparseDimension:
         if found.Format() == tflite.DimensionType.DENSE:
             return SparseDimension(True, found.DenseSize())
+        if found.Format() != tflite.DimensionType.SPARSE_CSR:
+            raise ModelError(f"a sparse tensor has a dimension of the unknown format {found.Format()}")
         segments = self.sparse_indices(found.ArraySegmentsType(), found.ArraySegments())
         indices = self.sparse_indices(found.ArrayIndicesType(), found.ArrayIndices())
         return SparseDimension(False, found.DenseSize(), segments, indices)
@@ -264,33 +236,42 @@ class _Reader:
         code = found.OpcodeIndex()
         if not 0 <= code < len(self.codes):
             raise ModelError(f"operator {index} has the code {code}, the model states {len(self.codes)}")
+        name = self.codes[code]
         inputs, outputs = self.integers(found, "Inputs"), self.integers(found, "Outputs")
-        options, custom, between = (
-            self.options(found),
-            self.custom_options(found),
-            self.integers(found, "Intermediates"),
-        )
-        return Operator(index, self.codes[code], inputs, outputs, options, custom, between)
+        options, unread = self.options(name, found)
+        custom, between = self.custom_options(found), self.integers(found, "Intermediates")
+        return Operator(index, name, inputs, outputs, options, custom, between, unread)
 
     def custom_options(self, found: Any) -> bytes:
-        offset, size = found.LargeCustomOptionsOffset(), found.LargeCustomOptionsSize()
-        raw = self.view[offset : offset + size] if offset > 1 else self.numbers(found, "CustomOptions")
+        if found.CustomOptionsIsNone():
+            offset, size = found.LargeCustomOptionsOffset(), found.LargeCustomOptionsSize()
+            raw = bytes(self.appended(offset, size, "custom options"))
+        else:
+            raw = self.numbers(found, "CustomOptions").tobytes()
         self.spend(len(raw))
-        return bytes(raw)
+        return raw
 
-    def options(self, found: Any) -> dict[str, Any]:
-        """All options by name. Options of an operator that this version of the schema does not know are left out."""
-        name, table = _OPTION_CLASSES.get(found.BuiltinOptionsType()), found.BuiltinOptions()
-        if name is None or table is None:
-            name, table = _OPTION_CLASSES_2.get(found.BuiltinOptions2Type()), found.BuiltinOptions2()
-        if name is None or table is None:
-            return {}
-        options = getattr(tflite, name)()
-        options.Init(table.Bytes, table.Pos)
-        return {key: self.option(options, method, many) for key, method, many in _fields(name)}
+    def options(self, operator: str, found: Any) -> tuple[dict[str, Any], str]:
+        """All options by name, and what of them cannot be read."""
+        expected = schema.options_class(operator)
+        for union, classes in schema.UNIONS.items():
+            code, table = getattr(found, union + "Type")(), getattr(found, union)()
+            name = classes.get(code)
+            if code and name is None:
+                return {}, f"its options are of the unknown class {code} of {union}"
+            if name is None or name != expected or table is None:
+                continue
+            if schema.younger(name, table):
+                return {}, f"its {name} have a field that is not known"
+            options = getattr(tflite, name, schema.Bare)()
+            options.Init(table.Bytes, table.Pos)
+            return {entry.key: self.option(options, entry) for entry in schema.accessors(name)}, ""
+        return {}, ""
 
-    def option(self, options: Any, method: str, many: bool) -> Any:
-        value = self.integers(options, method) if many else getattr(options, method)()
+    def option(self, options: Any, entry: schema.Accessor) -> Any:
+        if entry.many:
+            return self.integers(options, entry.field or entry.method)
+        value = getattr(options, entry.method)()
         return self.text(value) if isinstance(value, bytes) else value
 
     def signature(self, found: Any, subgraphs: tuple[Subgraph, ...]) -> Signature:
@@ -300,31 +281,18 @@ class _Reader:
         count = len(subgraphs[position].tensors)
         ports = []
         for field in ("Inputs", "Outputs"):
-            named = {self.text(entry.Name()): int(entry.TensorIndex()) for entry in self.tables(found, field)}
+            entries = ((entry.Name(), int(entry.TensorIndex())) for entry in self.tables(found, field))
+            named = {self.text(name): index for name, index in entries if name is not None}
             if any(not 0 <= index < count for index in named.values()):
                 raise ModelError("a signature names a tensor that does not exist")
             ports.append(named)
         return Signature(self.text(found.SignatureKey()), position, ports[0], ports[1])
 
 
-@cache
-def _fields(name: str) -> tuple[tuple[str, str, bool], ...]:
-    """The fields of an options table: key, accessor, whether it is a vector of numbers. Nested tables are left out."""
-    methods = [method for method in vars(getattr(tflite, name)) if method[0].isupper()]
-    vectors = {method.removesuffix("AsNumpy") for method in methods if method.endswith("AsNumpy")}
-    tables = {method.removesuffix("Length") for method in methods if method.endswith("Length")} - vectors
-    fields = []
-    for method in methods:
-        helper = method.startswith("GetRootAs") or method.endswith(
-            ("BufferHasIdentifier", "AsNumpy", "Length", "IsNone")
-        )
-        if method != "Init" and not helper and method not in tables:
-            fields.append((_snake(method), method, method in vectors))
-    return tuple(fields)
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+def _parameters(tensors: Sequence[Tensor], index: int, types: Sequence[str]) -> Array | None:
+    """What a tensor holds for the blocks of others: a dense constant of one of these types, else None."""
+    holder = tensors[index] if 0 <= index < len(tensors) else None
+    return None if holder is None or holder.sparsity or holder.dtype not in types else holder.data
 
 
 def _decode(raw: memoryview, dtype: str, shape: tuple[int, ...] | None, place: str) -> Array | None:

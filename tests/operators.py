@@ -17,7 +17,8 @@ from layoutsolve.frontend import read
 from layoutsolve.frontend.builder import REGISTRY
 from layoutsolve.frontend.gaps import REFUSED
 from layoutsolve.frontend.model import Model, Operator, Tensor
-from layoutsolve.frontend.reader import BUILTIN_OPERATORS, parse
+from layoutsolve.frontend.reader import parse
+from layoutsolve.frontend.schema import BUILTIN_OPERATORS
 from layoutsolve.graph import Graph, Node
 from layoutsolve.solver.relation import Placed
 from layoutsolve.solver.rule import RULES, Site, known_rule, opaque

@@ -7,7 +7,7 @@ from collections import Counter
 
 from layoutsolve.frontend.builder import REGISTRY
 from layoutsolve.frontend.gaps import REFUSED
-from layoutsolve.frontend.reader import BUILTIN_OPERATORS
+from layoutsolve.frontend.schema import BUILTIN_OPERATORS
 from tests import operators
 from tests.conformance.families import every_case
 
