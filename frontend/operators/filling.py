@@ -133,7 +133,7 @@ def one_hot(call: Call) -> None:
     indices, on, off, slot = call.input(0), call.input(2), call.input(3), call.slot()
     (depth,) = call.integers(1, "depth")
     rank = len(indices.shape)
-    axis = call.option("axis", -1)
+    axis = call.option("axis")
     axis = rank if axis == -1 else axis
     if not 0 <= axis <= rank or depth < 0:
         raise ModelError(f"{call.origin} has the axis {axis} and the depth {depth}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     first_slot,
     from_channels_first,
@@ -39,6 +40,8 @@ def local_response_normalization(call: Call) -> None:
     """LOCAL_RESPONSE_NORMALIZATION; ONNX divides alpha by the size of the neighbourhood, TFLite does not."""
     x = ranked(call, call.input(0), 4)
     size = 2 * int(call.option("radius")) + 1
+    if size < 1 or min(call.option("alpha"), call.option("beta")) <= 0:
+        raise GapError("its radius is negative, or its alpha or beta is not above zero", "leave the operator out")
     first = to_channels_first(call, x)
     attributes: dict[str, Any] = {
         "size": size,
