@@ -25,14 +25,17 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def quant_of(tensor: Tensor) -> Quant | None:
-    """The annotation of a tensor. Parameters on other types than small integers mean nothing to any operator."""
+    """The annotation of a tensor. Parameters on other types than small integers mean nothing to any operator.
+
+    Scales of zero make the numbers of a constant zeros; on what is computed they say that it is not quantised.
+    """
     stated = tensor.quant
     if stated is None or tensor.dtype not in _QUANTISED:
         return None
     if stated.kind not in ("affine", "blockwise"):
         raise GapError(f"tensor '{tensor.name}' is quantised by scales of several axes", "quantise it per channel")
     scale, zero = stated.scale.astype(np.float32), stated.zero_point
-    if not scale.any():
+    if not scale.any() and tensor.data is None:
         return None
     place = f"tensor {tensor.index} '{tensor.name}'"
     if not np.isfinite(scale).all() or (scale < 0).any():
