@@ -17,7 +17,7 @@ from layoutsolve.frontend.reader import parse
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.graph import Array
 
-_WEIGHTS = ("int4", "int8", "uint8")
+_WEIGHTS = ("int2", "int4", "int8", "uint8")
 _EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
 """Operators that read such constants without rounding anything else."""
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import bias_of, hybrid_weights, ranked, write_activated
+from layoutsolve.frontend.operators.custom import integer
 from layoutsolve.frontend.shapes import broadcast, reshaped
-from layoutsolve.graph import Shape, Size, Value
+from layoutsolve.graph import Array, Shape, Size, Value
+
+_WIDE = 64
+"""Hadamard matrices above this size are written as a product of two."""
 
 
 @lowers("FULLY_CONNECTED")
@@ -74,3 +80,37 @@ def _side(call: Call, position: int, option: str) -> Value:
     if not call.option(option, False):
         return value
     return call.transposed(value, (*range(rank - 2), rank - 1, rank - 2), "swapped")
+
+
+@lowers("CUSTOM:aeq.hadamard_rotation")
+def hadamard_rotation(call: Call) -> None:
+    """aeq.hadamard_rotation of ai-edge-quantizer: each run of elements of the last axis times a Hadamard matrix.
+
+    That of a wide run is the Kronecker product of two, each of which multiplies one of two axes.
+    """
+    x, size = call.input(0), integer(call, call.settings(), "hadamard_size")
+    if len(x.shape) not in (2, 3) or x.dtype != "float32":
+        raise GapError(f"it turns {x}, for which LiteRT's kernel is not made", "use float32 of rank 2 or 3")
+    last = x.shape[-1]
+    if not isinstance(last, int) or size < 1 or size & (size - 1) or last % size:
+        raise ModelError(f"{call.origin} turns runs of {size} elements of {x}")
+    inner = size if size <= _WIDE else 1 << (size.bit_length() // 2)
+    call.draft.spend(inner**2 + (size // inner) ** 2)
+    whole = inner == last
+    runs = x if whole else call.reshaped(x, (*x.shape[:-1], last // size, size // inner, inner), "runs")
+    slot = call.slot() if whole else call.temporary("turned")
+    turned = call.write("MatMul", [runs, call.constant(_hadamard(inner), "hadamard")], runs.shape, slot)
+    if inner < size:
+        outer = call.constant(_hadamard(size // inner), "outer")
+        turned = call.write("MatMul", [outer, turned], runs.shape, call.temporary("turned"))
+    if not whole:
+        call.reshape(turned, x.shape, call.slot())
+
+
+def _hadamard(size: int) -> Array:
+    """The Hadamard matrix of a size that is a power of two, scaled to be orthogonal."""
+    matrix = np.ones((1, 1), np.float32)
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    scaled: Array = matrix / np.float32(np.sqrt(size))
+    return scaled

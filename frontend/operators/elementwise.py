@@ -38,6 +38,8 @@ def operands(call: Call) -> tuple[Value, Value, Shape]:
 def binary(call: Call) -> None:
     """Binary operators that ONNX has; integer DIV truncates in both."""
     a, b, shape = operands(call)
+    if call.operator.name == "DIV" and b.quant is not None and not b.quant.scale.all():
+        raise GapError("it divides by a constant whose scale is zero", "divide by numbers other than zero")
     write_activated(call, _BINARY[call.operator.name], [a, b], shape, call.slot())
 
 

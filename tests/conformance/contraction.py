@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+from flatbuffers import flexbuffers
 
 from layoutsolve.graph import Array
 from tests.builder import Quant
@@ -71,3 +72,13 @@ def products(table: Table) -> None:
     table.add(
         "constant-int8", [table.quantised("int8", 2, 3, 4), table.quantised("int8", 4, 5).fixed], result("int8", -3, 3)
     )
+
+
+@cases("CUSTOM:aeq.hadamard_rotation")
+def rotations(table: Table) -> None:
+    """Runs as long as the last axis and shorter ones, of a matrix and of several."""
+    for size, width, rows in product((1, 2, 8, 64, 128, 512, 2048), (1, 3), ((5,), (2, 3))):
+        shape = (*rows, size * width)
+        options = bytes(flexbuffers.Dumps({"hadamard_size": size, "random_binary_vector": [1] * size}))
+        label = f"{size}-{'x'.join(map(str, shape))}"
+        table.add(label, [table.real(*shape)], Operand(shape=shape), custom_options=options)
