@@ -86,6 +86,11 @@ def transposed_quant(quant: Quant | None, perm: Sequence[int]) -> Quant | None:
     return Quant(quant.scale, quant.zero_point, axis)
 
 
+def agree(one: Quant | None, other: Quant | None) -> bool:
+    """Whether both give every stored integer the same meaning, or none."""
+    return one is other or (one is not None and one.matches(other))
+
+
 def moves(inputs: Iterable[Value], dtype: str, quant: Quant | None, stored: Sequence[str] = ()) -> bool:
     """Whether an operator that only moves elements can move the stored integers: all mean the same by them.
 
