@@ -16,7 +16,7 @@ from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.moving import MOVING, Common, common_of
-from layoutsolve.frontend.quantisation import agree, quant_of, transposed_quant
+from layoutsolve.frontend.quantisation import agree, quant_of, requantised, transposed_quant
 from layoutsolve.frontend.reader import BUILTIN_OPERATORS
 from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value
 
@@ -214,13 +214,16 @@ class Call:
             return value
         if position not in self._taken:
             slot = self.temporary("taken", value.dtype, common.quant)
-            self._taken[position] = self._recast(value, slot, common.keeps(value.quant, position))
+            self._taken[position] = self._recast(value, slot, common.keeps(value.quant))
         return self._taken[position]
 
     def _recast(self, value: Value, slot: Slot, storage: bool) -> Value:
-        """What a value stores, or means, with other parameters."""
+        """What a value stores, or else means, with other parameters; that of a constant is known."""
         if storage and value.data is not None:
             return self.known(slot, value.data)
+        if value.data is not None and value.quant is not None and slot.quant is not None:
+            self.draft.spend(value.data.size)
+            return self.known(slot, requantised(value.data, value.quant, slot.quant))
         return self.write("Identity", [value], value.shape, slot, storage=storage)
 
     # -- state and subgraphs ---------------------------------------------------------------------------------------
@@ -305,7 +308,7 @@ class Call:
             raise GapError("it computes complex numbers", REAL_NUMBERS)
         slot = Slot(self._name(position), tensor.dtype, quant_of(tensor), tensor)
         common = self._common
-        if common is None or slot.dtype != common.dtype or agree(slot.quant, common.quant):
+        if common is None or not common.gives(slot.dtype, slot.quant, position):
             return slot
         return replace(slot, name=self.draft.unique(f"{slot.name}/moved"), quant=common.quant, final=slot)
 

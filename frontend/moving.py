@@ -25,35 +25,45 @@ EVERY = range(1 << 31)
 
 @dataclass(frozen=True)
 class Moving:
-    """How an operator takes its inputs, those of ``dtypes``: at the positions ``stored`` as they are stored, at ``meant``
-    by what they mean.
+    """How an operator takes inputs of ``dtypes``: those at the positions ``stored`` as they are stored. LiteRT wants those
+    at ``equal`` to have the parameters of the output; where they do not, all is taken by its meaning.
+
+    ``outputs`` are those that get what is moved.
     """
 
     stored: Collection[int] = ()
-    meant: Collection[int] = ()
+    equal: Collection[int] = ()
     dtypes: Collection[str] = SMALL
+    outputs: Collection[int] = (0,)
 
     def takes(self, position: int) -> bool:
         """Whether an input is moved at all."""
-        return position in self.stored or position in self.meant
+        return position in self.stored or position in self.equal
 
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """The type and the parameters in which an operator sees all that it moves."""
+    """The type and the parameters in which an operator sees all that it moves.
+
+    ``stored`` is whether what has other ones is brought to them as it is stored.
+    """
 
     moving: Moving
     dtype: str
     quant: Quant | None
+    stored: bool
 
     def brings(self, value: Value, position: int) -> bool:
         """Whether an input has to be brought to these parameters."""
         return self.moving.takes(position) and value.dtype == self.dtype and not agree(value.quant, self.quant)
 
-    def keeps(self, quant: Quant | None, position: int | None = None) -> bool:
-        """Whether what an input stores (the output, without a position) is kept, whatever it means by that."""
-        stored = bool(self.moving.stored) if position is None else position in self.moving.stored
-        return stored or quant is None or self.quant is None
+    def gives(self, dtype: str, quant: Quant | None, position: int) -> bool:
+        """Whether an output with parameters of its own gets what is moved."""
+        return position in self.moving.outputs and dtype == self.dtype and not agree(quant, self.quant)
+
+    def keeps(self, quant: Quant | None) -> bool:
+        """Whether what is stored with other parameters is kept: it is where they mean nothing on one side, too."""
+        return self.stored or quant is None or self.quant is None
 
 
 MOVING: Mapping[str, Moving] = {
@@ -61,26 +71,27 @@ MOVING: Mapping[str, Moving] = {
         (
             "AVERAGE_POOL_2D", "BROADCAST_TO", "DEPTH_TO_SPACE", "GATHER", "GATHER_ND", "MAX_POOL_2D", "PAD",
             "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "SLICE", "SPACE_TO_DEPTH",
-            "SPLIT_V", "STRIDED_SLICE", "TILE", "TOPK_V2",
+            "STRIDED_SLICE", "TILE", "TOPK_V2",
         ),
         Moving([0]),
     ),
-    **dict.fromkeys(("EMBEDDING_LOOKUP", "SPLIT"), Moving([1])),
+    "SPLIT": Moving([1], outputs=EVERY),
+    "SPLIT_V": Moving([0], outputs=EVERY),
+    "UNPACK": Moving(equal=[0], outputs=EVERY),
+    "EMBEDDING_LOOKUP": Moving([1]),
     **dict.fromkeys(("MAXIMUM", "MINIMUM"), Moving([0, 1])),
     **dict.fromkeys(("SELECT", "SELECT_V2"), Moving([1, 2])),
     **dict.fromkeys(("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"), Moving([0, 1], dtypes=["int16"])),
     "CONCATENATION": Moving(EVERY, dtypes=["int16"]),
     "HASHTABLE_LOOKUP": Moving([2]),
     "ONE_HOT": Moving([2, 3]),
-    "PADV2": Moving([0], meant=[2]),
+    "PADV2": Moving([0], equal=[2]),
     **dict.fromkeys(
-        (
-            "BATCH_TO_SPACE_ND", "EXPAND_DIMS", "MIRROR_PAD", "REDUCE_MAX", "REDUCE_MIN", "SPACE_TO_BATCH_ND", "UNPACK",
-        ),
-        Moving(meant=[0]),
+        ("BATCH_TO_SPACE_ND", "EXPAND_DIMS", "MIRROR_PAD", "REDUCE_MAX", "REDUCE_MIN", "SPACE_TO_BATCH_ND"),
+        Moving(equal=[0]),
     ),
-    "FILL": Moving(meant=[1]),
-    "PACK": Moving(meant=EVERY),
+    "FILL": Moving(equal=[1]),
+    "PACK": Moving(equal=EVERY),
 }  # fmt: skip
 """What LiteRT's plain kernels do; RESHAPE, SQUEEZE and TRANSPOSE are views, which move nothing else either."""
 
@@ -106,4 +117,6 @@ def common_of(operator: str, inputs: Sequence[Value | None], output: Tensor) -> 
             quant = None
         if quant is None and operator in _AVERAGING:
             quant = quants[0]
-    return Common(moving, dtype, quant)
+    equal = [value for position, value in enumerate(inputs) if value is not None and position in moving.equal]
+    refused = not moving.stored or any(value.dtype == dtype and not agree(value.quant, quant) for value in equal)
+    return Common(moving, dtype, quant, not refused)
