@@ -25,8 +25,8 @@ EVERY = range(1 << 31)
 
 @dataclass(frozen=True)
 class Moving:
-    """How an operator takes inputs of ``dtypes``: those at the positions ``stored`` as they are stored. LiteRT wants those
-    at ``equal`` to have the parameters of the output; where they do not, all is taken by its meaning.
+    """How an operator takes inputs of ``dtypes``: those at the positions ``stored`` as they are stored. LiteRT wants
+    those at ``equal`` to have the parameters of the output; where they do not, all is taken by its meaning.
 
     ``outputs`` are those that get what is moved.
     """

@@ -325,7 +325,7 @@ def pad(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     x = tensor(builder, random, shape)
     value = []
     if mode == "constant":
-        value = [builder.constant(0.5) if random.integers(2) else tensor(builder, random, [])]
+        value = [builder.constant(0.5) if random.integers(2) else builder.reshape(builder.input(1))]
     return [
         result(
             builder,
