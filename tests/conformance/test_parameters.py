@@ -125,7 +125,7 @@ def compare(case: Case, dtype: str, variant: Variant, model: Model, convert: Con
 
 @pytest.mark.parametrize("operator", POLICY)
 def test_every_strategy(operator: str) -> None:
-    """Between convolutions, whichever form is chosen; where integers are moved it costs no more than equal parameters."""
+    """Between convolutions, whichever form is chosen; moved integers cost no more than with equal parameters."""
     for dtype in ("int8", "uint8", "int16"):
         wrapped = next(filter(None, (between(*each) for each in found(operator) if each[1] == dtype)), None)
         if wrapped is None or (operator, dtype) in UNLIKE:
