@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,24 @@ from layoutsolve.frontend.draft import Lowering, State
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Operator, Subgraph, Tensor
-from layoutsolve.frontend.quantisation import quant_of, transposed_quant
+from layoutsolve.frontend.moving import MOVING, Common, common_of
+from layoutsolve.frontend.quantisation import agree, quant_of, requantised, transposed_quant
 from layoutsolve.frontend.schema import BUILTIN_OPERATORS
 from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value
 
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """A value about to be written: an output of the operator (with its ``tensor``), or something in between."""
+    """A value about to be written: an output of the operator (with its ``tensor``), or something in between.
+
+    ``final`` is the output itself where it means something else by what it stores than the operator does.
+    """
 
     name: str
     dtype: str
     quant: Quant | None = None
     tensor: Tensor | None = None
+    final: Slot | None = None
 
     @property
     def real(self) -> str:
@@ -84,6 +89,7 @@ class Call:
         self.draft = lowering.draft
         self.operator = operator
         self.origin = Origin(lowering.position, operator.index, operator.name)
+        self._taken: dict[int, Value] = {}
 
     def restated(self, options: Mapping[str, Any], name: str | None = None) -> Call:
         """The same operator with other options, or under another name, for the lowering of another operator."""
@@ -127,7 +133,7 @@ class Call:
             raise GapError("it computes with complex numbers", REAL_NUMBERS)
         if value.quant is not None and value.quant.block and self.operator.name not in _READS_BLOCKS:
             raise GapError(f"its input '{value.name}' is quantised per block", "quantise it per tensor or per channel")
-        return value
+        return self._brought(value, position)
 
     def input(self, position: int) -> Value:
         """An input that must be there."""
@@ -190,6 +196,36 @@ class Call:
             raise GapError(f"its {what} depends on a dynamic size", f"make the {what} constant in the source model")
         return numbers
 
+    # -- parameters that differ ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _common(self) -> Common | None:
+        """The parameters in which the operator sees all that it moves, see :mod:`layoutsolve.frontend.moving`."""
+        indices = self.operator.inputs
+        if not self.operator.outputs or self.operator.name not in MOVING:
+            return None
+        inputs = [None if index == -1 else self.lowering.value(index) for index in indices]
+        return common_of(self.operator.name, inputs, self.tensor())
+
+    def _brought(self, value: Value, position: int) -> Value:
+        """An input as the operator is to see it."""
+        common = self._common
+        if common is None or not common.brings(value, position):
+            return value
+        if position not in self._taken:
+            slot = self.temporary("taken", value.dtype, common.quant)
+            self._taken[position] = self._recast(value, slot, common.keeps(value.quant))
+        return self._taken[position]
+
+    def _recast(self, value: Value, slot: Slot, storage: bool) -> Value:
+        """What a value stores, or else means, with other parameters; that of a constant is known."""
+        if storage and value.data is not None:
+            return self.known(slot, value.data)
+        if value.data is not None and value.quant is not None and slot.quant is not None:
+            self.draft.spend(value.data.size)
+            return self.known(slot, requantised(value.data, value.quant, slot.quant))
+        return self.write("Identity", [value], value.shape, slot, storage=storage)
+
     # -- state and subgraphs ---------------------------------------------------------------------------------------
 
     def update(self, position: int, value: Value) -> None:
@@ -248,7 +284,7 @@ class Call:
         """A value for a tensor that is to hold the same stored numbers; they may mean something else there."""
         if value.dtype != slot.dtype:
             raise ModelError(f"{self.origin} hands {value.dtype} to '{slot.name}', which is declared as {slot.dtype}")
-        if value.quant is slot.quant or (value.quant is not None and value.quant.matches(slot.quant)):
+        if agree(value.quant, slot.quant):
             return value
         return self.write("Identity", [value], value.shape, replace(slot, tensor=None), storage=True)
 
@@ -270,7 +306,11 @@ class Call:
         tensor = self.tensor(position)
         if tensor.dtype == "complex64":
             raise GapError("it computes complex numbers", REAL_NUMBERS)
-        return Slot(self._name(position), tensor.dtype, quant_of(tensor), tensor)
+        slot = Slot(self._name(position), tensor.dtype, quant_of(tensor), tensor)
+        common = self._common
+        if common is None or not common.gives(slot.dtype, slot.quant, position):
+            return slot
+        return replace(slot, name=self.draft.unique(f"{slot.name}/moved"), quant=common.quant, final=slot)
 
     def _name(self, position: int = 0) -> str:
         return self.lowering.tensor_names[self.tensor(position).index]
@@ -343,14 +383,14 @@ class Call:
             if slot.dtype in ("int2", "int4", "uint4"):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
         values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
-        for value, (_, slot) in zip(values, outputs, strict=True):
-            self._finish(value, slot)
-            self.draft.note_sizes(value, self.lowering.region)
         names = tuple(value.name if value else "" for value in inputs)
         made = tuple(value.name for value in values)
         given = {**(attributes or {}), **more}
         node = Node(op, names, made, given, self.origin, storage, pattern, domain, self.lowering.region, regions)
         self.draft.nodes.append(node)
+        for value, (_, slot) in zip(values, outputs, strict=True):
+            self._finish(value, slot)
+            self.draft.note_sizes(value, self.lowering.region)
         return values
 
     def known(self, slot: Slot, data: Array) -> Value:
@@ -362,7 +402,9 @@ class Call:
     def _finish(self, value: Value, slot: Slot) -> None:
         if slot.tensor is None:
             return
-        if slot.tensor.dtype == "complex64":
+        if slot.final is not None:
+            self._recast(value, slot.final, self._common is None or self._common.keeps(slot.final.quant))
+        elif slot.tensor.dtype == "complex64":
             self._check_shape(value.shape[:-1], slot.tensor)
             self.draft.complex.add(value.name)
         else:

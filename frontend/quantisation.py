@@ -89,6 +89,18 @@ def transposed_quant(quant: Quant | None, perm: Sequence[int]) -> Quant | None:
     return Quant(quant.scale, quant.zero_point, axis)
 
 
+def agree(one: Quant | None, other: Quant | None) -> bool:
+    """Whether both give every stored integer the same meaning, or none."""
+    return one is other or (one is not None and one.matches(other))
+
+
+def requantised(data: Array, before: Quant, after: Quant) -> Array:
+    """Stored integers that mean the same by other parameters of the whole tensor, as near as they come."""
+    steps = np.rint(before.real(data) / after.scale[0]) + np.float32(after.zero_point[0])
+    result: Array = np.clip(steps, *limits(data.dtype.name)).astype(data.dtype)
+    return result
+
+
 def moves(inputs: Iterable[Value], dtype: str, quant: Quant | None, stored: Sequence[str] = ()) -> bool:
     """Whether an operator that only moves elements can move the stored integers: all mean the same by them.
 

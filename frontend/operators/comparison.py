@@ -7,9 +7,12 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.moving import MOVING
 from layoutsolve.frontend.operators.common import cast_to, write_where
 from layoutsolve.frontend.operators.elementwise import operands
+from layoutsolve.frontend.quantisation import agree
 from layoutsolve.frontend.shapes import broadcast
+from layoutsolve.graph import Shape, Value
 
 _COMPARISONS = {
     "EQUAL": "Equal",
@@ -18,20 +21,40 @@ _COMPARISONS = {
     "GREATER": "Greater",
     "GREATER_EQUAL": "GreaterOrEqual",
 }
+_FRACTIONS = 256
+"""Into how many parts LiteRT divides 1 where it compares quantised numbers."""
+
 _LOGIC = {"LOGICAL_AND": "And", "LOGICAL_OR": "Or"}
+
+
+def _compared(call: Call) -> tuple[Value, Value, Shape]:
+    """Both operands as LiteRT compares them: quantised ones as multiples of 1/256, unless that makes no difference."""
+    a, b, shape = operands(call)
+    if a.quant is None or b.quant is None:
+        return a, b, shape
+    if agree(a.quant, b.quant) and (a.quant.scale >= 1 / _FRACTIONS).all():
+        return a, b, shape
+    if call.operator.name in MOVING and a.dtype in MOVING[call.operator.name].dtypes:
+        return a, b, shape
+    factor = call.constant(_FRACTIONS, "fractions", "float32")
+    rounded = []
+    for value in (a, b):
+        counted = call.write("Mul", [value, factor], value.shape, call.temporary("counted"))
+        rounded.append(call.write("Round", [counted], value.shape, call.temporary("rounded")))
+    return rounded[0], rounded[1], shape
 
 
 @lowers(*_COMPARISONS)
 def compare(call: Call) -> None:
     """Comparisons that ONNX has."""
-    a, b, shape = operands(call)
+    a, b, shape = _compared(call)
     call.write(_COMPARISONS[call.operator.name], [a, b], shape, call.slot(), real="bool")
 
 
 @lowers("NOT_EQUAL")
 def not_equal(call: Call) -> None:
     """NOT_EQUAL."""
-    a, b, shape = operands(call)
+    a, b, shape = _compared(call)
     equal = call.write("Equal", [a, b], shape, call.temporary("equal", "bool"), real="bool")
     call.write("Not", [equal], shape, call.slot())
 

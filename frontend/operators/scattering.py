@@ -235,10 +235,9 @@ def _updated(call: Call, x: Value, update: Value, partial: list[int], starts: Va
     outer = static(call, update.shape[:depth], "update")
     call.draft.spend(depth * int(np.prod(outer)))
     grid = np.stack(np.meshgrid(*map(np.arange, outer), indexing="ij"), -1)
-    spread = np.zeros((len(partial), depth), np.int64)
-    spread[range(len(partial)), partial] = 1
-    factors = [call.reshaped(starts, (1, len(partial)), "row"), call.constant(spread, "spread")]
-    offset = call.write("MatMul", factors, (1, depth), call.temporary("offset", "int64"))
+    every = join(call, [starts, call.vector([0], "zero")], 0, call.temporary("every", "int64"))
+    places = [partial.index(axis) if axis in partial else len(partial) for axis in range(depth)]
+    offset = call.write("Gather", [every, call.vector(places, "places")], (depth,), call.temporary("offset", "int64"))
     inputs = [call.constant(grid, "grid", "int64"), offset]
     indices = call.write("Add", inputs, grid.shape, call.temporary("indices", "int64"))
     return _scatter(call, x, indices, update, "none", "updated")

@@ -160,7 +160,15 @@ def pad(site: Site) -> Rule | None:
         (step,) = site.same(inputs={1: int64(*vector)})
         return (Step(step.op, step.inputs[:3], step.outputs, step.attributes),)
 
-    return Rule((0,), dims, (form,), rewrite, sizes, whole, kind=_among(whole))
+    filler = _computed_filler(site)
+    ports = (dims[0], *([()] * len(filler)), dims[1])
+    return Rule((0, *filler), ports, (form,), rewrite, sizes, whole, kind=_among(whole))
+
+
+def _computed_filler(site: Site) -> tuple[int, ...]:
+    """The port of the number that is filled in, a scalar, where it is computed."""
+    value = site.input(2)
+    return () if value is None or value.data is not None else (2,)
 
 
 def _computed_pad(site: Site) -> Rule:
@@ -178,8 +186,9 @@ def _computed_pad(site: Site) -> Rule:
         steps, vector = reordered(1, [*found, *ends], 2 * rank, 0)
         return (*steps, *site.same(inputs={1: vector}))
 
-    dims: tuple[Dims, ...] = (before, (("pads",),), after)
-    return Rule((0, 1), dims, (form,), rewrite, solid=whole | {"pads"}, kind=_among(whole))
+    filler = _computed_filler(site)
+    dims: tuple[Dims, ...] = (before, (("pads",),), *([()] * len(filler)), after)
+    return Rule((0, 1, *filler), dims, (form,), rewrite, solid=whole | {"pads"}, kind=_among(whole))
 
 
 @rule("Resize")

@@ -21,6 +21,8 @@ def comparisons(table: Table) -> None:
     for dtype in ("int8", "uint8"):
         first, second = table.quantised(dtype, 3, 40, low=-2, high=2), table.quantised(dtype, 3, 40, low=-2, high=2)
         table.add(dtype, [first, second], plain("bool"))
+        fine = [table.quantised(dtype, 3, 40, low=-0.05, high=0.05) for _ in range(2)]
+        table.add(f"{dtype}-fine", fine, plain("bool"))
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-38, -1e38], np.float32)
     table.add("float32-special", [Operand(np.repeat(special, 7)), Operand(np.tile(special, 7))], plain("bool"))
     if table.operator in ("EQUAL", "NOT_EQUAL"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from layoutsolve.graph import Array
 from tests.builder import Builder, Part
-from tests.conformance.cases import Model, Operand, Table, cases, constant, plain
+from tests.conformance.cases import Model, Operand, Table, cases, constant, like, plain
 
 WORDS = np.array(["a", "bb", "", "häß", "a b", "0"], object)
 NUMBERS = np.array([5, -3, 0, 1 << 40, 7, 5], np.int64)
@@ -111,8 +111,10 @@ def rows(table: Table) -> None:
         ("float32", table.real(4)),
         ("float32", table.real(4, 3)),
         ("int32", table.integers(4, 2, 2)),
+        ("int8", table.quantised("int8", 4, 3)),
+        ("uint8", table.quantised("uint8", 4, 3)),
         ("string", words(table, 4)),
     ):
         for given in (values, values.fixed):
             label = f"{dtype}-{values.values.ndim}d-{'constant' if given.constant else 'computed'}"
-            table.add(label, [wanted, keys, given], [plain(dtype), plain("uint8")])
+            table.add(label, [wanted, keys, given], [like(values), plain("uint8")])

@@ -23,7 +23,13 @@ def pads(table: Table) -> None:
     value = [] if table.operator == "PAD" else [constant([1.5], "float32")]
     table.add("int64-pads", [table.real(2, 3), constant([[1, 1], [0, 2]], "int64"), *value])
     table.add("rank1", [table.real(3), constant([[1, 2]]), *value])
-    table.add("computed", [table.real(2, 3), Operand(np.array([[1, 1], [0, 2]], np.int32), "int32"), *value])
+    computed = Operand(np.array([[1, 1], [0, 2]], np.int32), "int32")
+    table.add("computed", [table.real(2, 3), computed, *value])
+    if table.operator == "PADV2":
+        for rank in (0, 1):
+            filler = table.real(*[1] * rank)
+            table.add(f"filler-{rank}", [table.real(2, 3, 4, 2), constant(_PADS[0]), filler])
+            table.add(f"filler-{rank}-computed", [table.real(2, 3), computed, filler])
 
 
 def _value(source: Operand) -> Operand:

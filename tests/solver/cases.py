@@ -323,7 +323,9 @@ def pad(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     before, after = ([int(random.choice([0, 0, 1, 2])) for _ in shape] for _ in range(2))
     out = [sum(sides) for sides in zip(shape, before, after, strict=True)]
     x = tensor(builder, random, shape)
-    value = [builder.constant(0.5)] if mode == "constant" else []
+    value = []
+    if mode == "constant":
+        value = [builder.constant(0.5) if random.integers(2) else builder.reshape(builder.input(1))]
     return [
         result(
             builder,

@@ -1,0 +1,240 @@
+"""Models of one operator whose tensors have quantisation parameters that differ, made of the other cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from layoutsolve.errors import VerifyError
+from layoutsolve.graph import Array
+from tests.builder import TYPES, Builder
+from tests.conformance.cases import Case, Model
+from tests.truth import litert
+
+_NAMES = {code: name for name, code in TYPES.items()}
+SMALL = ("int8", "uint8", "int16")
+WAYS = ("scale", "zero", "both")
+"""In what parameters differ."""
+
+BIASED = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")
+"""Operators whose inputs' parameters are tied to each other by a bias."""
+
+ELSEWHERE = (
+    "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "UNIDIRECTIONAL_SEQUENCE_RNN",
+)  # fmt: skip
+"""Operators with many formats of their own, which their cases vary."""
+
+Parameters = tuple[float, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """A model whose output, or the input of that number, has other parameters than its other tensors.
+
+    ``alike`` is the same model with one pair of parameters, those of its output; ``original`` the one before anything
+    was changed, ``before`` and ``after`` the parameters that were.
+    """
+
+    end: str
+    way: str
+    model: Model
+    alike: bytes
+    original: bytes
+    before: Parameters
+    after: Parameters
+    fed: int | None
+
+    @property
+    def label(self) -> str:
+        """What tells the variants of a case apart."""
+        return f"{self.end}-{self.way}"
+
+
+def variants(case: Case, model: Model) -> tuple[str, list[Variant]]:
+    """The type of the numbers that the operator moves, and its variants: none where they are not of 8 or 16 bits."""
+    build = Builder.reopened(model.source)
+    graph = build.subgraph
+    if (
+        case.operator in ELSEWHERE
+        or model.truth
+        or model.expected is not None
+        or len(build.model.subgraphs) > 1
+        or len(graph.operators) != 1
+    ):
+        return "", []
+    operator = graph.operators[0]
+    small = [index for index in (*operator.outputs, *operator.inputs) if index >= 0 and _small(graph.tensors[index])]
+    if not small:
+        return "", []
+    scaled = [index for index in small if _scale(graph.tensors[index])]
+    kind = graph.tensors[(scaled or small)[0]].type
+    ends = dict.fromkeys(reversed(operator.outputs), "output")
+    ends |= {index: f"input{at}" for at, index in reversed(list(enumerate(operator.inputs)))}
+    moved = list(dict.fromkeys(index for index in scaled or small if graph.tensors[index].type == kind))
+    dressed = {index: parameters for index in moved for parameters in [_parameters(graph.tensors[index])]}
+    original = _with(model.source, dressed)
+    groups = {
+        end: [index for index in moved if ends[index] == end] for end in dict.fromkeys(map(ends.__getitem__, moved))
+    }
+    if len(groups) < 2:
+        return "", []
+    if case.operator in BIASED:
+        groups = {end: group for end, group in groups.items() if end == "output"}
+    elif len(groups) == 2 and "output" in groups:
+        groups = {"output": groups["output"]}
+    found = []
+    for end, group in groups.items():
+        fed = list(graph.inputs).index(group[0]) if group[0] in graph.inputs else None
+        for way in WAYS:
+            before, after = dressed[group[0]], _changed(dressed[group[0]], way, _NAMES[kind])
+            source = _with(original, dict.fromkeys(group, after))
+            shared = after if group[0] == moved[0] else dressed[moved[0]]
+            alike = _with(original, dict.fromkeys(moved, shared))
+            found.append(Variant(end, way, Model(source, model.inputs), alike, original, before, after, fed))
+    return _NAMES[kind], found
+
+
+def _small(tensor: Any) -> bool:
+    """Whether a tensor is of few bits, and not quantised per channel or block."""
+    found = tensor.quantization
+    scales = 0 if found is None or found.scale is None else len(found.scale)
+    return _NAMES[tensor.type] in SMALL and scales < 2 and (found is None or found.details is None)
+
+
+def _scale(tensor: Any) -> float:
+    """The scale of a tensor, 0 where it has none."""
+    found = tensor.quantization
+    return 0.0 if found is None or found.scale is None or not len(found.scale) else float(found.scale[0])
+
+
+def _parameters(tensor: Any) -> Parameters:
+    """Those of a tensor, or some for a plain one."""
+    if not _scale(tensor):
+        return 0.5, 0 if _NAMES[tensor.type] == "int16" else 3
+    return _scale(tensor), int(tensor.quantization.zeroPoint[0])
+
+
+def _changed(before: Parameters, way: str, dtype: str) -> Parameters:
+    scale, zero = before
+    if way != "zero":
+        scale = float(np.float32(scale * 1.7))
+    if way != "scale":
+        zero += 11 if zero + 11 <= np.iinfo(dtype).max else -11
+    return scale, zero
+
+
+def _with(source: bytes, parameters: Mapping[int, Parameters]) -> bytes:
+    """A model with the parameters of some tensors replaced."""
+    build = Builder.reopened(source)
+    for index, (scale, zero) in parameters.items():
+        build.subgraph.tensors[index].quantization = schema.QuantizationParametersT(scale=[scale], zeroPoint=[zero])
+    return build.finish(*build.subgraph.outputs)
+
+
+@cache
+def done(variant: Variant) -> str:
+    """What LiteRT does: 'refused', 'stored' where it looks at no parameters but the output's, or 'computed'."""
+    try:
+        results = litert().run(variant.model.source, variant.model.inputs).results
+        alike = litert().run(variant.alike, variant.model.inputs).results
+    except VerifyError:
+        return "refused"
+    return "stored" if all(map(np.array_equal, results, alike)) else "computed"
+
+
+# -- what is known ---------------------------------------------------------------------------------------------------
+
+STORED, COMPUTED, REFUSED = "stored", "computed", "refused"
+POLICY: Mapping[str, str | Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            "AVERAGE_POOL_2D", "BITCAST", "BITWISE_XOR", "BROADCAST_TO", "DENSIFY", "DEPTH_TO_SPACE",
+            "DILATE", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "FLOOR_DIV", "FLOOR_MOD", "GATHER",
+            "GATHER_ND", "HASHTABLE_LOOKUP", "MATRIX_DIAG", "MATRIX_SET_DIAG", "MAXIMUM", "MAX_POOL_2D",
+            "MINIMUM", "NEG", "ONE_HOT", "PAD", "REDUCE_WINDOW", "RESHAPE", "RESIZE_BILINEAR",
+            "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "RIGHT_SHIFT", "SCATTER_ND",
+            "SELECT", "SELECT_V2", "SLICE", "SPACE_TO_DEPTH", "SPARSE_TO_DENSE", "SPLIT", "SPLIT_V",
+            "SQUEEZE", "STABLEHLO_ADD", "STABLEHLO_AND", "STABLEHLO_GATHER", "STABLEHLO_MAXIMUM",
+            "STABLEHLO_MINIMUM", "STABLEHLO_MULTIPLY", "STABLEHLO_PAD", "STABLEHLO_SHIFT_LEFT",
+            "STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE", "UNIQUE",
+        ),
+        STORED,
+    ),
+    **dict.fromkeys(
+        (
+            "BATCH_TO_SPACE_ND", "EXPAND_DIMS", "FILL", "MIRROR_PAD", "PACK", "REDUCE_MAX", "REDUCE_MIN",
+            "SPACE_TO_BATCH_ND", "UNPACK",
+        ),
+        REFUSED,
+    ),
+    **dict.fromkeys(("EQUAL", "NOT_EQUAL"), COMPUTED),
+    **{name: {"int8": COMPUTED, "uint8": COMPUTED, "int16": STORED}
+       for name in ("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")},
+    "CONCATENATION": {"int8": REFUSED, "uint8": COMPUTED, "int16": STORED},
+    "PADV2": {"input0": STORED, "input2": REFUSED, "output": REFUSED},
+    **dict.fromkeys(
+        (
+            "ABS", "ADD", "BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "DIV", "ELU", "EXP", "FULLY_CONNECTED",
+            "GELU", "HARD_SWISH", "L2_NORMALIZATION", "LEAKY_RELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "MEAN", "MUL",
+            "PRELU", "QUANTIZE", "REDUCE_PROD", "RELU", "RELU6", "RELU_N1_TO_1", "RSQRT", "SOFTMAX", "SQRT",
+            "SQUARED_DIFFERENCE", "SUB", "SUM", "TANH", "TRANSPOSE_CONV",
+        ),
+        COMPUTED,
+    ),
+}  # fmt: skip
+"""What LiteRT's plain kernels do where parameters differ, by type or by which of them do.
+
+They look only at what is stored, compute with what it means (where they take the parameters at all), or want all
+parameters to be equal. 16-bit numbers have the zero point 0 wherever it is looked at.
+"""
+
+
+def policy(operator: str, dtype: str, end: str) -> str:
+    """What is to be expected of an operator."""
+    stated = POLICY[operator]
+    return stated if isinstance(stated, str) else stated.get(dtype) or stated[end]
+
+
+@cache
+def expected(variant: Variant) -> tuple[Array, ...]:
+    """The outputs in LiteRT; where it wants equal parameters, those that keep the meaning of the numbers.
+
+    Raises :class:`VerifyError` where there is nothing to compare with.
+    """
+    if done(variant) != REFUSED:
+        return litert().run(variant.model.source, variant.model.inputs).results
+    inputs = list(variant.model.inputs)
+    if variant.end != "output":
+        if variant.fed is None:
+            raise VerifyError("a constant was changed")
+        inputs[variant.fed] = _requantised(inputs[variant.fed], variant.after, variant.before)
+    results = litert().run(variant.original, inputs).results
+    if variant.end != "output":
+        return results
+    return tuple(_requantised(result, variant.before, variant.after) for result in results)
+
+
+def fixed(model: Model) -> Model:
+    """The same with all inputs of few bits as constants."""
+    build = Builder.reopened(model.source)
+    left = []
+    for index, data in zip(build.subgraph.inputs, model.inputs, strict=True):
+        if _NAMES[build.subgraph.tensors[index].type] in SMALL:
+            build.subgraph.tensors[index].buffer = build.buffer(data.tobytes())
+        else:
+            left.append((index, data))
+    build.subgraph.inputs = [index for index, _ in left]
+    return Model(build.finish(*build.subgraph.outputs), tuple(data for _, data in left))
+
+
+def _requantised(data: Array, before: Parameters, after: Parameters) -> Array:
+    """Other stored integers of the same meaning, as near as they come."""
+    real = (data.astype(np.float32) - np.float32(before[1])) * np.float32(before[0])
+    limits = np.iinfo(data.dtype)
+    return np.clip(np.rint(real / np.float32(after[0])) + after[1], limits.min, limits.max).astype(data.dtype)

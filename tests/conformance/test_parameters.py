@@ -1,0 +1,160 @@
+"""Quantisation parameters that differ between the tensors of one operator, for every operator of 8 or 16 bits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache, partial
+
+import numpy as np
+import pytest
+
+import layoutsolve
+from layoutsolve.errors import VerifyError
+from layoutsolve.runtimes import OnnxRuntime
+from layoutsolve.solver.problem import Price
+from layoutsolve.verification import feeds
+from tests.conformance.cases import Case, Model
+from tests.conformance.parameters import (
+    COMPUTED,
+    POLICY,
+    REFUSED,
+    STORED,
+    Variant,
+    done,
+    expected,
+    fixed,
+    policy,
+    variants,
+)
+from tests.conformance.running import Convert, judge
+from tests.conformance.sandwich import NoSandwichError, sandwich
+from tests.conformance.test_conformance import CASES, reference
+from tests.conformance.test_solved import solved
+
+FEW = 3
+"""Of how many cases the parameters are changed, for each type of an operator."""
+
+STRATEGIES = ("cpsat", "push", "propagate", "transpose")
+OPERATORS = sorted({case.operator for case in CASES})
+AVERAGING = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")
+"""Operators that compute with stored integers."""
+
+UNLIKE: Mapping[tuple[str, str], str] = {
+    ("DIV", "uint8"): "LiteRT loses quotients below a step",
+    ("SOFTMAX", "uint8"): "LiteRT takes the zero point of the output as 0",
+    ("GELU", "int16"): "LiteRT takes the zero point of the output as 0",
+}
+"""What is not compared, and why."""
+
+
+@cache
+def found(operator: str) -> list[tuple[Case, str, list[Variant]]]:
+    """Cases of an operator, the type of their numbers, and what they become with parameters that differ."""
+    counts: Counter[str] = Counter()
+    chosen = []
+    for case in CASES:
+        if case.operator == operator:
+            dtype, made = variants(case, case.make())
+            counts[dtype] += 1
+            if made and counts[dtype] <= FEW:
+                chosen.append((case, dtype, made))
+    return chosen
+
+
+def typical(dtype: str, variant: Variant) -> bool:
+    """Whether all parameters differ that may: 16-bit numbers have the zero point 0."""
+    return variant.way == ("scale" if dtype == "int16" else "both")
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_policy(operator: str) -> None:
+    """LiteRT does what the table says, and the table knows every operator of such types."""
+    assert bool(found(operator)) == (operator in POLICY)
+    seen: dict[tuple[str, str], set[str]] = {}
+    computed: dict[str, set[str]] = {}
+    for _, dtype, made in found(operator):
+        for variant in made:
+            what = done(variant)
+            if policy(operator, dtype, variant.end) == COMPUTED:
+                computed.setdefault(dtype, set()).add(what)
+            elif what != REFUSED or dtype != "int16" or variant.way == "scale":
+                seen.setdefault((dtype, variant.end), set()).add(what)
+    assert all(whats == {policy(operator, *key)} for key, whats in seen.items()), seen
+    assert all(whats != {STORED} for whats in computed.values()), computed
+
+
+@pytest.mark.parametrize("operator", POLICY)
+def test_reference(operator: str) -> None:
+    for case, dtype, made in found(operator):
+        for variant in made:
+            compare(case, dtype, variant, variant.model, reference)
+
+
+@pytest.mark.parametrize("operator", POLICY)
+def test_solved(operator: str) -> None:
+    for case, dtype, made in found(operator):
+        for variant in filter(partial(typical, dtype), made):
+            compare(case, dtype, variant, variant.model, solved)
+
+
+@pytest.mark.parametrize("operator", [name for name, stated in POLICY.items() if stated != COMPUTED])
+def test_constants(operator: str) -> None:
+    """Whether a tensor is a constant makes no difference, though it may be folded."""
+    for case, dtype, made in found(operator):
+        for variant in filter(partial(typical, dtype), made):
+            compare(case, dtype, variant, fixed(variant.model), reference)
+
+
+def compare(case: Case, dtype: str, variant: Variant, model: Model, convert: Convert) -> None:
+    """Raise AssertionError unless a converted model is within one step of what is expected of the variant."""
+    wanted = policy(case.operator, dtype, variant.end)
+    refused = done(variant) == REFUSED
+    if (case.operator, dtype) in UNLIKE or (refused and wanted != REFUSED):
+        return
+    try:
+        truth = expected(variant)
+    except VerifyError:
+        return
+    runtime = OnnxRuntime(convert(model.source).SerializeToString(), threads=1)
+    steps = case.steps if wanted == COMPUTED or case.operator in AVERAGING or refused else 0
+    for theirs, ours in zip(truth, runtime.run(feeds(runtime, model.inputs, {})), strict=True):
+        off = np.abs(theirs.astype(np.int64) - ours.astype(np.int64)).max(initial=0)
+        assert theirs.dtype == ours.dtype and off <= steps, f"{case.name} with {variant.label} is {off} steps off"
+
+
+@pytest.mark.parametrize("operator", POLICY)
+def test_every_strategy(operator: str) -> None:
+    """Between convolutions, whichever form is chosen; moved integers cost no more than with equal parameters."""
+    for dtype in ("int8", "uint8", "int16"):
+        wrapped = next(filter(None, (between(*each) for each in found(operator) if each[1] == dtype)), None)
+        if wrapped is None or (operator, dtype) in UNLIKE:
+            continue
+        case, end, model, original = wrapped
+        for strategy in STRATEGIES:
+            conversion = layoutsolve.convert(model.source, strategy=strategy, inputs="free", outputs="free")
+            if strategy == "cpsat" and policy(operator, dtype, end) == STORED:
+                equal = layoutsolve.convert(original.source, inputs="free", outputs="free")
+                assert not costs(conversion.price, equal.price), case.name
+            stored = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
+            try:
+                judge(case, model, conversion.model, *stored)
+            except AssertionError as error:
+                raise AssertionError(f"{case.name} by {strategy}: {error}") from error
+
+
+def costs(price: Price, equal: Price) -> bool:
+    """Whether a price is above another one in any respect."""
+    return any(getattr(price, key) > getattr(equal, key) for key in ("transposes", "hidden", "reshapes", "bytes"))
+
+
+def between(case: Case, dtype: str, made: list[Variant]) -> tuple[Case, str, Model, Model] | None:
+    """A variant between convolutions that LiteRT runs, what end it changes, and the same with equal parameters."""
+    for variant in made:
+        if typical(dtype, variant) and done(variant) != REFUSED:
+            try:
+                original = Model(variant.original, variant.model.inputs)
+                return case, variant.end, sandwich(variant.model)[1], sandwich(original)[1]
+            except NoSandwichError:
+                continue
+    return None
