@@ -32,6 +32,7 @@ from experiments.mutation import mutant
 from layoutsolve import truth
 from layoutsolve.distance import distance, kind, passes
 from layoutsolve.errors import ConversionError
+from layoutsolve.frontend.reader import parse
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import OnnxRuntime, Port
 from layoutsolve.verification import feeds, smooth
@@ -142,6 +143,10 @@ def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
 def _compare(
     source: bytes, conversion: layoutsolve.Conversion, runtime: OnnxRuntime, record: Record, note: Callable[[str], None]
 ) -> None:
+    ends = parse(source).subgraphs[0].inputs
+    if len(set(ends)) < len(ends):
+        record.verdict, record.detail = "not comparable", "a tensor is an input twice"
+        return
     note("litert")
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + LITERT_MEMORY, resource.RLIM_INFINITY))
     data = {"model": np.frombuffer(source, np.uint8)}
