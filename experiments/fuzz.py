@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import layoutsolve
+from experiments.dequantised import dequantised
 from experiments.fuzz_known import cause_of
 from experiments.mutation import mutant
 from layoutsolve import truth
@@ -46,6 +47,9 @@ WALL = 60.0
 MEMORY, MEMORY_PER_BYTE = 300 << 20, 20
 OUTPUT, OUTPUT_PER_BYTE = 16 << 20, 4
 """Bytes that a conversion may take, and write, beside so many for each byte of the model."""
+
+FLOAT_TOLERANCE, HYBRID_TOLERANCE = 1e-3, 0.05
+"""Relative errors that are no finding; the second where LiteRT rounds activations to 8 bits."""
 
 LITERT_MEMORY = 2 << 30
 """Bytes that LiteRT may take to run a mutant."""
@@ -173,9 +177,10 @@ def _compare(
     ports = [Port(*(tuple(v) if isinstance(v, list) else v for v in each.values())) for each in reply["outputs"]]
     expected = [results[f"output/{position}"] for position in range(len(ports))]
     moved = conversion.permutations(inputs=False)
+    tolerance = FLOAT_TOLERANCE if dequantised(source) is None else HYBRID_TOLERANCE
     for name, port, wanted, stored in zip(runtime.outputs, ports, expected, found, strict=False):
         actual = np.transpose(stored, np.argsort(moved[name])) if name in moved else stored
-        difference = _difference(port, wanted, actual, len(record.operators))
+        difference = _difference(port, wanted, actual, tolerance, len(record.operators))
         if difference:
             record.verdict, record.detail = "differs", f"{port.name}: {difference}"
             return
@@ -197,7 +202,7 @@ def _inputs(ports: Sequence[Port], runtime: OnnxRuntime) -> list[Array]:
     return inputs
 
 
-def _difference(port: Port, expected: Array, actual: Array, operators: int) -> str:
+def _difference(port: Port, expected: Array, actual: Array, tolerance: float, operators: int) -> str:
     """How two results differ beyond what rounding explains, '' where they do not."""
     if expected.shape != actual.shape:
         return f"shape {actual.shape} instead of {expected.shape}"
@@ -207,7 +212,7 @@ def _difference(port: Port, expected: Array, actual: Array, operators: int) -> s
         expected, actual = (np.nan_to_num(each, nan=np.nan) for each in (expected, actual))
     compared = kind(port)
     found = distance(port, [(expected, actual)])
-    if passes(compared, found, 1e-3) or (compared == "quantised" and found.maximum <= 1 + operators):
+    if passes(compared, found, tolerance) or (compared == "quantised" and found.maximum <= 1 + operators):
         return ""
     return f"{compared}: {found}"
 

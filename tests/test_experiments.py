@@ -19,6 +19,7 @@ COMMANDS = {
     "agreement": [MODELS, "--samples", "1"],
     "demo": ["{scratch}/demo.tflite"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
+    "fuzz_coverage": [],
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],
     "minima": [MODELS],
