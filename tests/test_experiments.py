@@ -19,7 +19,7 @@ COMMANDS = {
     "agreement": [MODELS, "--samples", "1"],
     "demo": ["{scratch}/demo.tflite"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
-    "fuzz_coverage": [],
+    "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],
     "minima": [MODELS],
@@ -32,6 +32,9 @@ COMMANDS = {
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
 }
 """How each experiment is run here."""
+
+NEEDS = {"fuzz_coverage": "atheris"}
+"""The packages without which an experiment is left out: they are not among those for development."""
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,8 @@ def test_every_experiment_is_run() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_experiment(name: str, models: Path, tmp_path: Path) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     given = [each.format(models=models, scratch=tmp_path) for each in COMMANDS[name]]
     command = [sys.executable, "-m", f"experiments.{name}", *given]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
