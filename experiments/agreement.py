@@ -247,7 +247,7 @@ def main() -> None:
 def _survived(model: CorpusModel, samples: int) -> Agreement:
     try:
         return agreement(model, samples)
-    except Exception as error:  # an experiment goes on with the next model
+    except ConversionError as error:
         folder, dtype = model.name.split("/")[0], str(model.record.get("dtype", ""))
         return Agreement(model.name, folder, dtype, "off", f"{type(error).__name__}: {_line(error)}")
 

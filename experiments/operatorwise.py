@@ -16,8 +16,8 @@ from layoutsolve.distance import Distance, Kind, distance, kind, passes
 from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend import read
-from layoutsolve.frontend.builder import Lowering
 from layoutsolve.frontend.dilated import dilated
+from layoutsolve.frontend.draft import Draft, Lowering
 from layoutsolve.frontend.reader import parse
 from layoutsolve.graph import Array, Graph, Size, Value
 from layoutsolve.runtimes import LiteRT, OnnxRuntime, Port, Run
@@ -60,7 +60,8 @@ class Check:
 def check_model(source: bytes, litert: LiteRT) -> list[Check]:
     """Check all operators of a model's main subgraph that the reference graph has nodes for."""
     graph = read(source)
-    indices = {name: index for index, name in enumerate(Lowering(dilated(parse(source))).tensor_names)}
+    draft = Draft(dilated(parse(source)), lambda lowering: None)
+    indices = {name: index for index, name in enumerate(Lowering(draft).tensor_names)}
     needed = [index for name, index in indices.items() if name in graph.values and graph.values[name].data is None]
     tensors = run_smooth(source, litert, needed).tensors
     known = {name: tensors[index] for name, index in indices.items() if index in tensors}
@@ -208,7 +209,7 @@ def _measure(model: CorpusModel, litert: LiteRT, results: dict[str, list[Check]]
     try:
         results[model.name] = check_model(model.source, litert)
         print(f"{model.name:60s} {summary(results[model.name])}", flush=True)
-    except Exception as error:  # an experiment goes on with the next model
+    except ConversionError as error:
         errors[model.name] = f"{type(error).__name__}: {error}"
         print(f"{model.name:60s} {errors[model.name][:300]}", flush=True)
 

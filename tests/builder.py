@@ -152,7 +152,7 @@ class Builder(Part):
         made = cls()
         made.model = schema.ModelT.InitFromPackedBuf(source)
         made.model.signatureDefs = []
-        made.model.buffers = [_Buffer(b"" if each.data is None else bytes(each.data)) for each in made.model.buffers]
+        made.model.buffers = [Buffer(b"" if each.data is None else bytes(each.data)) for each in made.model.buffers]
         made.subgraph = made.model.subgraphs[0]
         return made
 
@@ -177,7 +177,7 @@ class Builder(Part):
     def buffer(self, data: bytes) -> int:
         """The index of a buffer; 0 is the empty one."""
         if data or not self.model.buffers:
-            self.model.buffers.append(_Buffer(data))
+            self.model.buffers.append(Buffer(data))
             return len(self.model.buffers) - 1
         return 0
 
@@ -202,7 +202,7 @@ class Builder(Part):
         return bytes(builder.Output())
 
 
-class _Buffer(schema.BufferT):  # type: ignore[misc]
+class Buffer(schema.BufferT):  # type: ignore[misc]
     """A buffer whose bytes are aligned, as LiteRT's kernels expect them."""
 
     def __init__(self, data: bytes) -> None:

@@ -1,0 +1,439 @@
+"""Mutants of the models in a folder, converted in processes with limits, and compared with LiteRT where they convert.
+
+A mutant has to become a right model or one clear error. Whatever else happens is a finding: another exception, a
+process that dies, time or memory beyond the limits, a file that is too large or that ONNX Runtime refuses, results that
+LiteRT does not give. Mutants are numbered: the same number, folder and version give the same mutant again
+(``--first N --mutants 1 --keep FOLDER`` writes it down).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import selectors
+import signal
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+import layoutsolve
+from experiments.dequantised import dequantised
+from experiments.fuzz_known import cause_of
+from experiments.mutation import mutant
+from layoutsolve import truth
+from layoutsolve.distance import distance, kind, passes
+from layoutsolve.errors import ConversionError
+from layoutsolve.frontend.reader import parse
+from layoutsolve.graph import Array
+from layoutsolve.runtimes import OnnxRuntime, Port
+from layoutsolve.verification import feeds, smooth
+
+SECONDS = 10.0
+"""Processor time that a mutant may take to convert."""
+
+WALL = 60.0
+"""Seconds after which a mutant counts as hanging whatever it waits for."""
+
+MEMORY, MEMORY_PER_BYTE = 300 << 20, 20
+OUTPUT, OUTPUT_PER_BYTE = 16 << 20, 4
+"""Bytes that a conversion may take, and write, beside so many for each byte of the model."""
+
+FLOAT_TOLERANCE, HYBRID_TOLERANCE = 1e-3, 0.05
+"""Relative errors that are no finding; the second where LiteRT rounds activations to 8 bits."""
+
+LITERT_MEMORY = 2 << 30
+"""Bytes that LiteRT may take to run a mutant."""
+
+BATCH = 50
+"""Mutants that share a process."""
+
+LARGEST = 300_000
+"""Bytes of the largest model that is mutated."""
+
+FAILURES = ("traceback", "died", "hangs", "memory", "output", "unusable", "differs")
+"""What must not happen. The rest is fine: 'refused', 'agrees', 'not comparable', 'LiteRT refuses', 'LiteRT dies'."""
+
+
+@dataclass
+class Record:
+    """What became of a mutant."""
+
+    number: int
+    model: str
+    mutations: tuple[str, ...] = ()
+    verdict: str = "died"
+    detail: str = ""
+    stage: str = "mutate"
+    operators: tuple[str, ...] = ()
+    cause: str = ""
+
+
+@dataclass
+class Findings:
+    """The verdicts counted, and the records of failures."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)
+    failures: list[Record] = field(default_factory=list)
+
+    def add(self, record: Record) -> None:
+        """Count a record; a failure with a known cause is counted by that."""
+        failed = record.verdict in FAILURES
+        record.cause = cause_of(record.verdict, record.detail, record.operators, record.mutations) if failed else ""
+        self.verdicts[f"{record.verdict}, known" if record.cause else record.verdict] += 1
+        if record.cause:
+            self.causes[record.cause] += 1
+        elif failed:
+            self.failures.append(record)
+
+
+# -- one mutant ----------------------------------------------------------------------------------------------------
+
+
+def examine(source: bytes, record: Record, note: Callable[[str], None]) -> None:
+    """Convert a mutant and run it; what became of it is entered into ``record``. ``note`` is told each stage."""
+    note("convert")
+    conversion = _converted(source, record)
+    if conversion is None:
+        return
+    record.operators = tuple(sorted({node.origin.operator for node in conversion.graph.nodes if node.origin}))
+    written = conversion.model.ByteSize()
+    if written > OUTPUT + OUTPUT_PER_BYTE * len(source):
+        record.verdict, record.detail = "output", f"{written} bytes from {len(source)}"
+        return
+    note("load")
+    try:
+        runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1)
+    except ConversionError as error:
+        record.verdict, record.detail = "unusable", _line(error)
+        return
+    _compare(source, conversion, runtime, record, note)
+
+
+def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
+    """The conversion, with limits on memory and time; None where the verdict is entered already."""
+    limit = _address_space() + MEMORY + MEMORY_PER_BYTE * len(source)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        return layoutsolve.convert(source)
+    except MemoryError as error:
+        record.verdict, record.detail = "memory", _place(error)
+    except ConversionError as error:
+        internal = type(error).__name__ == "InternalError"
+        record.verdict, record.detail = ("traceback" if internal else "refused"), _line(error)
+        if isinstance(error.__cause__, MemoryError):
+            record.verdict = "memory"
+        elif internal and error.__cause__ is not None:
+            record.detail = _place(error.__cause__)
+    except Exception as error:  # what is looked for
+        record.verdict, record.detail = "traceback", _place(error)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return None
+
+
+def _compare(
+    source: bytes, conversion: layoutsolve.Conversion, runtime: OnnxRuntime, record: Record, note: Callable[[str], None]
+) -> None:
+    ends = parse(source).subgraphs[0].inputs
+    if len(set(ends)) < len(ends):
+        record.verdict, record.detail = "not comparable", "a tensor is an input twice"
+        return
+    note("litert")
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + LITERT_MEMORY, resource.RLIM_INFINITY))
+    data = {"model": np.frombuffer(source, np.uint8)}
+    try:
+        described, _ = truth.answer({"delegate": False, "tensors": [], "runs": 0}, data)
+        inputs = _inputs([Port(*each.values()) for each in described["inputs"]], runtime)
+        data.update({f"input/{position}": each for position, each in enumerate(inputs)})
+        reply, results = truth.answer({"delegate": False, "tensors": [], "runs": 1}, data)
+        _, again = truth.answer({"delegate": False, "tensors": [], "runs": 1}, data)
+    except (RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
+        record.verdict, record.detail = "LiteRT refuses", _line(error)
+        return
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    if any(not np.array_equal(results[key], again[key], equal_nan=results[key].dtype.kind == "f") for key in results):
+        record.verdict, record.detail = "not comparable", "LiteRT's results differ from run to run"
+        return
+    note("run")
+    try:
+        found = runtime.run(feeds(runtime, inputs, conversion.permutations(inputs=True)))
+    except ConversionError as error:
+        record.verdict, record.detail = "unusable", _line(error)
+        return
+    ports = [Port(*(tuple(v) if isinstance(v, list) else v for v in each.values())) for each in reply["outputs"]]
+    expected = [results[f"output/{position}"] for position in range(len(ports))]
+    moved = conversion.permutations(inputs=False)
+    tolerance = FLOAT_TOLERANCE if dequantised(source) is None else HYBRID_TOLERANCE
+    for name, port, wanted, stored in zip(runtime.outputs, ports, expected, found, strict=False):
+        actual = np.transpose(stored, np.argsort(moved[name])) if name in moved else stored
+        difference = _difference(port, wanted, actual, tolerance, len(record.operators))
+        if difference:
+            record.verdict, record.detail = "differs", f"{port.name}: {difference}"
+            return
+    record.verdict = "agrees"
+
+
+def _inputs(ports: Sequence[Port], runtime: OnnxRuntime) -> list[Array]:
+    """Data for LiteRT's inputs; open dimensions are what the converted model knows, else 2."""
+    generator = np.random.default_rng(0)
+    stated = [shape for _, _, shape in runtime.inputs]
+    inputs = []
+    for position, port in enumerate(ports):
+        known = stated[position] if position < len(stated) else port.shape
+        sizes = [
+            size if size >= 0 else (known[axis] if axis < len(known) and isinstance(known[axis], int) else 2)
+            for axis, size in enumerate(port.signature)
+        ]
+        inputs.append(smooth(port.dtype, [int(size) for size in sizes], generator))
+    return inputs
+
+
+def _difference(port: Port, expected: Array, actual: Array, tolerance: float, operators: int) -> str:
+    """How two results differ beyond what rounding explains, '' where they do not."""
+    if expected.shape != actual.shape:
+        return f"shape {actual.shape} instead of {expected.shape}"
+    if expected.dtype.kind != "S" and expected.dtype != actual.dtype:
+        return f"{actual.dtype} instead of {expected.dtype}"
+    if expected.dtype.kind == "f":  # LiteRT clips infinities where an operator may have an activation
+        expected, actual = (np.nan_to_num(each, nan=np.nan) for each in (expected, actual))
+    compared = kind(port)
+    found = distance(port, [(expected, actual)])
+    if passes(compared, found, tolerance) or (compared == "quantised" and found.maximum <= 1 + operators):
+        return ""
+    return f"{compared}: {found}"
+
+
+def _address_space() -> int:
+    """Bytes of this process' address space."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' | '.join(str(error).splitlines())}"[:400]
+
+
+def _place(error: BaseException) -> str:
+    """The exception and where in layoutsolve it was raised."""
+    places, trace = [], error.__traceback__
+    while trace is not None:
+        places.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return f"{_line(error)} at {' '.join(places[-3:])}"
+
+
+# -- many ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which mutants are tried: those of ``models`` numbered from ``first`` up to ``last``, until ``deadline``."""
+
+    models: Sequence[tuple[str, Path]]
+    first: int
+    last: int
+    deadline: float
+
+    def made(self, number: int) -> tuple[str, bytes, tuple[str, ...]]:
+        """A mutant: the name of its model, its bytes and its mutations."""
+        name, path = self.models[number % len(self.models)]
+        found = mutant(path.read_bytes(), number)
+        return name, found.source, found.mutations
+
+
+def serve(plan: Plan, numbers: Sequence[int], pipe: BinaryIO) -> None:
+    """Examine mutants one after the other, telling about each on a pipe: a line per stage, and a record at its end."""
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silence, stream)
+    for number in numbers:
+        if time.monotonic() > plan.deadline:
+            break
+        record = Record(number, plan.models[number % len(plan.models)][0])
+
+        def note(stage: str, record: Record = record) -> None:
+            record.stage = stage
+            _send(pipe, record)
+
+        note("mutate")
+        record.model, source, record.mutations = plan.made(number)
+        examine(source, record, note)
+        record.stage = "done"
+        _send(pipe, record)
+
+
+def _send(pipe: BinaryIO, record: Record) -> None:
+    pipe.write(json.dumps(asdict(record)).encode() + b"\n")
+    pipe.flush()
+
+
+class Child:
+    """A process that examines a batch of mutants. When one ends it, the rest is left for another."""
+
+    def __init__(self, plan: Plan, numbers: Sequence[int]) -> None:
+        self.left = list(numbers)
+        self.current: Record | None = None
+        self.since = time.monotonic()
+        self.unread = b""
+        source, target = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(source)
+            with os.fdopen(target, "wb") as pipe, suppress(BrokenPipeError):
+                serve(plan, numbers, pipe)
+            os._exit(0)
+        os.close(target)
+        self.pipe = source
+
+    def read(self) -> Iterator[Record]:
+        """The records of mutants that are done, as far as they have arrived. Raises EOFError at the end."""
+        data = os.read(self.pipe, 1 << 16)
+        *lines, self.unread = (self.unread + data).split(b"\n")
+        for line in lines:
+            facts = json.loads(line)
+            record = Record(**{**facts, "mutations": tuple(facts["mutations"]), "operators": tuple(facts["operators"])})
+            self.current, self.since = record, time.monotonic()
+            if record.stage == "done":
+                self.left.remove(record.number)
+                self.current = None
+                yield record
+        if not data:
+            raise EOFError
+
+    def ended(self) -> Record | None:
+        """Reap the process; the record of the mutant that ended it, if one did."""
+        os.close(self.pipe)
+        _, status = os.waitpid(self.pid, 0)
+        record = self.current
+        if record is None:
+            return None
+        self.left.remove(record.number)
+        name = signal.Signals(status & 127).name if status & 127 else f"exit {status >> 8}"
+        slow = status & 127 in (signal.SIGPROF, signal.SIGKILL)
+        record.detail = f"{name} in {record.stage}"
+        record.verdict = "hangs" if slow else "died"
+        if record.stage == "litert":
+            record.verdict = "LiteRT dies"
+        return record
+
+
+def run(plan: Plan, jobs: int) -> Iterator[Record]:
+    """Examine mutants in ``jobs`` processes at a time."""
+    batches = iter(range(plan.first, plan.last, BATCH))
+    waiting: list[list[int]] = []
+    children: dict[int, Child] = {}
+    selector = selectors.DefaultSelector()
+
+    def start() -> bool:
+        numbers = waiting.pop() if waiting else None
+        if numbers is None:
+            begin = next(batches, None)
+            if begin is None or time.monotonic() > plan.deadline:
+                return False
+            numbers = list(range(begin, min(begin + BATCH, plan.last)))
+        child = Child(plan, numbers)
+        children[child.pipe] = child
+        selector.register(child.pipe, selectors.EVENT_READ)
+        return True
+
+    while len(children) < jobs and start():
+        pass
+    while children:
+        for key, _ in selector.select(timeout=1.0):
+            child = children[key.fd]
+            try:
+                yield from child.read()
+            except EOFError:
+                selector.unregister(child.pipe)
+                del children[child.pipe]
+                record = child.ended()
+                if record is not None:
+                    yield record
+                    if child.left:
+                        waiting.append(child.left)
+                start()
+        for child in children.values():
+            if time.monotonic() - child.since > WALL:
+                os.kill(child.pid, signal.SIGKILL)
+
+
+def models_below(folders: Sequence[Path], largest: int) -> list[tuple[str, Path]]:
+    """The models below some folders that are not too large, in the order of their names."""
+    return [
+        (path.relative_to(folder).as_posix(), path)
+        for folder in folders
+        for path in sorted(folder.rglob("*.tflite"))
+        if path.stat().st_size <= largest
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns 1 where there are failures without a known cause."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", type=Path, nargs="+", help="folders with .tflite files (experiments.zoo writes one)")
+    parser.add_argument("--mutants", type=int, default=1_000_000_000, metavar="N", help="how many (default: no limit)")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="the number of the first one (default: 0)")
+    parser.add_argument("--seconds", type=float, default=180.0, metavar="S", help="for how long (default: 180)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (default: all cores)"
+    )
+    parser.add_argument("--largest", type=int, default=LARGEST, metavar="BYTES", help="leave larger models out")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write the mutants that fail to FOLDER")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write verdicts and failures to FILE")
+    options = parser.parse_args(arguments)
+    found = models_below(options.folders, options.largest)
+    if not found:
+        parser.error("there are no .tflite files in these folders")
+    plan = Plan(found, options.first, options.first + options.mutants, time.monotonic() + options.seconds)
+    findings = Findings()
+    for count, record in enumerate(run(plan, options.jobs), 1):
+        findings.add(record)
+        if record.verdict in FAILURES and not record.cause:
+            print(_told(record), flush=True)
+            if options.keep:
+                _keep(options.keep, plan, record)
+        if count % 1000 == 0:
+            print(f"{count} mutants: {_counted(findings.verdicts)}", file=sys.stderr, flush=True)
+    print(f"{findings.verdicts.total()} mutants of {len(found)} models: {_counted(findings.verdicts)}")
+    for cause, count in findings.causes.most_common():
+        print(f"  {count} with a known cause: {cause}")
+    if options.json:
+        facts: dict[str, Any] = {"verdicts": findings.verdicts, "causes": findings.causes}
+        options.json.write_text(
+            json.dumps({**facts, "failures": [asdict(each) for each in findings.failures]}, indent=1)
+        )
+    return 1 if findings.failures else 0
+
+
+def _counted(verdicts: Counter[str]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+
+
+def _told(record: Record) -> str:
+    changed = "+".join(record.mutations)
+    return f"{record.verdict}: mutant {record.number} of {record.model} ({changed}): {record.detail}"
+
+
+def _keep(folder: Path, plan: Plan, record: Record) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{record.verdict}-{record.number}.tflite").write_bytes(plan.made(record.number)[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Every experiment runs, on a few small models: a number in the documentation is worth what can be measured again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.zoo import write
+
+ROOT = Path(__file__).parent.parent
+
+MODELS = "{models}"
+"""Stands for a folder of models, ``{scratch}`` for an empty one."""
+
+COMMANDS = {
+    "agreement": [MODELS, "--samples", "1"],
+    "demo": ["{scratch}/demo.tflite"],
+    "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
+    "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
+    "large": ["{scratch}", "--layers", "2", "--width", "64"],
+    "latency": [],
+    "minima": [MODELS],
+    "operatorwise": [MODELS],
+    "quantised_forms": [],
+    "row_classes": ["--only", "LogSoftmax", "--threads", "1"],
+    "runtime": [MODELS, "--only", "network/00000"],
+    "scale": ["50", "100"],
+    "strategies": [MODELS],
+    "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
+}
+"""How each experiment is run here."""
+
+NEEDS = {"fuzz_coverage": "atheris"}
+"""The packages without which an experiment is left out: they are not among those for development."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of small models."""
+    folder = tmp_path_factory.mktemp("models")
+    assert write(folder, networks=3, every=600) > 5
+    return folder
+
+
+def test_every_experiment_is_run() -> None:
+    runnable = {path.stem for path in (ROOT / "experiments").glob("*.py") if "__main__" in path.read_text()}
+    assert runnable == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_experiment(name: str, models: Path, tmp_path: Path) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    given = [each.format(models=models, scratch=tmp_path) for each in COMMANDS[name]]
+    command = [sys.executable, "-m", f"experiments.{name}", *given]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-500:]
+    assert "AttributeError" not in done.stdout
+    assert done.stdout or any(tmp_path.iterdir())
