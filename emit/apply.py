@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.emit.constants import rearranged
-from layoutsolve.emit.shapes import reshape_target
 from layoutsolve.emit.steps import joined
-from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, static_elements
+from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, reshape_entries, static_elements
 from layoutsolve.solver.layout import Layout, move, stored_shape
 from layoutsolve.solver.price import deliver
 from layoutsolve.solver.problem import Assignment, Operator, Row
@@ -131,6 +130,7 @@ class _Applier:
         """A value between two steps: a vector of sizes, or real numbers as many as the result."""
         unique = self._unique(name)
         sizes = {
+            "Sizes": lambda: len(step.attributes["dims"]),
             "Shape": lambda: len(self.values[inputs[0]].shape),
             "Concat": lambda: sum(static_elements(self.values[each].shape) for each in inputs),
             "Gather": lambda: static_elements(self.values[inputs[-1]].shape),
@@ -256,8 +256,15 @@ class _Applier:
 
     def _reshape(self, current: str, source: Layout, target: Layout, variable: int, name: str) -> str:
         like, sizes = self.values[current], self.problem.variables[variable].sizes
-        vector = self._new_constant(np.array(reshape_target(source, target, sizes), np.int64), name)
-        self.values[name] = Value(name, like.dtype, stored_shape(target, sizes), like.quant)
-        region = self._region(variable)
-        self.nodes.append(Node("Reshape", (current, vector), (name,), storage=True, region=region))
+        shape, region = stored_shape(target, sizes), self._region(variable)
+        entries = reshape_entries(stored_shape(source, sizes), shape)
+        if entries is None:
+            vector = self._unique(f"{name}/shape")
+            self.values[vector] = Value(vector, "int64", (len(shape),))
+            self.nodes.append(Node("Sizes", (), (vector,), {"dims": shape}, region=region))
+        else:
+            vector = self._new_constant(np.array(entries, np.int64), name)
+        self.values[name] = Value(name, like.dtype, shape, like.quant)
+        attributes = {"allowzero": 1} if entries is None or 0 in shape else {}
+        self.nodes.append(Node("Reshape", (current, vector), (name,), attributes, storage=True, region=region))
         return name

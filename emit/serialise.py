@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 
 from layoutsolve.emit.barriers import insert_barriers, keep_additions
 from layoutsolve.emit.external import External
+from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.tensors import TYPES, tensor
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
@@ -65,7 +66,7 @@ def serialise(graph: Graph, opset: int | None = None, external: External | None 
     version = lowest if opset is None else opset
     if not lowest <= version <= HIGHEST_OPSET:
         raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
-    return _Writer(graph, external).model(version)
+    return _Writer(computed(graph), external).model(version)
 
 
 _Infos = list[onnx.ValueInfoProto]

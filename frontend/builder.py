@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.draft import Lowering, State
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
@@ -18,7 +19,7 @@ from layoutsolve.frontend.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.moving import MOVING, Common, common_of
 from layoutsolve.frontend.quantisation import agree, quant_of, requantised, transposed_quant
 from layoutsolve.frontend.schema import BUILTIN_OPERATORS
-from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value
+from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value, reshape_entries, symbol
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,9 +291,21 @@ class Call:
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
-    def derive(self, key: tuple[object, ...]) -> Size:
-        """The symbol of a size without a closed form (see :data:`layoutsolve.frontend.shapes.Derive`)."""
-        return self.draft.symbol_for(key, f"{self._name()}_{key[0]}")
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How sizes are computed, those known by name only as well."""
+        return Arithmetic(self.draft.meanings, self._name())
+
+    def agree(self, one: Shape, other: Shape) -> bool:
+        """Whether two shapes can be the same, as the operator needs them to be. Sizes of inputs are then one."""
+        for pair in zip(one, other, strict=False):
+            self.draft.equate(*pair)
+        differing = [pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]]
+        return len(one) == len(other) and all(any(isinstance(dim, Size) for dim in pair) for pair in differing)
+
+    def fresh(self, label: str) -> Size:
+        """A new symbol, for a size that depends on data."""
+        return symbol(self.draft.fresh_symbol(f"{self._name()}_{label}"))
 
     def unknown(self, axis: int, position: int = 0) -> Size:
         """The symbol of a size that depends on data."""
@@ -390,7 +403,6 @@ class Call:
         self.draft.nodes.append(node)
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
-            self.draft.note_sizes(value, self.lowering.region)
         return values
 
     def known(self, slot: Slot, data: Array) -> Value:
@@ -404,7 +416,8 @@ class Call:
             return
         if slot.final is not None:
             self._recast(value, slot.final, self._common is None or self._common.keeps(slot.final.quant))
-        elif slot.tensor.dtype == "complex64":
+            return
+        if slot.tensor.dtype == "complex64":
             self._check_shape(value.shape[:-1], slot.tensor)
             self.draft.complex.add(value.name)
         else:
@@ -469,52 +482,23 @@ class Call:
         return value.quant is not None or slot.quant is not None
 
     def _shape_vector(self, value: Value, shape: Shape) -> tuple[Value, dict[str, Any]]:
-        """The constant for Reshape: -1 for a single symbolic size, 0 for those that stay in place beside it."""
-        if 0 in shape and all(isinstance(dim, int) for dim in shape):
-            return self.vector([dim for dim in shape if isinstance(dim, int)], "shape"), {"allowzero": 1}
-        symbolic = [axis for axis, dim in enumerate(shape) if isinstance(dim, Size)]
-        if len(symbolic) > 1:
-            kept = [axis for axis in symbolic if axis < len(value.shape) and value.shape[axis] == shape[axis]]
-            moved = [axis for axis in symbolic if axis not in kept]
-        else:
-            kept, moved = [], symbolic
-        if len(moved) > 1 or (moved and 0 in shape):
-            return self.sizes(value, shape), {}
-        entries = [dim if isinstance(dim, int) else 0 if axis in kept else -1 for axis, dim in enumerate(shape)]
-        return self.vector(entries, "shape"), {}
+        """The shape input of a Reshape, and the attribute that tells what its zeros mean."""
+        entries = reshape_entries(value.shape, shape)
+        if entries is None:
+            return self.sizes(shape, "shape"), {"allowzero": 1}
+        return self.vector(entries, "shape"), {"allowzero": 1} if 0 in shape else {}
 
-    def sizes(self, source: Value, shape: Shape) -> Value:
-        """A vector of sizes that has to be computed, from the shapes of ``source`` and other values."""
-        parts: list[Value] = []
-        for dim in shape:
-            if isinstance(dim, int):
-                parts.append(self.vector([dim], "size"))
-            elif dim in source.shape:
-                parts.append(self._measured(source, source.shape.index(dim)))
-            else:
-                parts.append(self._multiplied(dim))
-        return self.write("Concat", parts, (len(parts),), self.temporary("shape", "int64"), axis=0)
-
-    def _measured(self, source: Value, axis: int) -> Value:
-        whole = self.write("Shape", [source], (len(source.shape),), self.temporary("sizes", "int64"), real="int64")
-        place = self.vector([axis], "axis")
-        return self.write("Gather", [whole, place], (1,), self.temporary("size", "int64"), axis=0)
-
-    def _multiplied(self, size: Size) -> Value:
-        """A symbolic size, from values that have its factors as dimensions."""
-        factors = []
-        for name in size.symbols:
-            home = self.draft.home(name, self.lowering.region)
-            if home is None:
-                remedy = "give the model static input shapes (--shape)"
-                raise GapError(f"the size {size} has to be computed at run time, and no tensor has {name}", remedy)
-            factors.append(self._measured(*home))
-        if size.coefficient != 1:
-            factors.append(self.vector([size.coefficient], "factor"))
-        return reduce(self._product, factors)
-
-    def _product(self, left: Value, right: Value) -> Value:
-        return self.write("Mul", [left, right], (1,), self.temporary("product", "int64"))
+    def sizes(self, dims: Sequence[Dim], label: str) -> Value:
+        """A vector of sizes, int64 as ONNX wants it: constant, or to be computed where one is known by name only."""
+        numbers = [dim for dim in dims if not isinstance(dim, Size)]
+        if len(numbers) == len(dims):
+            return self.vector(numbers, label)
+        slot = self.temporary(label, "int64")
+        vector = self.write("Sizes", [], (len(dims),), slot, real="int64", dims=tuple(dims))
+        content = np.empty(len(dims), object)
+        content[:] = dims
+        self.draft.contents[vector.name] = content
+        return vector
 
 
 def _text(shape: Shape) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 
 import numpy as np
 
+from layoutsolve.frontend.arithmetic import Meanings
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Model, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.frontend.strings import strings
-from layoutsolve.graph import Array, Node, Region, Size, Value, symbol
+from layoutsolve.graph import Array, Dim, Node, Region, Size, Value, symbol
 
 _GROWTH = 16
 
@@ -43,8 +44,17 @@ class Draft:
     ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
     """
 
-    def __init__(self, model: Model, write: Callable[[Lowering], None], custom: str = "error") -> None:
-        """``write`` writes all operators of a subgraph."""
+    def __init__(
+        self,
+        model: Model,
+        write: Callable[[Lowering], None],
+        custom: str = "error",
+        equal: Mapping[str, str] | None = None,
+    ) -> None:
+        """``write`` writes all operators of a subgraph. ``equal`` has what stands for some symbols of inputs."""
+        self.equal = dict(equal or {})
+        self.forced: dict[str, str] = {}
+        self.input_symbols: set[str] = set()
         self.model = model
         self.write = write
         self.custom = custom
@@ -59,9 +69,9 @@ class Draft:
         self.handles: dict[str, tuple[str, str]] = {}
         self.states: dict[Hashable, State] = {}
         self._constants: dict[tuple[int, int], Value] = {}
-        self._homes: dict[tuple[str, Region | None], tuple[Value, int]] = {}
         self._symbols: dict[tuple[object, ...], Size] = {}
-        self._used_symbols = {"batch"}
+        self._used_symbols: set[str] = set()
+        self.meanings = Meanings(self.fresh_symbol)
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
 
@@ -77,23 +87,39 @@ class Draft:
     def symbol_for(self, key: tuple[object, ...], name: str) -> Size:
         """The symbol that stands for ``key``, called ``name`` if it is new."""
         if key not in self._symbols:
-            candidates = (name if number == 0 else f"{name}_{number}" for number in count())
-            fresh = next(candidate for candidate in candidates if candidate not in self._used_symbols)
-            self._used_symbols.add(fresh)
-            self._symbols[key] = symbol(fresh)
+            self._symbols[key] = symbol(self.fresh_symbol(name))
         return self._symbols[key]
 
-    def note_sizes(self, value: Value, region: Region | None) -> None:
-        """Remember where symbolic sizes are to be found at run time."""
-        for axis, dim in enumerate(value.shape):
-            if isinstance(dim, Size) and dim.coefficient == 1 and len(dim.symbols) == 1:
-                self._homes.setdefault((dim.symbols[0], region), (value, axis))
+    def input_size(self, name: str) -> Size:
+        """The symbol of a dimension of an input."""
+        found = self.fresh_symbol(name)
+        self.input_symbols.add(found)
+        return symbol(self.equal.get(found, found))
 
-    def home(self, name: str, region: Region | None) -> tuple[Value, int] | None:
-        """A value that can be seen from a region, and the axis along which its size is the symbol of that name."""
-        while (name, region) not in self._homes and region is not None:
-            region = region.parent
-        return self._homes.get((name, region))
+    def equate(self, one: Dim, other: Dim) -> None:
+        """Note that an operator forces two sizes to be equal, which tells something new if they are those of inputs."""
+        names = [dim.symbols[0] for dim in (one, other) if isinstance(dim, Size) and dim == symbol(dim.symbols[0])]
+        if len(names) == 2 and self.input_symbols.issuperset(names):
+            first, second = sorted(self._representative(name) for name in names)
+            if first != second:
+                self.forced[second] = first
+
+    def _representative(self, name: str) -> str:
+        while name in self.forced:
+            name = self.forced[name]
+        return name
+
+    def equalities(self) -> dict[str, str]:
+        """All symbols of inputs that others stand for, as far as is known."""
+        found = {name: self._representative(self.equal.get(name, name)) for name in self.input_symbols}
+        return {name: stands for name, stands in found.items() if name != stands}
+
+    def fresh_symbol(self, name: str) -> str:
+        """A symbol that nothing has yet, called ``name`` if that is free."""
+        candidates = (name if number == 0 else f"{name}_{number}" for number in count())
+        fresh = next(candidate for candidate in candidates if candidate not in self._used_symbols)
+        self._used_symbols.add(fresh)
+        return fresh
 
     def spend(self, elements: int) -> None:
         """Account for a constant about to be computed."""
@@ -110,6 +136,7 @@ class Draft:
     def add(self, value: Value) -> Value:
         """Enter a value."""
         self.values[value.name] = value
+        self.meanings.dimensions.update(dim for dim in value.shape if isinstance(dim, Size))
         return value
 
     def constant(self, position: int, tensor: Tensor, name: str) -> Value:

@@ -7,16 +7,21 @@ the elements are objects, and what SHAPE, STRIDED_SLICE, PACK and their like mak
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.operators.slicing import resolved
 from layoutsolve.frontend.quantisation import limits
 from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
-from layoutsolve.graph import Array, Size, product, quotient
+from layoutsolve.graph import Array, Dim, Size, product
+
+_FACTORS = 64
+"""The most symbols that a product of sizes has."""
 
 _GROWTH = 2
 _ALWAYS_SMALL = 4096
@@ -38,7 +43,7 @@ def fold(call: Call) -> bool:
     if arrays is None or _GROWTH * sum(array.size for array in arrays) > call.draft.spare:
         return False
     try:
-        results = evaluator(call, arrays)
+        results = [_array(result) for result in evaluator(call, arrays)]
     except (_UnknownError, *_BROKEN):
         return False
     slots = [call.slot(position) for position in range(len(results))]
@@ -52,6 +57,15 @@ def fold(call: Call) -> bool:
             call.draft.spend(number.size if number.flags.owndata else 0)
             call.known(slot, number)
     return True
+
+
+def _array(result: Any) -> Array:
+    """A result as an array: numpy gives a single size as it is."""
+    if not isinstance(result, Size):
+        return np.asarray(result)
+    array = np.empty((), object)
+    array[()] = result
+    return array
 
 
 def _alias(call: Call) -> bool:
@@ -115,7 +129,7 @@ def _bounded(elements: int, *inputs: Array) -> None:
 
 def _reshape(call: Call, arrays: list[Array]) -> list[Array]:
     requested = arrays[1].reshape(-1).tolist() if len(arrays) > 1 else list(call.option("new_shape", ()))
-    shape = reshaped(arrays[0].shape, requested, call.derive)
+    shape = reshaped(arrays[0].shape, requested, call.arithmetic)
     return [arrays[0].reshape([_number(dim) for dim in shape])]
 
 
@@ -204,16 +218,12 @@ def _dequantize(call: Call, arrays: list[Array]) -> list[Array]:
     return [arrays[0].astype(np.float32)]
 
 
-def _binary(numbers: Callable[[Any, Any], Any], sizes: Callable[[Any, Any], Any]) -> Evaluator:
-    """An evaluator of two arrays, by ``numbers`` as a whole or by ``sizes`` for each pair with a symbol in it."""
+Number = Callable[[Any, Any], Any]
+SizeOperation = Callable[[Arithmetic, Any, Any], Dim | None]
 
-    def one(a: Any, b: Any) -> Any:
-        if isinstance(a, Size) or isinstance(b, Size):
-            result = sizes(a, b)
-            if result is None:
-                raise _UnknownError
-            return result
-        return int(numbers(np.int64(a), np.int64(b)))
+
+def _binary(numbers: Number, sizes: SizeOperation) -> Evaluator:
+    """An evaluator of two arrays, by ``numbers`` as a whole or by ``sizes`` for each pair with a symbol in it."""
 
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         a, b = arrays
@@ -225,12 +235,27 @@ def _binary(numbers: Callable[[Any, Any], Any], sizes: Callable[[Any, Any], Any]
         _bounded(prod(shape), a, b)
         if a.dtype == object:
             results = np.empty(shape, object)
-            results[...] = np.frompyfunc(one, 2, 1)(a, b)
+            results[...] = np.frompyfunc(partial(_of_sizes, call.arithmetic, numbers, sizes), 2, 1)(a, b)
             return [results]
         with np.errstate(all="ignore"):
             return [np.asarray(numbers(a, b))]
 
     return evaluate
+
+
+def _of_sizes(arithmetic: Arithmetic, numbers: Number, sizes: SizeOperation, a: Any, b: Any) -> Dim:
+    """One entry of two vectors in which there are sizes."""
+    if not isinstance(a, Size) and not isinstance(b, Size):
+        return int(numbers(np.int64(a), np.int64(b)))
+    result = sizes(arithmetic, a, b)
+    if result is None or (isinstance(result, Size) and (len(result.symbols) > _FACTORS or result.coefficient >> 62)):
+        raise _UnknownError
+    return result
+
+
+def _natural_quotient(arithmetic: Arithmetic, a: Any, b: Any) -> Dim | None:
+    """A quotient that is rounded down, where LiteRT rounds towards zero."""
+    return arithmetic.quotient(a, b) if arithmetic.never_negative(a) and arithmetic.never_negative(b) else None
 
 
 def _zero(call: Call, divisor: Array) -> bool:
@@ -243,35 +268,25 @@ def _truncated(a: Array, b: Array) -> Array:
     return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)), np.asarray(a).dtype)
 
 
-def _sum_of_sizes(a: Any, b: Any) -> Any:
-    if isinstance(a, Size) and isinstance(b, Size) and a.symbols == b.symbols:
-        return Size(a.coefficient + b.coefficient, a.symbols)
-    return a if b == 0 else b if a == 0 else None
-
-
-def _difference_of_sizes(a: Any, b: Any) -> Any:
-    if a == b:
-        return 0
-    return a if b == 0 else None
-
-
 def _broadcast_args(call: Call, arrays: list[Array]) -> list[Array]:
-    sizes = broadcast([tuple(array.reshape(-1).tolist()) for array in arrays], call.derive)
+    sizes = broadcast([tuple(array.reshape(-1).tolist()) for array in arrays], call.arithmetic)
     result = np.empty(len(sizes), object)
     result[:] = sizes
     return [result]
 
 
-def _product_of_all(call: Call, arrays: list[Array]) -> list[Array]:
-    data, axes = arrays
-    if data.ndim != 1 or axes.size != 1:
-        raise _UnknownError
-    entries = data.tolist()
-    result = np.empty((1,) if call.option("keep_dims") else (), object)
-    result[...] = product(entries) if data.dtype.kind in "iO" else None
-    if result.reshape(-1)[0] is None:
-        raise _UnknownError
-    return [result]
+def _reduction(of: Callable[[Arithmetic, list[Any]], Dim]) -> Evaluator:
+    """An evaluator that reduces a vector of sizes to one."""
+
+    def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
+        data, axes = arrays
+        if data.ndim != 1 or axes.size != 1 or data.dtype.kind not in "iO" or not data.size:
+            raise _UnknownError
+        result = np.empty((1,) if call.option("keep_dims") else (), object)
+        result[...] = of(call.arithmetic, data.tolist())
+        return [result]
+
+    return evaluate
 
 
 def _fill(call: Call, arrays: list[Array]) -> list[Array]:
@@ -326,16 +341,19 @@ _EVALUATORS: dict[str, Evaluator] = {
     "DEQUANTIZE": _dequantize,
     "PACK": lambda call, arrays: [np.stack(arrays, call.option("axis"))],
     "CONCATENATION": _concatenate,
-    "ADD": _binary(np.add, _sum_of_sizes),
-    "SUB": _binary(np.subtract, _difference_of_sizes),
-    "MUL": _binary(np.multiply, lambda a, b: product((a, b))),
-    "DIV": _binary(_truncated, quotient),
-    "FLOOR_DIV": _binary(np.floor_divide, quotient),
-    "FLOOR_MOD": _binary(np.mod, lambda a, b: None),
-    "MAXIMUM": _binary(np.maximum, lambda a, b: None),
-    "MINIMUM": _binary(np.minimum, lambda a, b: None),
+    "ADD": _binary(np.add, lambda sizes, a, b: sizes.total((a, b))),
+    "SUB": _binary(np.subtract, Arithmetic.difference),
+    "MUL": _binary(np.multiply, lambda sizes, a, b: product((a, b))),
+    "DIV": _binary(_truncated, _natural_quotient),
+    "FLOOR_DIV": _binary(np.floor_divide, Arithmetic.quotient),
+    "FLOOR_MOD": _binary(np.mod, Arithmetic.remainder),
+    "MAXIMUM": _binary(np.maximum, lambda sizes, a, b: sizes.largest((a, b))),
+    "MINIMUM": _binary(np.minimum, lambda sizes, a, b: sizes.smallest((a, b))),
     "BROADCAST_ARGS": _broadcast_args,
-    "REDUCE_PROD": _product_of_all,
+    "REDUCE_PROD": _reduction(lambda sizes, dims: product(dims)),
+    "REDUCE_MAX": _reduction(lambda sizes, dims: sizes.largest(dims)),
+    "REDUCE_MIN": _reduction(lambda sizes, dims: sizes.smallest(dims)),
+    "SUM": _reduction(lambda sizes, dims: sizes.total(dims)),
     "NEG": _unary(np.negative),
     "SQRT": _unary(np.sqrt),
     "RSQRT": _unary(lambda x: 1 / np.sqrt(x)),

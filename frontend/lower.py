@@ -15,7 +15,8 @@ from layoutsolve.frontend.model import Model, Operator, Signature, Tensor
 from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.quantisation import quant_of
-from layoutsolve.graph import Dim, Graph, Node, Shape, Value, symbol
+from layoutsolve.graph import Dim, Graph, Node, Shape, Size, Value
+from layoutsolve.sizes import Formula, free_symbols
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
@@ -48,16 +49,23 @@ def lower(model: Model, name: str, reading: Reading) -> Graph:
     """
     chosen = _signature(model, reading.signature)
     try:
-        lowering = Lowering(Draft(dilated(model), _write, reading.custom), chosen.subgraph if chosen else 0)
-        names = _public_ends(lowering, chosen)
-        _enter_inputs(lowering, _pinned(lowering, names, reading))
-        _write(lowering)
-        lowering.draft.close_states()
-        return _graph(lowering, name, names)
+        return _lowered(dilated(model), name, reading, chosen, {})
     except GapError as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
     except _CONTRADICTIONS as error:
         raise ModelError(f"the model contradicts itself: {error}") from error
+
+
+def _lowered(model: Model, name: str, reading: Reading, chosen: Signature | None, equal: Mapping[str, str]) -> Graph:
+    """The reference graph where some symbols of inputs stand for others; operators may force more to be equal."""
+    lowering = Lowering(Draft(model, _write, reading.custom, equal), chosen.subgraph if chosen else 0)
+    names = _public_ends(lowering, chosen)
+    _enter_inputs(lowering, _pinned(lowering, names, reading))
+    _write(lowering)
+    if lowering.draft.forced:
+        return _lowered(model, name, reading, chosen, lowering.draft.equalities())
+    lowering.draft.close_states()
+    return _graph(lowering, name, names)
 
 
 def _signature(model: Model, key: str) -> Signature | None:
@@ -163,17 +171,19 @@ def _enter_inputs(lowering: Lowering, pinned: Mapping[int, tuple[int, ...]]) -> 
         shape = _input_shape(lowering, tensor, pinned.get(index, tensor.signature))
         value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
         lowering.bind(index, lowering.draft.add(value))
-        lowering.draft.note_sizes(value, None)
 
 
 def _input_shape(lowering: Lowering, tensor: Tensor, given: tuple[int, ...]) -> Shape:
-    """Dynamic sizes get symbols; all inputs share one for their first dimension, the batch."""
+    """Dynamic sizes get symbols, the first dimension of the first input that of a batch. Sizes of different inputs are
+    different ones unless an operator forces them to be equal: the file does not say.
+    """
     dims: list[Dim] = list(given or tensor.shape)
     lowering.draft.dynamic |= tuple(dims) != tensor.shape
     for axis, size in enumerate(given):
         if size == -1:
-            key, name = ("input", tensor.index, axis), f"{lowering.tensor_names[tensor.index]}_{axis}"
-            dims[axis] = symbol("batch") if axis == 0 else lowering.draft.symbol_for(key, name)
+            first = axis == 0 and tensor.index == lowering.subgraph.inputs[0]
+            name = "batch" if first else f"{lowering.tensor_names[tensor.index]}_{axis}"
+            dims[axis] = lowering.draft.input_size(name)
     return tuple(dims)
 
 
@@ -183,16 +193,22 @@ def _graph(lowering: Lowering, name: str, names: Mapping[int, str]) -> Graph:
     outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
     if draft.complex.intersection(outputs):
         raise GapError("an output of the model holds complex numbers", REAL_NUMBERS)
-    nodes = live(draft.nodes, outputs)
+    nodes = live(draft.nodes, outputs, draft.values, draft.meanings.formulas)
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
     values = {key: value for key, value in draft.values.items() if key in used}
-    return Graph(name, values, nodes, inputs, outputs, _public_names(lowering, names), _metadata(draft.model))
+    public, formulas = _public_names(lowering, names), draft.meanings.formulas
+    return Graph(name, values, nodes, inputs, outputs, public, _metadata(draft.model), formulas)
 
 
-def live(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
-    """The nodes on which the outputs and the states depend, with the If or Loop that each of them is in."""
+def live(
+    nodes: Sequence[Node], outputs: Sequence[str], values: Mapping[str, Value], formulas: Mapping[str, Formula]
+) -> tuple[Node, ...]:
+    """The nodes on which the outputs and the states depend, with the If or Loop that each of them is in, and the nodes
+    that tell sizes which others ask for.
+    """
     producers = {output: node for node in nodes for output in node.outputs}
     owners = {region: node for node in nodes if node.op in ("If", "Loop") for region in node.regions}
+    sources = _size_sources(nodes, values) if any(node.op == "Sizes" for node in nodes) else {}
     kept: set[Node] = set()
     stack = [producers[name] for name in outputs if name in producers] + [node for node in nodes if node.op == "State"]
     while stack:
@@ -202,7 +218,21 @@ def live(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
         kept.add(node)
         stack += [producers[name] for name in node.inputs if name in producers]
         stack += [owners[region] for region in (node.region, *node.regions) if region is not None]
+        if node.op == "Sizes":
+            symbols = [name for dim in node.attributes["dims"] if isinstance(dim, Size) for name in dim.symbols]
+            stack += [sources[name] for name in free_symbols(symbols, formulas) if name in sources]
     return tuple(node for node in nodes if node in kept)
+
+
+def _size_sources(nodes: Sequence[Node], values: Mapping[str, Value]) -> dict[str, Node]:
+    """By symbol, the first node whose output has it as a dimension."""
+    found: dict[str, Node] = {}
+    for node in nodes:
+        for name in filter(None, node.outputs):
+            for dim in values[name].shape:
+                for symbol in dim.symbols if isinstance(dim, Size) else ():
+                    found.setdefault(symbol, node)
+    return found
 
 
 def _public_names(lowering: Lowering, given: Mapping[int, str]) -> dict[str, str]:

@@ -59,7 +59,8 @@ def recognise(graph: Graph) -> Graph:
                 replaced[index] = _written(graph.nodes[index], found, terms[name], values)
     if not replaced:
         return graph
-    nodes = live([replaced.get(index, node) for index, node in enumerate(graph.nodes)], graph.outputs)
+    written = [replaced.get(index, node) for index, node in enumerate(graph.nodes)]
+    nodes = live(written, graph.outputs, values, graph.formulas)
     used = {name for node in nodes for name in (*node.inputs, *node.outputs)} | set(graph.inputs) | set(graph.outputs)
     return replace(graph, nodes=nodes, values={name: value for name, value in values.items() if name in used})
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.graph import Dim, Shape, Size, product, quotient
 
 LAST = (1 << 63) - 1
 """The end of a slice that goes on to the last element."""
-
-Derive = Callable[[tuple[object, ...]], Size]
-"""Gives the symbol for a size that has no closed form; equal keys get equal symbols."""
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -22,32 +20,28 @@ def axis_of(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def broadcast(shapes: Sequence[Shape], derive: Derive) -> Shape:
+def broadcast(shapes: Sequence[Shape], arithmetic: Arithmetic) -> Shape:
     """The shape that all ``shapes`` broadcast to."""
     rank = max((len(shape) for shape in shapes), default=0)
     aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(_broadcast_dim(dims, derive) for dims in zip(*aligned, strict=True))
+    return tuple(_broadcast_dim(dims, arithmetic) for dims in zip(*aligned, strict=True))
 
 
-def _broadcast_dim(dims: Sequence[Dim], derive: Derive) -> Dim:
+def _broadcast_dim(dims: Sequence[Dim], arithmetic: Arithmetic) -> Dim:
     numbers = {dim for dim in dims if isinstance(dim, int)} - {1}
     symbols = {dim for dim in dims if isinstance(dim, Size)}
     if len(numbers) > 1:
         raise ModelError(f"sizes {sorted(numbers)} cannot be broadcast together")
     if numbers:
         return numbers.pop()
-    if len(symbols) > 1:
-        return derive(("broadcast", *sorted(map(str, symbols))))
-    return symbols.pop() if symbols else 1
+    return arithmetic.broadcast(symbols) if symbols else 1
 
 
-def window(size: Dim, kernel: int, stride: int, dilation: int, same: bool, derive: Derive) -> Dim:
+def window(size: Dim, kernel: int, stride: int, dilation: int, same: bool, arithmetic: Arithmetic) -> Dim:
     """The output size of a convolution or pooling along one axis."""
     extent = 1 if same else (kernel - 1) * dilation + 1
     if isinstance(size, Size):
-        if extent == 1 and stride == 1:
-            return size
-        return derive(("window", size, extent, stride))
+        return arithmetic.window(size, extent, stride)
     count = (size - extent) // stride + 1
     if count < 0 or (count == 0 and size > 0):
         raise ModelError(f"a kernel of extent {extent} does not fit into the size {size}")
@@ -66,7 +60,7 @@ def same_pads(size: Dim, kernel: int, stride: int, dilation: int) -> tuple[int, 
     return total // 2, total - total // 2
 
 
-def reshaped(before: Shape, requested: Sequence[Dim], derive: Derive) -> Shape:
+def reshaped(before: Shape, requested: Sequence[Dim], arithmetic: Arithmetic) -> Shape:
     """The shape a RESHAPE gives, its -1 resolved."""
     wild = [position for position, dim in enumerate(requested) if dim == -1]
     if len(wild) > 1 or any(isinstance(dim, int) and dim < -1 for dim in requested):
@@ -84,7 +78,7 @@ def reshaped(before: Shape, requested: Sequence[Dim], derive: Derive) -> Shape:
             else:
                 raise ModelError(f"{total} elements cannot be reshaped to {list(map(str, requested))}")
         else:
-            missing = derive(("quotient", str(total), str(rest)))
+            missing = arithmetic.quotient(total, rest)
     return tuple(missing if dim == -1 else dim for dim in requested)
 
 
@@ -92,8 +86,8 @@ def reshaped(before: Shape, requested: Sequence[Dim], derive: Derive) -> Shape:
 class Span:
     """One axis of a slice as ONNX and numpy have it: from ``start`` up to ``end`` (:data:`LAST` goes all the way)."""
 
-    start: int
-    end: int
+    start: Dim
+    end: Dim
     step: int = 1
 
     @property
@@ -103,20 +97,35 @@ class Span:
 
     @property
     def python(self) -> slice:
-        """The same as a Python slice."""
+        """The same as a Python slice. Raises TypeError where a bound is known by name only."""
+        if isinstance(self.start, Size) or isinstance(self.end, Size):
+            raise TypeError(f"a slice from {self.start} to {self.end} is not known in numbers")
         unbounded = self.end in (LAST, -LAST)
         return slice(self.start, None if unbounded else self.end, self.step)
 
 
-def span_size(size: Dim, span: Span, derive: Derive) -> Dim:
-    """How many elements a span takes of an axis."""
-    if isinstance(size, int):
-        return len(range(*span.python.indices(size)))
-    if span.start in (0, -1) and abs(span.step) == 1 and abs(span.end) == LAST and (span.start < 0) == (span.step < 0):
-        return size
-    if span.step == 1 and span.start < 0 and span.end == LAST:
-        return derive(("tail", size, span.start))
-    return derive(("span", size, span.start, span.end, span.step))
+def span_size(size: Dim, span: Span, arithmetic: Arithmetic) -> Dim:
+    """How many elements a span takes of an axis; bounds that are known by name only are not negative."""
+    start, end, step = span.start, span.end, span.step
+    if not any(isinstance(each, Size) for each in (size, start, end)):
+        return len(range(*span.python.indices(size)))  # type: ignore[arg-type]
+    if step == 1 and end == LAST and _from_end(start):
+        return arithmetic.smallest((size, product((-1, start))), "span")
+    if step > 0:
+        first = arithmetic.largest((arithmetic.total((size, start)), 0), "start") if _from_end(start) else start
+        behind = size if end == LAST else arithmetic.smallest((size, end), "end")
+        length = arithmetic.difference(arithmetic.total((size, end)) if _from_end(end) else behind, first)
+    else:
+        last = arithmetic.total((size, -1))
+        first = arithmetic.total((size, start)) if _from_end(start) else arithmetic.smallest((last, start), "start")
+        before = arithmetic.largest((arithmetic.total((size, end)), -1), "end") if _from_end(end) else end
+        length = arithmetic.difference(first, -1 if end == -LAST else before)
+    steps = arithmetic.quotient(arithmetic.total((length, abs(step) - 1)), abs(step), "span")
+    return arithmetic.largest((steps, 0), "span")
+
+
+def _from_end(bound: Dim) -> bool:
+    return not isinstance(bound, Size) and bound < 0
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ class Masks:
 
 
 def strided_slice(
-    shape: Shape, begin: Sequence[int | None], end: Sequence[int | None], strides: Sequence[int], masks: Masks
+    shape: Shape, begin: Sequence[Dim | None], end: Sequence[Dim | None], strides: Sequence[int], masks: Masks
 ) -> StridedSlice | None:
     """Resolve the masks; None where a bound that is needed is not known (None)."""
     rank, entries = len(shape), len(begin)
@@ -165,7 +174,7 @@ def strided_slice(
             axes.append(None)
         else:
             shrunk = bool(masks.shrink_axis >> i & 1)
-            span = _span(shape[len(spans)], begin[i], end[i], strides[i], i, masks)
+            span = axis_span(shape[len(spans)], begin[i], end[i], strides[i], i, masks)
             if span is None:
                 return None
             axes += [] if shrunk else [len(spans)]
@@ -175,28 +184,39 @@ def strided_slice(
     return StridedSlice(tuple(spans), tuple(axes))
 
 
-def _span(size: Dim, begin: int | None, end: int | None, step: int, bit: int, masks: Masks) -> Span | None:
+def axis_span(size: Dim, begin: Dim | None, end: Dim | None, step: int, bit: int, masks: Masks) -> Span | None:
+    """What entry ``bit`` of the vectors takes of an axis; None where a bound that is needed is not known."""
     if step == 0:
         raise ModelError("a strided slice has the stride 0")
-    first = 0 if step > 0 else -1
-    start = first if masks.begin >> bit & 1 else begin
-    if masks.shrink_axis >> bit & 1:
-        if start is None:
-            return None
-        if isinstance(size, int) and not -size <= start < size:
-            raise ModelError(f"a strided slice takes the element {start} of {size}")
-        return Span(start, start + 1 if start != -1 else LAST)
+    start = (0 if step > 0 else -1) if masks.begin >> bit & 1 else begin
     if start is None:
         return None
+    if masks.shrink_axis >> bit & 1:
+        return _single(size, start)
     if masks.end >> bit & 1:
-        stop: int | None = LAST if step > 0 else -LAST
+        stop: Dim | None = LAST if step > 0 else -LAST
+    elif masks.offset and end is not None:
+        stop = None if isinstance(start, Size) or isinstance(end, Size) else start + end
     else:
-        stop = end if end is None or not masks.offset else start + end
+        stop = end
     if stop is None:
         return None
+    if step > 0 and stop == size:
+        stop = LAST
+    if isinstance(start, Size) or isinstance(stop, Size):
+        return Span(start, stop, step)
     if isinstance(size, int):
         return _clamped(size, start, stop, step)
     return Span(start, LAST if step > 0 and stop >= 1 << 31 - 1 else stop, step)
+
+
+def _single(size: Dim, start: Dim) -> Span | None:
+    """The span of one element; None where it may be counted from the end."""
+    if isinstance(start, Size):
+        return None
+    if isinstance(size, int) and not -size <= start < size:
+        raise ModelError(f"a strided slice takes the element {start} of {size}")
+    return Span(start, start + 1 if start != -1 else LAST)
 
 
 def _clamped(size: int, start: int, stop: int, step: int) -> Span:

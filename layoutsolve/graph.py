@@ -10,7 +10,9 @@ later, and could be written to a file one by one. Four things differ, each to ke
   and
   *means* ``(stored - zero_point) * scale``. A node computes on real numbers, unless ``storage`` is set: then it moves
   stored integers and never looks at their meaning.
-* **Sizes may be symbolic**: a dimension is an ``int`` or a :class:`Size`, a product of a number and named dimensions.
+* **Sizes may be symbolic**: a dimension is an ``int`` or a :class:`Size`, a product of a number and symbols. Where a
+  node needs sizes as numbers, a node ``Sizes`` without inputs gives them as a vector of its attribute ``dims``. Which
+  tensors these are read from, and how they are computed, is decided when all layouts are known.
 * **Control flow is flat**: the nodes of branches and loops lie among all others and say in which :class:`Region` they
   are. Five operators that ONNX does not have tie regions together: ``If(condition)`` and ``Loop(first condition, next
   condition)`` open the regions that they name. ``Join(then, else) -> result`` is one output of an If, ``Carry(initial,
@@ -31,6 +33,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from layoutsolve.sizes import Formula
 
 Array = npt.NDArray[Any]
 
@@ -206,7 +210,7 @@ class Graph:
     """A whole model. ``values`` has an entry for every name that ``nodes``, ``inputs`` and ``outputs`` use.
 
     ``names`` maps a graph input or output to the name users see (its name in the signature); absent means its own.
-    ``metadata`` is written to the model's metadata.
+    ``metadata`` is written to the model's metadata. ``formulas`` tell what symbols mean that are derived from others.
     """
 
     name: str
@@ -216,6 +220,7 @@ class Graph:
     outputs: tuple[str, ...]
     names: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    formulas: Mapping[str, Formula] = field(default_factory=dict)
 
     def __str__(self) -> str:
         def listed(names: Iterable[str]) -> str:
@@ -252,3 +257,18 @@ def element_bytes(dtype: str) -> float:
 def static_elements(shape: Shape) -> int:
     """The number of elements, symbolic dimensions counted as 1."""
     return prod(dim.coefficient if isinstance(dim, Size) else dim for dim in shape)
+
+
+def reshape_entries(before: Shape, after: Shape) -> list[int] | None:
+    """What Reshape is given to get from one shape to another: numbers, -1 for a single size known by name, 0 for those
+    that stay in place beside it. None where that is not enough, so that the sizes have to be computed.
+    """
+    entries = [-1 if isinstance(dim, Size) else dim for dim in after]
+    if 0 in after:
+        return None if -1 in entries else entries
+    if entries.count(-1) > 1:
+        entries = [
+            0 if entry == -1 and axis < len(before) and before[axis] == after[axis] else entry
+            for axis, entry in enumerate(entries)
+        ]
+    return None if entries.count(-1) > 1 else entries

@@ -99,7 +99,7 @@ class Port:
         return max(units, min(units + MORE, UNITS))
 
     def expressible(self, layout: Layout) -> bool:
-        """Whether a Reshape can lead to a layout: it computes one unknown size at most, so none are multiplied anew."""
+        """Whether a layout needs no product of unknown sizes that no tensor has: it would have to be computed."""
         return len(self.symbolic) < 2 or all(
             len(self.symbolic.intersection(group)) < 2 or group in self.logical for group in layout
         )

@@ -120,6 +120,15 @@ class Site:
         data = self.constant(number)
         return None if data is None else tuple(int(item) for item in np.asarray(data).reshape(-1))
 
+    def dims(self, number: int) -> tuple[Dim, ...] | None:
+        """A vector of integers or sizes that is constant or computed from nothing but sizes."""
+        value = self.input(number)
+        if value is None or value.data is not None:
+            return self.integers(number)
+        producer = self.graph.producers.get(value.name)
+        node = None if producer is None else self.graph.nodes[producer]
+        return tuple(node.attributes["dims"]) if node is not None and node.op == "Sizes" else None
+
     @property
     def floating(self) -> bool:
         """Whether no tensor of the node is quantised."""
@@ -249,6 +258,14 @@ def reordered(port: int, picks: Sequence[int | None], count: int, filler: int) -
     return (*steps, picking), "picked"
 
 
+def sizes(dims: Sequence[Dim]) -> tuple[tuple[Step, ...], str | Array]:
+    """A vector of sizes: what has to be written before, and what names it."""
+    numbers = [dim for dim in dims if not isinstance(dim, Size)]
+    if len(numbers) == len(dims):
+        return (), int64(*numbers)
+    return (Step("Sizes", (), ("sizes",), {"dims": tuple(dims)}),), "sizes"
+
+
 def static(dim: Dim) -> int:
     """A size that is known to be a number. Raises TypeError where it is not."""
     if isinstance(dim, Size):
@@ -283,5 +300,6 @@ __all__ = [
     "rule",
     "rule_of",
     "runs",
+    "sizes",
     "static",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ def leaky_relu(call: Call) -> None:
 def prelu(call: Call) -> None:
     """PRELU, its slope broadcast to the input."""
     x, slope = call.input(0), call.input(1)
-    if broadcast([x.shape, slope.shape], call.derive) != x.shape:
+    if broadcast([x.shape, slope.shape], call.arithmetic) != x.shape:
         raise GapError("its slope is larger than its input", "broadcast the input first")
     if x.dtype == slope.dtype == "int16":
         raise GapError("its slope is of 16 bits, of which LiteRT reads 8", "quantise the slope to int8")

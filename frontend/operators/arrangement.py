@@ -27,7 +27,7 @@ def reshape(call: Call) -> None:
     else:
         _reshape_computed(call, call.input(0), requested)
         return
-    call.reshape(x, (*reshaped(before, sizes, call.derive), *tail), slot)
+    call.reshape(x, (*reshaped(before, sizes, call.arithmetic), *tail), slot)
 
 
 def _reshape_computed(call: Call, x: Value, requested: Value) -> None:
@@ -51,6 +51,9 @@ def squeeze(call: Call) -> None:
     if any(isinstance(before[axis], int) and before[axis] != 1 for axis in axes):
         raise ModelError(f"{call.origin} squeezes an axis of {list(map(str, before))} that is not of size 1")
     gone = axes or {axis for axis, dim in enumerate(before) if dim == 1}
+    unsure = not axes and any(isinstance(dim, Size) for dim in before)
+    if unsure and slot.tensor is not None and len(slot.tensor.shape) != len(before) - len(gone):
+        raise GapError("which of its axes go depends on a dynamic size", "name the axes, or fix the shape (--shape)")
     call.reshape(x, (*(dim for axis, dim in enumerate(before) if axis not in gone), *tail), slot)
 
 
@@ -77,14 +80,10 @@ def join(call: Call, parts: Sequence[Value], axis: int, slot: Slot) -> Value:
     """Write a concatenation."""
     first = parts[0].shape
     for part in parts[1:]:
-        apart = [
-            a != b
-            for at, (a, b) in enumerate(zip(part.shape, first, strict=False))
-            if at != axis and not isinstance(a, Size) and not isinstance(b, Size)
-        ]
+        others = [(*shape[:axis], *shape[axis + 1 :]) for shape in (first, part.shape)]
         if real_dtype(part) != real_dtype(parts[0]):
             raise ModelError(f"{call.origin} joins {real_dtype(parts[0])} and {real_dtype(part)}")
-        if len(part.shape) != len(first) or any(apart):
+        if len(part.shape) != len(first) or not call.agree(*others):
             raise ModelError(
                 f"{call.origin} joins shapes that do not fit: {list(map(str, first))}, {list(map(str, part.shape))}"
             )
@@ -95,13 +94,7 @@ def join(call: Call, parts: Sequence[Value], axis: int, slot: Slot) -> Value:
 
 def total(call: Call, dims: Sequence[Dim]) -> Dim:
     """The sum of sizes."""
-    numbers = [dim for dim in dims if isinstance(dim, int)]
-    sizes = [dim for dim in dims if isinstance(dim, Size)]
-    if not sizes:
-        return sum(numbers)
-    if sum(numbers) == 0 and len({size.symbols for size in sizes}) == 1:
-        return Size(sum(size.coefficient for size in sizes), sizes[0].symbols)
-    return call.derive(("sum", sum(numbers), *sorted(map(str, sizes))))
+    return call.arithmetic.total(dims)
 
 
 @lowers("CONCATENATION")
@@ -134,13 +127,13 @@ def pack(call: Call) -> None:
     join(call, expanded, axis, call.slot())
 
 
-def _split(call: Call, x: Value, axis: int, sizes: Sequence[int], slots: Sequence[tuple[Shape, Slot]]) -> list[Value]:
+def _split(call: Call, x: Value, axis: int, sizes: Sequence[Dim], slots: Sequence[tuple[Shape, Slot]]) -> list[Value]:
     storage = all(moves([x], slot.dtype, slot.quant) for _, slot in slots)
-    vector = call.vector(sizes, "split")
+    vector = call.sizes(sizes, "split")
     return call.write_many("Split", [x, vector], slots, storage=storage, axis=axis)
 
 
-def _parts(x: Value, axis: int, sizes: Sequence[int]) -> list[Shape]:
+def _parts(x: Value, axis: int, sizes: Sequence[Dim]) -> list[Shape]:
     return [(*x.shape[:axis], size, *x.shape[axis + 1 :]) for size in sizes]
 
 
@@ -165,29 +158,28 @@ def split(call: Call) -> None:
     x, count = call.input(1), len(call.operator.outputs)
     axis = axis_of(call.integers(0, "axis")[0], len(x.shape))
     size = x.shape[axis]
-    if not isinstance(size, int):
-        raise GapError("it splits a dynamic size", "convert the model with static input shapes")
-    if not count or size % count:
+    if not count or (isinstance(size, int) and size % count):
         raise ModelError(f"{call.origin} splits {size} elements into {count} parts")
-    _split_into(call, x, axis, [size // count] * count)
+    _split_into(call, x, axis, [call.arithmetic.quotient(size, count)] * count)
 
 
 @lowers("SPLIT_V")
 def split_v(call: Call) -> None:
     """SPLIT_V into parts of given sizes, one of which may be -1: the rest."""
-    x, sizes = call.input(0), list(call.integers(1, "sizes"))
+    x, sizes = call.input(0), list(call.dims(1, "sizes"))
     axis = axis_of(call.integers(2, "axis")[0], len(x.shape))
     whole = x.shape[axis]
-    if not isinstance(whole, int):
-        raise GapError("it splits a dynamic size", "convert the model with static input shapes")
     if sizes.count(-1) == 1:
-        sizes[sizes.index(-1)] = whole - sum(size for size in sizes if size != -1)
-    if len(sizes) != len(call.operator.outputs) or min(sizes, default=0) < 0 or sum(sizes) != whole:
-        raise ModelError(f"{call.origin} splits {whole} elements into {sizes}")
+        others = total(call, [size for size in sizes if size != -1])
+        sizes[sizes.index(-1)] = call.arithmetic.difference(whole, others, "rest")
+    numbers = [size for size in sizes if not isinstance(size, Size)]
+    unequal = len(numbers) == len(sizes) and not isinstance(whole, Size) and sum(numbers) != whole
+    if len(sizes) != len(call.operator.outputs) or min(numbers, default=0) < 0 or unequal:
+        raise ModelError(f"{call.origin} splits {whole} elements into {list(map(str, sizes))}")
     _split_into(call, x, axis, sizes)
 
 
-def _split_into(call: Call, x: Value, axis: int, sizes: Sequence[int]) -> None:
+def _split_into(call: Call, x: Value, axis: int, sizes: Sequence[Dim]) -> None:
     if len(sizes) == 1:
         copy(call, x)
         return

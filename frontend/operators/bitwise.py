@@ -26,7 +26,7 @@ def _stored_pair(call: Call) -> tuple[Value, Value]:
 def bitwise_xor(call: Call) -> None:
     """BITWISE_XOR."""
     a, b = _stored_pair(call)
-    shape = broadcast([a.shape, b.shape], call.derive)
+    shape = broadcast([a.shape, b.shape], call.arithmetic)
     write_stored(call, "BitwiseXor", [a, b], shape, call.slot(), a.dtype)
 
 
@@ -34,7 +34,7 @@ def bitwise_xor(call: Call) -> None:
 def right_shift(call: Call) -> None:
     """RIGHT_SHIFT keeps the sign and clamps the count; it is a division by a power of two, rounded down."""
     a, b = _stored_pair(call)
-    shape = broadcast([a.shape, b.shape], call.derive)
+    shape = broadcast([a.shape, b.shape], call.arithmetic)
     wide, power = cast_to(call, a, "int64"), _power_of_two(call, b, 8 * np.dtype(a.dtype).itemsize - 1)
     rest = call.write("Mod", [wide, power], shape, call.temporary("rest", "int64"))
     multiple = call.write("Sub", [wide, rest], shape, call.temporary("multiple", "int64"))

@@ -13,7 +13,7 @@ from layoutsolve.frontend.dilated import EXPLICIT_PADS
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.quantisation import limits, moves
 from layoutsolve.frontend.shapes import same_pads, window
-from layoutsolve.graph import Dim, Quant, Shape, Value
+from layoutsolve.graph import Dim, Quant, Shape, Size, Value
 
 BYTES = ("int8", "uint8")
 """Stored types that ONNX Runtime's MaxPool, Pad, Where, Resize, ReduceMax and others take as they are."""
@@ -132,7 +132,7 @@ def windows(
         attributes["dilations"] = tuple(dilations)
     if explicit is not None:
         return _explicit(call, geometry, explicit), {**attributes, "pads": explicit}
-    shape = tuple(window(*axis, same, call.derive) for axis in geometry)
+    shape = tuple(window(*axis, same, call.arithmetic) for axis in geometry)
     if not same:
         return shape, attributes
     pads = [same_pads(*axis) for axis in geometry]
@@ -153,10 +153,7 @@ def _explicit(call: Call, geometry: Sequence[tuple[Dim, int, int, int]], pads: S
     shape: list[Dim] = []
     for axis, (size, kernel, _, dilation) in enumerate(geometry):
         grown = pads[axis] + pads[axis + len(geometry)] - (kernel - 1) * dilation
-        if isinstance(size, int):
-            shape.append(window(size + grown, 1, 1, 1, False, call.derive))
-        else:
-            shape.append(size if grown == 0 else call.derive(("grown", size, grown)))
+        shape.append(window(call.arithmetic.total((size, grown)), 1, 1, 1, False, call.arithmetic))
     return tuple(shape)
 
 
@@ -217,6 +214,16 @@ def as_int64(call: Call, value: Value, label: str = "int64") -> Value:
     if value.data is not None:
         return call.constant(value.data, label, "int64")
     return call.write("Cast", [value], value.shape, call.temporary(label, "int64"), real="int64", to="int64")
+
+
+def counted(call: Call, count: Dim, dtype: str, label: str) -> Value:
+    """The vector of the numbers from 0 on, as many as ``count`` says."""
+    if not isinstance(count, Size):
+        call.draft.spend(count)
+        return call.constant(np.arange(count), label, dtype)
+    bounds = [call.constant(0, "zero", "int64"), call.reshaped(call.sizes((count,), "count"), (), "count"),
+              call.constant(1, "one", "int64")]  # fmt: skip
+    return cast_to(call, call.write("Range", bounds, (count,), call.temporary(label, "int64")), dtype)
 
 
 def as_stored(call: Call, value: Value) -> Value:

@@ -81,7 +81,7 @@ def select(call: Call) -> None:
         raise ModelError(f"{call.origin} chooses between {real_dtype(a)} and {real_dtype(b)} by {condition.dtype}")
     if call.operator.name == "SELECT" and len(condition.shape) == 1 and len(a.shape) > 1:
         condition = call.reshaped(condition, (*condition.shape, *[1] * (len(a.shape) - 1)), "rows")
-    shape = broadcast([condition.shape, a.shape, b.shape], call.derive)
+    shape = broadcast([condition.shape, a.shape, b.shape], call.arithmetic)
     write_where(call, condition, a, b, shape, call.slot())
 
 

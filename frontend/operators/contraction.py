@@ -28,7 +28,7 @@ def fully_connected(call: Call) -> None:
     outputs, columns = weights.shape
     if not isinstance(columns, int) or columns == 0:
         raise GapError("its weights have a dynamic or empty shape", "use constant weights")
-    rows = reshaped(x.shape, (-1, columns), call.derive)
+    rows = reshaped(x.shape, (-1, columns), call.arithmetic)
     if call.option("keep_num_dims", False):
         if not x.shape or x.shape[-1] != columns:
             raise ModelError(f"{call.origin} keeps the dimensions of an input whose last one is not {columns}")
@@ -63,9 +63,9 @@ def _matmul(call: Call, x: Value, weights: Value, bias: Value | None, shape: Sha
 def batch_matmul(call: Call) -> None:
     """BATCH_MATMUL: either side may have its last two axes swapped."""
     a, b = _side(call, 0, "adj_x"), _side(call, 1, "adj_y")
-    if a.shape[-1] != b.shape[-2] and isinstance(a.shape[-1], int) and isinstance(b.shape[-2], int):
+    if not call.agree(a.shape[-1:], b.shape[-2:-1]):
         raise ModelError(f"{call.origin} multiplies {list(map(str, a.shape))} by {list(map(str, b.shape))}")
-    shape = (*broadcast([a.shape[:-2], b.shape[:-2]], call.derive), a.shape[-2], b.shape[-1])
+    shape = (*broadcast([a.shape[:-2], b.shape[:-2]], call.arithmetic), a.shape[-2], b.shape[-1])
     slot = call.slot()
     if slot.real == "int32" and a.dtype == "int8":
         raise GapError("it multiplies plain integers", "quantise the output as well")

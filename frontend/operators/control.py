@@ -125,7 +125,6 @@ def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape
     for position in carried:
         name, like = draft.unique(f"{call.slot(position).name}/now"), initial[position]
         now[position] = draft.add(Value(name, like.dtype, shapes[position], like.quant))
-        draft.note_sizes(now[position], region)
     following = call.inline(call.option("body_subgraph_index"), now, region)
     if len(following) != len(initial):
         raise ModelError(f"{call.origin} carries {len(initial)} tensors, but its body gives {len(following)}")

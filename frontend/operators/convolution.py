@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.dilated import EXPLICIT_PADS
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
-    STATIC,
     as_multiplied,
     bias_of,
     first_slot,
@@ -20,8 +21,13 @@ from layoutsolve.frontend.operators.common import (
     windows,
     write_activated,
 )
-from layoutsolve.frontend.shapes import same_pads
-from layoutsolve.graph import Dim, Size, Value, product
+from layoutsolve.frontend.operators.padding import write_pad
+from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.shapes import Span, same_pads
+from layoutsolve.graph import Dim, Shape, Size, Value, product
+
+_VALID = 1
+"""The schema's number of the padding VALID."""
 
 
 @lowers("CONV_2D")
@@ -79,6 +85,10 @@ def _convolve(
     _check_types(call, x, kernel)
     kernel = as_multiplied(call, x, kernel, call.optional(2))
     outputs = kernel.shape[0]
+    padding = _computed_padding(call, x.shape[1:-1], window, strides, dilations)
+    if padding:
+        call = call.restated({**call.operator.options, "padding": _VALID})
+        x = write_pad(call, x, [(0, 0), *padding, (0, 0)], call.like("padded", x))
     spatial, attributes = windows(call, x.shape[1:-1], window, strides, dilations)
     if group != 1:
         attributes["group"] = group
@@ -88,6 +98,25 @@ def _convolve(
         call, "Conv", [to_channels_first(call, x), kernel, bias], shape, first_slot(call), **attributes
     )
     from_channels_first(call, result)
+
+
+def _computed_padding(
+    call: Call, spatial: Shape, window: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> list[tuple[Dim, Dim]]:
+    """The padding SAME where it depends on a dynamic size in a way for which Conv has no word; else nothing."""
+    axes = list(zip(spatial, window, strides, dilations, strict=True))
+    dynamic = [axis for axis in axes if same_pads(*axis) is None]
+    special = any(dilation != 1 for dilation in dilations) or any(kernel < stride for _, kernel, stride, _ in dynamic)
+    if call.option("padding") != 0 or call.option(EXPLICIT_PADS, None) is not None or not (dynamic and special):
+        return []
+    sizes, found = call.arithmetic, []
+    for size, kernel, stride, dilation in axes:
+        covered = product((sizes.quotient(sizes.total((size, stride - 1)), stride), stride))
+        around = sizes.total((covered, (kernel - 1) * dilation + 1 - stride))
+        amount = sizes.largest((sizes.difference(around, size), 0), "padding")
+        before = sizes.quotient(amount, 2)
+        found.append((before, sizes.difference(amount, before)))
+    return found
 
 
 def _check_types(call: Call, x: Value, kernel: Value) -> None:
@@ -140,28 +169,46 @@ def _convolve_backwards(
     if any(dilation != 1 for dilation in dilations):
         attributes["dilations"] = dilations
     axes = zip(x.shape[1:-1], sizes[1:-1], window, strides, dilations, strict=True)
-    before, after, extra = zip(*(_transposed_pads(call, *axis) for axis in axes), strict=True)
-    attributes["pads"] = (*before, *after)
-    if any(extra):
-        attributes["output_padding"] = extra
+    kept = [_kept(call, *axis) for axis in axes]
+    attributes["pads"] = (*(axis.before for axis in kept), *(axis.after for axis in kept))
+    if any(axis.extra for axis in kept):
+        attributes["output_padding"] = tuple(axis.extra for axis in kept)
     bias = bias_of(call, call.optional(3), x, kernel, outputs)
-    shape = (x.shape[0], outputs, *sizes[1:-1])
+    shape = (x.shape[0], outputs, *(axis.size for axis in kept))
     inputs = [to_channels_first(call, x), kernel, bias]
-    from_channels_first(call, write_activated(call, "ConvTranspose", inputs, shape, first_slot(call), **attributes))
+    spans = {number: axis.span for number, axis in enumerate(kept, 2) if axis.span is not None}
+    result = first_slot(call, "whole" if spans else "nchw")
+    whole = write_activated(call, "ConvTranspose", inputs, shape, result, **attributes)
+    if spans:
+        whole = take(call, whole, spans, first_slot(call), dict(enumerate(sizes[1:-1], 2)))
+    from_channels_first(call, whole)
 
 
-def _transposed_pads(call: Call, size: Dim, out: Dim, kernel: int, stride: int, dilation: int) -> tuple[int, int, int]:
-    """Elements cut off before and after, and extra ones at the end, so that ``out`` are left."""
-    same, extent = call.option("padding") == 0, (kernel - 1) * dilation + 1
-    if isinstance(size, Size) or isinstance(out, Size):
-        if out != product((size, stride)):
-            raise GapError("its output size is dynamic and not the input size times the stride", STATIC)
-        before = max(extent - stride, 0) // 2 if same else 0
-        after = extent - stride - before
-    else:
-        pads = same_pads(out, kernel, stride, dilation) if same else (0, 0)
-        before = pads[0] if pads else 0
-        after = stride * (size - 1) + extent - before - out
+@dataclass(frozen=True)
+class _Kept:
+    """What is left of an axis of a transposed convolution: elements cut off before and after, and extra ones at the end
+    give ``size`` elements; where they are not known in numbers, ``span`` is cut out of all.
+    """
+
+    before: int
+    after: int
+    extra: int
+    size: Dim
+    span: Span | None = None
+
+
+def _kept(call: Call, size: Dim, out: Dim, kernel: int, stride: int, dilation: int) -> _Kept:
+    """What is to be kept so that ``out`` elements are left."""
+    sizes, extent = call.arithmetic, (kernel - 1) * dilation + 1
+    before: Dim = 0
+    if call.option("padding") == 0:
+        covered = product((sizes.quotient(sizes.total((out, stride - 1)), stride), stride))
+        around = sizes.total((covered, extent - stride))
+        before = sizes.quotient(sizes.largest((sizes.difference(around, out), 0), "padding"), 2)
+    whole = sizes.total((product((size, stride)), extent - stride))
+    after = sizes.difference(whole, sizes.total((before, out)))
+    if isinstance(before, Size) or isinstance(after, Size):
+        return _Kept(0, 0, stride - 1, sizes.total((whole, stride - 1)), Span(before, sizes.total((before, out))))
     if after < 0 and -after >= stride:
         raise GapError("its output is larger than stride times input plus kernel", "reduce the output shape")
-    return before, max(after, 0), max(-after, 0)
+    return _Kept(before, max(after, 0), max(-after, 0), out)

@@ -40,7 +40,7 @@ def _filled(call: Call, value: Value, count: int, slot: Slot) -> Value:
     shape = call.vector([count, *static(call, rest, "shape")], "shape")
     zero = call.constant(0, "zero", value.dtype)
     zeros = call.write("Expand", [zero, shape], (count, *rest), call.temporary("zeros", value.dtype))
-    rows: Dim = call.derive(("filled", count, str(value.shape[0])))
+    rows: Dim = call.arithmetic.total((value.shape[0], count))
     both = call.write("Concat", [value, zeros], (rows, *rest), call.temporary("filled", value.dtype), axis=0)
     return take(call, both, {0: Span(0, count)}, slot, {0: count})
 
@@ -76,6 +76,8 @@ def suppression(call: Call) -> None:
     boxes, scores = ranked(call, call.input(0), 2), ranked(call, call.input(1), 1)
     if boxes.shape[1] != 4 or real_dtype(boxes) != "float32" or real_dtype(scores) != "float32":
         raise ModelError(f"{call.origin} suppresses boxes {boxes} by scores {scores}")
+    if not call.agree(boxes.shape[:1], scores.shape):
+        raise ModelError(f"{call.origin} has {scores.shape[0]} scores for {boxes.shape[0]} boxes")
     (room,) = call.integers(2, "number of boxes")
     overlap = _scalar(call, 3, "threshold of overlaps")
     sigma = _scalar(call, 5, "sigma") if call.arity > 5 else 0.0
@@ -346,7 +348,7 @@ def _one_by_one(call: Call, boxes: Value, scores: Value, settings: _Settings) ->
     size = call.write("Shape", [found], (1,), call.temporary("size", "int64"), real="int64")
     most = call.vector([settings.most], "most")
     k = call.write("Min", [size, most], (1,), call.temporary("k", "int64"))
-    kept = call.derive(("kept", str(rows)))
+    kept = call.arithmetic.smallest((rows, settings.most))
     slots = [((kept,), call.temporary("best")), ((kept,), call.temporary("order", "int64"))]
     best, order = call.write_many("TopK", [found, k], slots, axis=0, largest=1, sorted=1)
     chosen = call.write("Gather", [places, order], (kept, 2), call.temporary("chosen", "int64"), axis=0)

@@ -31,7 +31,7 @@ _UNORDERED = ("int16",)
 def operands(call: Call) -> tuple[Value, Value, Shape]:
     """Both inputs of a binary operator and the shape they broadcast to."""
     a, b = call.input(0), call.input(1)
-    return a, b, broadcast([a.shape, b.shape], call.derive)
+    return a, b, broadcast([a.shape, b.shape], call.arithmetic)
 
 
 @lowers("ADD", "SUB", "MUL", "DIV", "POW")
@@ -101,7 +101,7 @@ def add_n(call: Call) -> None:
         copy(call, total)
     for position, term in enumerate(rest):
         slot = call.slot() if position == len(rest) - 1 else call.temporary("sum", real_dtype(total))
-        total = call.write("Add", [total, term], broadcast([total.shape, term.shape], call.derive), slot)
+        total = call.write("Add", [total, term], broadcast([total.shape, term.shape], call.arithmetic), slot)
 
 
 @lowers("FLOOR_DIV")
@@ -150,7 +150,7 @@ def atan2(call: Call) -> None:
     """ATAN2 of y and x: the angle of their absolute values, mirrored where x and where y is negative, -0 included."""
     y, x = call.input(0), call.input(1)
     shape, slot = y.shape, call.slot()
-    if x.shape != shape or x.dtype != y.dtype:
+    if not call.agree(x.shape, shape) or x.dtype != y.dtype:
         raise ModelError(f"{call.origin} reads {y} and {x}, which have to be alike")
     if y.dtype not in ("float32", "float16"):
         raise GapError(f"it computes angles of {y.dtype}", "use float32")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,17 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
-from layoutsolve.frontend.operators.common import as_int64, as_stored, finish_int, ranked, static, store, write_where
+from layoutsolve.frontend.operators.common import (
+    as_int64,
+    as_stored,
+    cast_to,
+    counted,
+    finish_int,
+    ranked,
+    static,
+    store,
+    write_where,
+)
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Dim, Shape, Size, Value, product
@@ -20,13 +29,11 @@ from layoutsolve.graph import Dim, Shape, Size, Value, product
 def size_vector(call: Call, position: int, what: str) -> tuple[Value, tuple[Dim, ...]]:
     """A vector of sizes, as ONNX wants it, and what is known of it."""
     value = call.input(position)
-    content = call.content(value)
-    if content is not None:
+    if call.content(value) is not None:
         dims = call.dims(position, what)
-        numbers = [dim for dim in dims if isinstance(dim, int)]
-        if any(number < 0 for number in numbers):
+        if any(isinstance(dim, int) and dim < 0 for dim in dims):
             raise ModelError(f"{call.origin} states the {what} {list(map(str, dims))}")
-        return (call.vector(numbers, what) if len(numbers) == len(dims) else as_int64(call, value)), dims
+        return call.sizes(dims, what), dims
     rank = value.shape[0] if len(value.shape) == 1 else None
     if not isinstance(rank, int):
         raise GapError(f"its {what} is computed at run time", f"make the {what} constant in the source model")
@@ -36,8 +43,8 @@ def size_vector(call: Call, position: int, what: str) -> tuple[Value, tuple[Dim,
 @lowers("SHAPE")
 def shape(call: Call) -> None:
     """SHAPE."""
-    x = call.input(0)
-    finish_int(call, "Shape", [x], (len(x.shape),), call.slot())
+    x, slot = call.input(0), call.slot()
+    finish_int(call, "Identity", [call.sizes(x.shape, "sizes")], (len(x.shape),), slot)
 
 
 @lowers("RANK")
@@ -76,7 +83,7 @@ def fill(call: Call) -> None:
 def broadcast_to(call: Call) -> None:
     """BROADCAST_TO."""
     vector, dims = size_vector(call, 1, "shape")
-    _expand(call, call.input(0), vector, broadcast([call.input(0).shape, dims], call.derive), call.slot())
+    _expand(call, call.input(0), vector, broadcast([call.input(0).shape, dims], call.arithmetic), call.slot())
 
 
 def _expand(call: Call, value: Value, vector: Value, dims: Shape, slot: Slot) -> None:
@@ -88,12 +95,7 @@ def zeros_like(call: Call) -> None:
     """ZEROS_LIKE: a zero, expanded to the shape of the input."""
     x, slot = call.input(0), call.slot()
     zero = call.constant(0, "zero", slot.real)
-    numbers = [dim for dim in x.shape if isinstance(dim, int)]
-    if len(numbers) == len(x.shape):
-        vector = call.vector(numbers, "shape")
-    else:
-        vector = call.write("Shape", [x], (len(x.shape),), call.temporary("shape", "int64"), real="int64")
-    _expand(call, zero, vector, x.shape, slot)
+    _expand(call, zero, call.sizes(x.shape, "shape"), x.shape, slot)
 
 
 @lowers("TILE")
@@ -131,19 +133,32 @@ def _range_size(start: Any, limit: Any, step: Any, unknown: Dim) -> Dim:
 def one_hot(call: Call) -> None:
     """ONE_HOT: indices compared with 0..depth. (ONNX counts negative indices from the end, TFLite does not.)"""
     indices, on, off, slot = call.input(0), call.input(2), call.input(3), call.slot()
-    (depth,) = call.integers(1, "depth")
     rank = len(indices.shape)
     axis = call.option("axis")
     axis = rank if axis == -1 else axis
-    if not 0 <= axis <= rank or depth < 0:
-        raise ModelError(f"{call.origin} has the axis {axis} and the depth {depth}")
+    depth, classes = _classes(call, axis, indices.dtype)
+    if not 0 <= axis <= rank:
+        raise ModelError(f"{call.origin} has the axis {axis} for rank {rank}")
     expanded = call.reshaped(indices, (*indices.shape[:axis], 1, *indices.shape[axis:]), "indices")
-    along: Sequence[int] = [depth if position == axis else 1 for position in range(rank + 1)]
-    classes = call.constant(np.arange(depth).reshape(along), "classes", indices.dtype)
+    classes = call.reshaped(classes, tuple(depth if at == axis else 1 for at in range(rank + 1)), "along")
     dims = (*indices.shape[:axis], depth, *indices.shape[axis:])
     hit = call.write("Equal", [expanded, classes], dims, call.temporary("hit", "bool"), real="bool")
     on, off = call.reshaped(on, (), "on"), call.reshaped(off, (), "off")
     write_where(call, hit, on, off, dims, slot)
+
+
+def _classes(call: Call, axis: int, dtype: str) -> tuple[Dim, Value]:
+    """How many classes a ONE_HOT tells apart, and their numbers, a vector."""
+    if call.content(call.input(1)) is not None:
+        (depth,) = call.dims(1, "depth")
+        if isinstance(depth, int) and depth < 0:
+            raise ModelError(f"{call.origin} has the depth {depth}")
+        return depth, counted(call, depth, dtype, "classes")
+    size = call.unknown(axis)
+    bounds = [call.constant(0, "zero", "int64"), call.reshaped(as_int64(call, call.input(1)), (), "depth"),
+              call.constant(1, "one", "int64")]  # fmt: skip
+    numbers = call.write("Range", bounds, (size,), call.temporary("numbers", "int64"))
+    return size, cast_to(call, numbers, dtype)
 
 
 _DIAGONALS = ("float32", "int8", "uint8", "int16", "int32", "int64")

@@ -10,7 +10,7 @@ from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, ranked, store
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import axis_of
-from layoutsolve.graph import Quant, Value, product
+from layoutsolve.graph import Dim, Quant, Value, product
 
 
 @lowers("GATHER")
@@ -130,17 +130,28 @@ def gather_nd(call: Call) -> None:
 def top_k(call: Call) -> None:
     """TOPK_V2 over the last axis: values and their positions, the latter not in int64."""
     x = call.input(0)
-    (count,) = call.integers(1, "number of results")
-    if not x.shape or count < 0 or (isinstance(x.shape[-1], int) and count > x.shape[-1]):
-        raise ModelError(f"{call.origin} takes {count} elements of {list(map(str, x.shape))}")
+    if not x.shape:
+        raise ModelError(f"{call.origin} takes elements of a scalar")
+    k, count = _number_of_results(call, x.shape[-1])
     shape = (*x.shape[:-1], count)
     values, positions = call.slot(0), call.slot(1)
     if values.real != real_dtype(x):
         raise ModelError(f"{call.origin} reads {x.dtype} but writes {values.dtype}")
     wide = call.temporary("positions", "int64")
     attributes: dict[str, Any] = {"axis": len(x.shape) - 1, "largest": 1, "sorted": 1}
-    _, found = call.write_many("TopK", [x, call.vector([count], "k")], [(shape, values), (shape, wide)], **attributes)
+    _, found = call.write_many("TopK", [x, k], [(shape, values), (shape, wide)], **attributes)
     call.write("Cast", [found], shape, positions, real=positions.dtype, to=positions.dtype)
+
+
+def _number_of_results(call: Call, size: Dim) -> tuple[Value, Dim]:
+    """How many elements of an axis a TOPK_V2 takes."""
+    given = call.input(1)
+    if call.content(given) is None:
+        return call.reshaped(as_int64(call, given), (1,), "k"), call.unknown(len(call.input(0).shape) - 1)
+    (count,) = call.dims(1, "number of results")
+    if isinstance(count, int) and (count < 0 or (isinstance(size, int) and count > size)):
+        raise ModelError(f"{call.origin} takes {count} elements of {size}")
+    return call.sizes((count,), "k"), count
 
 
 @lowers("CUMSUM")

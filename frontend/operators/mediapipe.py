@@ -101,7 +101,7 @@ def max_unpool(call: Call) -> None:
     """
     options = structure(call, _POOL)
     x, places = ranked(call, call.input(0), 4), ranked(call, call.input(1), 4)
-    if x.shape != places.shape or x.dtype != "float32":
+    if not call.agree(x.shape, places.shape) or x.dtype != "float32":
         raise ModelError(f"{call.origin} puts {x} to {places}")
     if min(options[key] for key in ("stride_w", "stride_h", "filter_width", "filter_height")) < 1:
         raise ModelError(f"{call.origin} has a stride or filter size below 1")

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.operators.arrangement import join, total
-from layoutsolve.frontend.operators.common import BYTES, as_int64, as_stored, cast_to, copy, store
+from layoutsolve.frontend.operators.common import BYTES, as_int64, as_stored, cast_to, copy, static, store
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.graph import Shape, Value, product
+from layoutsolve.graph import Dim, Shape, Size, Value, product
 
 _WIDENED = ("int16", "uint16")
 """Plain types that ONNX Runtime does not pad."""
 
-Pads = Sequence[tuple[int, int]]
+Pads = Sequence[tuple[Dim, Dim]]
 
 
-def paddings(call: Call, rank: int, position: int = 1) -> list[tuple[int, int]]:
+def paddings(call: Call, rank: int, position: int = 1) -> list[tuple[Dim, Dim]]:
     """The number of elements before and after, per axis."""
-    flat = call.integers(position, "padding")
-    if len(flat) != 2 * rank or min(flat, default=0) < 0:
-        raise ModelError(f"{call.origin} has the padding {list(flat)} for {rank} axes")
+    flat = call.dims(position, "padding")
+    if len(flat) != 2 * rank or min((dim for dim in flat if not isinstance(dim, Size)), default=0) < 0:
+        raise ModelError(f"{call.origin} has the padding {list(map(str, flat))} for {rank} axes")
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
@@ -31,9 +31,8 @@ def write_pad(
     call: Call, x: Value, pads: Pads, slot: Slot, value: Value | None = None, mode: str = "constant"
 ) -> Value:
     """Write a Pad. Where nothing else is said, it fills with what means zero."""
-    shape = tuple(total(call, [dim, before + after]) if before + after else dim
-                  for dim, (before, after) in zip(x.shape, pads, strict=True))  # fmt: skip
-    vector = call.vector([before for before, _ in pads] + [after for _, after in pads], "pads")
+    shape = tuple(total(call, [dim, *sides]) if any(sides) else dim for dim, sides in zip(x.shape, pads, strict=True))
+    vector = call.sizes([before for before, _ in pads] + [after for _, after in pads], "pads")
     filled = [x] if value is None else [x, value]
     storage = moves(filled, slot.dtype, slot.quant, BYTES)
     return _fill(call, [x, vector], value, storage, shape, slot, mode)
@@ -65,38 +64,51 @@ def pad(call: Call) -> None:
     """PAD with zeros, PADV2 with a value."""
     x = call.input(0)
     if call.content(call.input(1)) is None:
-        rank, rows = len(x.shape), call.input(1)
-        if rows.shape != (rank, 2):
-            raise ModelError(f"{call.origin} pads rank {rank} by '{rows.name}' of shape {list(map(str, rows.shape))}")
-        pad_computed(call, x, rows, tuple(map(call.unknown, range(rank))), call.slot(), call.optional(2))
+        shape = tuple(map(call.unknown, range(len(x.shape))))
+        pad_computed(call, x, _checked(call, x), shape, call.slot(), call.optional(2))
     else:
         write_pad(call, x, paddings(call, len(x.shape)), call.slot(), call.optional(2))
 
 
-def pad_computed(call: Call, x: Value, rows: Value, shape: Shape, slot: Slot, value: Value | None = None) -> Value:
+def _checked(call: Call, x: Value) -> Value:
+    """The input that says how much to pad."""
+    rank, rows = len(x.shape), call.input(1)
+    if rows.shape != (rank, 2):
+        raise ModelError(f"{call.origin} pads rank {rank} by '{rows.name}' of shape {list(map(str, rows.shape))}")
+    return rows
+
+
+def pad_computed(
+    call: Call, x: Value, rows: Value, shape: Shape, slot: Slot, value: Value | None = None, mode: str = "constant"
+) -> Value:
     """Write a Pad known at run time only: rows of (before, after) become all before, all after."""
     columns = call.transposed(as_int64(call, rows), (1, 0), "columns")
     vector = call.reshaped(columns, (2 * len(x.shape),), "pads")
     filled = [x] if value is None else [x, value]
-    return _fill(call, [x, vector], value, moves(filled, slot.dtype, slot.quant, BYTES), shape, slot)
+    return _fill(call, [x, vector], value, moves(filled, slot.dtype, slot.quant, BYTES), shape, slot, mode)
 
 
 @lowers("MIRROR_PAD")
 def mirror_pad(call: Call) -> None:
     """MIRROR_PAD: reflecting is a mode of ONNX; repeating the border as well is joined from reversed slices."""
     x, slot = call.input(0), call.slot()
+    reflecting = call.option("mode") == 0
+    if reflecting and call.content(call.input(1)) is None:
+        pad_computed(call, x, _checked(call, x), tuple(map(call.unknown, range(len(x.shape)))), slot, mode="reflect")
+        return
     pads = paddings(call, len(x.shape))
-    if call.option("mode") == 0:
+    if reflecting:
         write_pad(call, x, pads, slot, mode="reflect")
         return
     padded = [axis for axis, (before, after) in enumerate(pads) if before or after]
     if not padded:
         copy(call, x)
     for axis in padded:
-        x = _mirrored(call, x, axis, pads[axis], slot if axis == padded[-1] else call.like("mirrored", x))
+        result = slot if axis == padded[-1] else call.like("mirrored", x)
+        x = _mirrored(call, x, axis, static(call, pads[axis], "padding"), result)
 
 
-def _mirrored(call: Call, x: Value, axis: int, pads: tuple[int, int], slot: Slot) -> Value:
+def _mirrored(call: Call, x: Value, axis: int, pads: Sequence[int], slot: Slot) -> Value:
     before, after = pads
     size = x.shape[axis]
     if isinstance(size, int) and max(pads) > size:

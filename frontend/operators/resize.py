@@ -11,7 +11,7 @@ from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import BYTES, as_int64, ranked
 from layoutsolve.frontend.quantisation import moves
-from layoutsolve.graph import Array, Dim, Value, quotient
+from layoutsolve.graph import Array, Dim, Size, Value, quotient
 
 _RESIZED = ("float32", "int8", "uint8", "int32")
 """Types that ONNX Runtime's Resize takes."""
@@ -28,26 +28,24 @@ def _target(call: Call) -> tuple[Value, tuple[Dim, ...]]:
 
 def _resize(call: Call, x: Value, shape: tuple[Dim, ...], storage: bool, **attributes: Any) -> None:
     """A Resize to ``sizes``, or by ``scales`` where a size is symbolic but its factor is not."""
-    numbers = [dim for dim in shape if isinstance(dim, int)]
     target: list[Value | None] = [x, None, None]
     scales = [_scale(before, after) for before, after in zip(x.shape, shape, strict=True)]
     known = [scale for scale in scales if scale is not None]
-    if len(numbers) == len(shape):
-        target.append(call.vector(numbers, "sizes"))
+    if not any(isinstance(dim, Size) for dim in shape):
+        target.append(call.sizes(shape, "sizes"))
     elif len(known) == len(scales):
         target[2] = call.constant(known, "scales", "float32")
     else:
-        target.append(_computed_sizes(call, x))
+        target.append(_computed_sizes(call, x, shape))
     call.write("Resize", target, shape, call.slot(), storage=storage, **attributes)
 
 
-def _computed_sizes(call: Call, x: Value) -> Value:
+def _computed_sizes(call: Call, x: Value, shape: tuple[Dim, ...]) -> Value:
     """The sizes of all axes, where the spatial ones are only known at run time."""
-    whole = call.write("Shape", [x], (4,), call.temporary("shape", "int64"), real="int64")
-    parts = [as_int64(call, call.input(1))]
-    for position, axis in ((0, 0), (2, 3)):
-        index = call.vector([axis], "axis")
-        parts.insert(position, call.write("Gather", [whole, index], (1,), call.temporary("size", "int64"), axis=0))
+    if call.content(call.input(1)) is not None:
+        return call.sizes(shape, "sizes")
+    outer, inner = call.sizes(x.shape[:1], "batch"), call.sizes(x.shape[3:], "channels")
+    parts = [outer, as_int64(call, call.input(1)), inner]
     return call.write("Concat", parts, (4,), call.temporary("sizes", "int64"), axis=0)
 
 

@@ -8,11 +8,11 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
-from layoutsolve.frontend.operators.common import as_int64, as_stored, ranked, static, store
+from layoutsolve.frontend.operators.common import as_int64, as_stored, counted, ranked, static, store
 from layoutsolve.frontend.operators.filling import size_vector
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.shapes import Span
-from layoutsolve.graph import Dim, Shape, Value, product
+from layoutsolve.graph import Dim, Shape, Size, Value, product
 
 
 def _filled(call: Call, number: object, dtype: str, shape: Shape, vector: Value | None = None) -> Value:
@@ -100,7 +100,7 @@ def segments(call: Call) -> None:
     if x.dtype not in ("float32", "int32") or slot.dtype != x.dtype:
         raise GapError(f"it reduces segments of {x.dtype}", "use float32 or int32")
     depth = len(ids.shape)
-    if depth > len(x.shape) or ids.shape != x.shape[:depth]:
+    if depth > len(x.shape) or not call.agree(ids.shape, x.shape[:depth]):
         raise ModelError(f"{call.origin} has segments {list(map(str, ids.shape))} of {list(map(str, x.shape))}")
     rest, count = x.shape[depth:], product(ids.shape)
     rows, flat = call.reshaped(x, (count, *rest), "rows"), call.reshaped(as_int64(call, ids), (count,), "ids")
@@ -116,7 +116,7 @@ def segments(call: Call) -> None:
     reduction, neutral = _SEGMENTS[call.operator.name]
     length = call.unknown(0) if vector is not None else number
     if spare:
-        length = length + 1 if isinstance(length, int) else call.derive(("spare", length))
+        length = call.arithmetic.total((length, 1))
     data = _filled(call, _neutral(neutral, x.dtype), x.dtype, (length, *rest), sizes)
     column = call.reshaped(flat, (count, 1), "column")
     inputs, shape = [data, column, rows], (length, *rest)
@@ -161,15 +161,13 @@ def _negative_last(call: Call, ids: Value, number: Dim, vector: Value | None) ->
 
 def _sizes(call: Call, number: Dim, vector: Value | None, rest: Shape, spare: int) -> Value:
     """The shape of the reduced segments, and of one more if there is a spare one."""
-    fixed = static(call, rest, "shape")
     if vector is None:
-        (count,) = static(call, [number], "number of segments")
-        return call.vector([count + spare, *fixed], "shape")
+        return call.sizes((call.arithmetic.total((number, spare)), *rest), "shape")
     if spare:
         vector = call.write("Add", [vector, call.vector([1], "one")], (1,), call.temporary("grown", "int64"))
-    if not fixed:
+    if not rest:
         return vector
-    return join(call, [vector, call.vector(fixed, "rest")], 0, call.temporary("shape", "int64"))
+    return join(call, [vector, call.sizes(rest, "rest")], 0, call.temporary("shape", "int64"))
 
 
 @lowers("DYNAMIC_UPDATE_SLICE")
@@ -188,9 +186,8 @@ def write_update(call: Call, x: Value, update: Value, begin: Value, slot: Slot) 
     if not partial:
         store(call, update, slot)
         return
-    room = [big - small for axis in partial
-            for big, small in [static(call, (x.shape[axis], update.shape[axis]), "size")]]  # fmt: skip
-    if min(room) < 0:
+    room = [call.arithmetic.difference(x.shape[axis], update.shape[axis], "room") for axis in partial]
+    if min((number for number in room if not isinstance(number, Size)), default=0) < 0:
         raise ModelError(f"{call.origin} puts {list(map(str, update.shape))} into {list(map(str, x.shape))}")
     if 0 in update.shape:
         store(call, x, slot)
@@ -202,28 +199,28 @@ def write_update(call: Call, x: Value, update: Value, begin: Value, slot: Slot) 
         store(call, _updated(call, x, update, partial, starts), slot)
 
 
-def kept_inside(call: Call, begin: Value, axes: list[int], room: list[int]) -> Value:
+def kept_inside(call: Call, begin: Value, axes: list[int], room: list[Dim]) -> Value:
     """Where the update begins along some axes, kept inside the tensor."""
     known = call.content(begin)
-    if known is not None:
+    if known is not None and known.dtype != object:
         numbers = [int(number) for number in known.tolist()]
-        clamped = [min(max(numbers[axis], 0), most) for axis, most in zip(axes, room, strict=True)]
-        return call.vector(clamped, "starts")
+        clamped = [call.arithmetic.smallest((max(numbers[axis], 0), most), "start")
+                   for axis, most in zip(axes, room, strict=True)]  # fmt: skip
+        return call.sizes(clamped, "starts")
     shape = (len(axes),)
     inputs = [as_int64(call, begin), call.vector(axes, "axes")]
     picked = call.write("Gather", inputs, shape, call.temporary("picked", "int64"), axis=0)
     raised = call.write("Max", [picked, call.vector([0], "zero")], shape, call.temporary("raised", "int64"))
-    return call.write("Min", [raised, call.vector(room, "room")], shape, call.temporary("starts", "int64"))
+    return call.write("Min", [raised, call.sizes(room, "room")], shape, call.temporary("starts", "int64"))
 
 
 def _updated_along(call: Call, x: Value, update: Value, axis: int, starts: Value) -> Value:
     """A tensor with an update that is smaller along one axis only."""
-    (count,) = static(call, [update.shape[axis]], "size")
-    call.draft.spend(count)
-    steps = call.vector(range(count), "steps")
+    count = update.shape[axis]
+    steps = counted(call, count, "int64", "steps")
     places = call.write("Add", [starts, steps], (count,), call.temporary("places", "int64"))
     line = call.reshaped(places, tuple(count if at == axis else 1 for at in range(len(x.shape))), "line")
-    sizes = call.vector(static(call, update.shape, "update"), "sizes")
+    sizes = call.sizes(update.shape, "sizes")
     spread = call.write("Expand", [line, sizes], update.shape, call.temporary("spread", "int64"))
     slot = call.temporary("updated", x.dtype)
     return call.write("ScatterElements", [x, spread, update], x.shape, slot, axis=axis)

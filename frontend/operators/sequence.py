@@ -141,10 +141,10 @@ class Walk:
         """A loop that carries the number of the turn, what the steps have given so far, and the states."""
         call, steps, draft, shape = self.call, self.steps, self.call.draft, states[0].shape
         data = call.reshaped(x, (steps, self.batch, x.shape[-1]), "data")
-        limit = call.vector([steps], "limit") if isinstance(steps, int) else call.sizes(data, (steps,))
+        limit = call.vector([steps], "limit") if isinstance(steps, int) else call.sizes((steps,), "limit")
         one, zero, storage = call.vector([1], "one"), call.vector([0], "zero"), states[0].quant is not None
         empty = call.constant(np.zeros((0, *shape), states[0].dtype), "empty", states[0].dtype, states[0].quant)
-        turns = call.derive(("turns", call.origin.index, self.backward))
+        turns = call.fresh("turns")
         initial, shapes = (zero, empty, *states), ((1,), (turns, *shape), *(state.shape for state in states))
         names = [draft.unique(f"{value.name}/now") for value in initial]
         values = zip(names, initial, shapes, strict=True)
@@ -161,7 +161,7 @@ class Walk:
         after = step(inner, inner.reshaped(part, data.shape[1:], "given"), tuple(now))
         new = inner.reshaped(after[0], (1, *shape), "new")
         both = [new, so_far] if self.backward else [so_far, new]
-        longer = (call.derive(("longer", call.origin.index, self.backward)), *shape)
+        longer = (call.arithmetic.total((turns, 1)), *shape)
         grown = inner.write("Concat", both, longer, inner.like("grown", new), storage=storage, axis=0)
         following = inner.write("Add", [turn, one], (1,), inner.temporary("following", "int64"))
         again = self._below(inner, following, limit)
@@ -260,7 +260,7 @@ def auxiliary(
     extra = call.optional(position)
     if extra is None:
         return x, (None, None)
-    if extra.shape[:-1] != x.shape[:-1]:
+    if not call.agree(extra.shape[:-1], x.shape[:-1]):
         raise ModelError(f"{call.origin} reads an auxiliary input of another length or batch")
     if not weighted:
         return extra, (None, None)

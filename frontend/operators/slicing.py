@@ -11,8 +11,8 @@ from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64, copy
 from layoutsolve.frontend.quantisation import moves
-from layoutsolve.frontend.shapes import LAST, Masks, Span, StridedSlice, axis_of, span_size, strided_slice
-from layoutsolve.graph import Array, Dim, Shape, Size, Value
+from layoutsolve.frontend.shapes import LAST, Masks, Span, StridedSlice, axis_of, axis_span, span_size, strided_slice
+from layoutsolve.graph import Dim, Shape, Size, Value
 
 
 def take(call: Call, x: Value, spans: Mapping[int, Span], slot: Slot, sizes: Mapping[int, Dim] | None = None) -> Value:
@@ -20,12 +20,12 @@ def take(call: Call, x: Value, spans: Mapping[int, Span], slot: Slot, sizes: Map
     known = sizes or {}
     shape = list(x.shape)
     for axis, span in spans.items():
-        shape[axis] = known[axis] if axis in known else span_size(x.shape[axis], span, call.derive)
+        shape[axis] = known[axis] if axis in known else span_size(x.shape[axis], span, call.arithmetic)
     axes = sorted(spans)
     inputs = [
         x,
-        call.vector([spans[axis].start for axis in axes], "starts"),
-        call.vector([spans[axis].end for axis in axes], "ends"),
+        call.sizes([spans[axis].start for axis in axes], "starts"),
+        call.sizes([spans[axis].end for axis in axes], "ends"),
         call.vector(axes, "axes"),
         call.vector([spans[axis].step for axis in axes], "steps"),
     ]
@@ -39,7 +39,7 @@ def slice_(call: Call) -> None:
     if any(call.content(call.input(position)) is None for position in (1, 2)):
         _slice_computed(call, x)
         return
-    begins, counts = call.integers(1, "begin"), call.dims(2, "size")
+    begins, counts = call.dims(1, "begin"), call.dims(2, "size")
     if not len(begins) == len(counts) == len(x.shape):
         raise ModelError(f"{call.origin} slices {len(begins)} axes of {len(x.shape)}")
     spans: dict[int, Span] = {}
@@ -48,18 +48,22 @@ def slice_(call: Call) -> None:
         size = x.shape[axis]
         if begin == 0 and count in (-1, size):
             continue
-        if isinstance(count, Size):
-            raise GapError("its size is dynamic", "make the size constant in the source model")
-        if begin < 0 or count < -1 or (isinstance(size, int) and begin + max(count, 0) > size):
-            raise ModelError(f"{call.origin} takes {count} elements from {begin} on of {size}")
-        to_end = count == -1 or (isinstance(size, int) and begin + count == size)
-        spans[axis] = Span(begin, LAST if to_end else begin + count)
-        if count != -1:
-            sizes[axis] = count
+        end = LAST if count == -1 else call.arithmetic.total((begin, count))
+        _check_cut(call, begin, count, size)
+        spans[axis] = Span(begin, LAST if end == size else end)
+        sizes[axis] = call.arithmetic.difference(size, begin) if count == -1 else count
     if spans:
         take(call, x, spans, slot, sizes)
     else:
         copy(call, x)
+
+
+def _check_cut(call: Call, begin: Dim, count: Dim, size: Dim) -> None:
+    """Refuse to take elements that are known not to be there."""
+    if isinstance(begin, Size) or isinstance(count, Size):
+        return
+    if begin < 0 or count < -1 or (not isinstance(size, Size) and begin + max(count, 0) > size):
+        raise ModelError(f"{call.origin} takes {count} elements from {begin} on of {size}")
 
 
 def _slice_computed(call: Call, x: Value) -> None:
@@ -93,19 +97,27 @@ def masks_of(call: Call) -> Masks:
 
 def resolved(call: Call, shape: Shape) -> StridedSlice | None:
     """The STRIDED_SLICE with its masks resolved; None where it depends on what is computed."""
-    known: list[list[int | None]] = []
-    for position in (1, 2, 3):
-        content: Array | None = call.content(call.input(position))
-        if content is None:
-            count = call.input(position).shape[0]
-            known.append([None] * count if isinstance(count, int) else [])
-        else:
-            known.append([None if isinstance(entry, Size) else int(entry) for entry in content.reshape(-1).tolist()])
-    begin, end, strides = known
-    steps = [step for step in strides if step is not None]
+    begin, end, strides = (_bounds(call, position) for position in (1, 2, 3))
+    steps = [step for step in strides if isinstance(step, int)]
     if len(steps) != len(strides):
         return None
     return strided_slice(shape, begin, end, steps, masks_of(call))
+
+
+def _bounds(call: Call, position: int) -> list[Dim | None]:
+    """A vector of bounds as far as it is known."""
+    value = call.input(position)
+    content = call.content(value)
+    if content is None:
+        return [None] * value.shape[0] if value.shape and isinstance(value.shape[0], int) else []
+    return [_bound(call, entry) for entry in content.reshape(-1).tolist()]
+
+
+def _bound(call: Call, entry: object) -> Dim | None:
+    """A bound as far as it is known; None where it may count from the end or not."""
+    if isinstance(entry, Size):
+        return entry if call.arithmetic.never_negative(entry) else None
+    return int(entry)  # type: ignore[call-overload, no-any-return]
 
 
 @lowers("STRIDED_SLICE")
@@ -150,7 +162,12 @@ def _strided_slice_computed(call: Call, x: Value, slot: Slot) -> None:
         inputs = [final, call.vector([LAST], "all"), following]
         stop = call.write("Where", inputs, begin.shape, call.temporary("stop", "int64"), real="int64")
         ends = _replaced(call, ends, shrunk, stop)
-    shape = [*(1 if gone else call.unknown(axis) for axis, gone in enumerate(shrunk)), *x.shape[entries:]]
+    known = zip(x.shape, _bounds(call, 1), _bounds(call, 2), strides, shrunk, strict=False)
+    shape: list[Dim] = [*x.shape]
+    for axis, (size, low, high, step, gone) in enumerate(known):
+        span = axis_span(size, low, high, step, axis, masks)
+        taken = call.unknown(axis) if span is None else span_size(size, span, call.arithmetic)
+        shape[axis] = 1 if gone else taken
     steps = [1 if gone else step for step, gone in zip(strides, shrunk, strict=True)]
     inputs = [x, starts, ends, call.vector(range(entries), "axes"), call.vector(steps, "steps")]
     cut = call.like("slice", x) if any(shrunk) else slot
@@ -167,6 +184,18 @@ def _replaced(call: Call, vector: Value, chosen: Sequence[object], other: Value)
     mask = call.constant(np.array(chosen, bool), "mask")
     slot = call.temporary("bounds", "int64")
     return call.write("Where", [mask, other, vector], vector.shape, slot, real="int64")
+
+
+def cut(call: Call, x: Value, sides: Mapping[int, tuple[Dim, Dim]], slot: Slot) -> Value:
+    """``x`` without some elements at the begin and end of axes; as it is where there are none to cut."""
+    spans: dict[int, Span] = {}
+    sizes: dict[int, Dim] = {}
+    for axis, (before, after) in sides.items():
+        if before or after:
+            sizes[axis] = call.arithmetic.difference(x.shape[axis], call.arithmetic.total((before, after)))
+            end = call.arithmetic.difference(x.shape[axis], after) if isinstance(after, Size) else -after or LAST
+            spans[axis] = Span(before, end)
+    return take(call, x, spans, slot, sizes)
 
 
 def _takes_all(span: Span, size: Dim) -> bool:

@@ -18,17 +18,15 @@ from layoutsolve.frontend.operators.common import (
     to_channels_first,
 )
 from layoutsolve.frontend.operators.padding import pad_computed, paddings, write_pad
-from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.operators.slicing import cut
 from layoutsolve.frontend.quantisation import moves
-from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.graph import Dim, Shape, Size, Value, product, quotient
+from layoutsolve.graph import Dim, Shape, Value, product
 
 
 def _quotient(call: Call, size: Dim, divisor: int) -> Dim:
-    result = quotient(size, divisor) if divisor else None
-    if result is None and isinstance(size, int):
+    if not divisor or (isinstance(size, int) and size % divisor):
         raise ModelError(f"{call.origin} divides {size} elements into blocks of {divisor}")
-    return call.derive(("quotient", str(size), divisor)) if result is None else result
+    return call.arithmetic.quotient(size, divisor)
 
 
 @lowers("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")
@@ -81,16 +79,16 @@ def _blocks(call: Call) -> tuple[int, ...]:
 def space_to_batch(call: Call) -> None:
     """SPACE_TO_BATCH_ND: pad, split each axis into blocks, and move the blocks into the batch."""
     x, blocks, slot = call.input(0), _blocks(call), call.slot()
-    count = len(blocks)
+    count, between = len(blocks), call.temporary("padded", slot.dtype, slot.quant)
+    batch, rest = x.shape[0], x.shape[1 + count :]
     if call.content(call.input(2)) is None:
-        _space_to_batch_computed(call, x, blocks)
-        return
-    pads = paddings(call, count, 2)
-    if any(map(any, pads)):
-        between = call.temporary("padded", slot.dtype, slot.quant)
-        x = write_pad(call, x, [(0, 0), *pads, *[(0, 0)] * (len(x.shape) - 1 - count)], between)
-    batch, spatial, rest = x.shape[0], x.shape[1 : 1 + count], x.shape[1 + count :]
-    outer = [_quotient(call, size, block) for size, block in zip(spatial, blocks, strict=True)]
+        grown = tuple(call.fresh("padded") for _ in range(count))
+        x = pad_computed(call, x, _all_rows(call, x, count), (batch, *grown, *rest), between)
+    else:
+        pads = paddings(call, count, 2)
+        if any(map(any, pads)):
+            x = write_pad(call, x, [(0, 0), *pads, *[(0, 0)] * len(rest)], between)
+    outer = [_quotient(call, size, block) for size, block in zip(x.shape[1 : 1 + count], blocks, strict=True)]
     split: list[Dim] = [batch]
     for size, block in zip(outer, blocks, strict=True):
         split += [size, block]
@@ -109,90 +107,12 @@ def _rows(call: Call, count: int) -> Value:
     return as_int64(call, rows, "rows")
 
 
-def _unrelated(call: Call, key: str, dims: Shape) -> Shape:
-    """A shape whose dynamic sizes nothing is known of, where a view with several of them could not be written anew."""
-    if sum(isinstance(dim, Size) for dim in dims) < 2:
-        return dims
-    return tuple(call.derive((key, axis)) if isinstance(dim, Size) else dim for axis, dim in enumerate(dims))
-
-
-def _regrouped(call: Call, x: Value, factors: Value, blocks: tuple[int, ...], order: list[int], shape: Shape) -> Value:
-    """``x`` reshaped to its sizes divided by ``factors``, followed by the blocks, in an order."""
-    rank = len(x.shape)
-    whole = call.write("Shape", [x], (rank,), call.temporary("sizes", "int64"), real="int64")
-    outer = call.write("Div", [whole, factors], (rank,), call.temporary("outer", "int64"))
-    every = join(call, [outer, call.vector(blocks, "blocks")], 0, call.temporary("every", "int64"))
-    picked = [every, call.vector(order, "order")]
-    vector = call.write("Gather", picked, (len(order),), call.temporary("shape", "int64"), axis=0)
-    slot = call.like("regrouped", x)
-    return call.write("Reshape", [x, vector], shape, slot, storage=x.quant is not None)
-
-
-def _merged(call: Call, x: Value, axes: list[tuple[int, ...]], shape: Shape, slot: Slot) -> Value:
-    """``x`` with neighbouring axes merged, by sizes that are computed at run time."""
-    rank = len(x.shape)
-    whole = call.write("Shape", [x], (rank,), call.temporary("parts", "int64"), real="int64")
-    sizes = []
-    for group in axes:
-        picked = [whole, call.vector(group, "group")]
-        few = call.write("Gather", picked, (len(group),), call.temporary("few", "int64"), axis=0)
-        reduced = [few, call.vector([0], "axes")]
-        sizes.append(call.write("ReduceProd", reduced, (1,), call.temporary("size", "int64"), keepdims=1))
-    vector = join(call, sizes, 0, call.temporary("shape", "int64"))
-    return call.write("Reshape", [x, vector], shape, slot, storage=x.quant is not None)
-
-
-def _space_to_batch_computed(call: Call, x: Value, blocks: tuple[int, ...]) -> None:
-    """SPACE_TO_BATCH_ND whose padding is known at run time only."""
-    slot, rank, count = call.slot(), len(x.shape), len(blocks)
-    around = [call.constant(np.zeros((size, 2)), "none", "int64") for size in (1, rank - 1 - count)]
-    rows = join(call, [around[0], _rows(call, count), around[1]][: 3 if rank > 1 + count else 2], 0,
-                call.temporary("rows", "int64"))  # fmt: skip
-    batch, rest = x.shape[0], x.shape[1 + count :]
-    grown = tuple(call.derive(("padded", axis)) for axis in range(count))
-    outer = tuple(call.derive(("outer", axis)) for axis in range(count))
-    padded = pad_computed(call, x, rows, (batch, *grown, *rest), call.temporary("padded", slot.dtype, slot.quant))
-    factors = call.vector([1, *blocks, *[1] * len(rest)], "factors")
-    order = [0, *(index for axis in range(count) for index in (1 + axis, rank + axis)), *range(1 + count, rank)]
-    split = (dim for pair in zip(outer, blocks, strict=True) for dim in pair)
-    parts = _regrouped(call, padded, factors, blocks, order, (batch, *split, *rest))
-    inner = tuple(range(2, 2 * count + 1, 2))
-    perm = (*inner, 0, *range(1, 2 * count, 2), *range(2 * count + 1, rank + count))
-    moved = call.transposed(parts, perm, "moved")
-    groups = [tuple(range(count + 1)), *((axis,) for axis in range(count + 1, rank + count))]
-    reduced = tuple(call.unknown(axis + 1) for axis in range(count))
-    _merged(call, moved, groups, (product((batch, *blocks)), *reduced, *rest), slot)
-
-
-def _batch_to_space_computed(call: Call, x: Value, blocks: tuple[int, ...]) -> None:
-    """BATCH_TO_SPACE_ND whose crops are known at run time only."""
-    slot, rank, count = call.slot(), len(x.shape), len(blocks)
-    spatial, rest = x.shape[1 : 1 + count], x.shape[1 + count :]
-    images = _quotient(call, x.shape[0], prod(blocks))
-    factors = call.vector([prod(blocks), *[1] * (rank - 1)], "factors")
-    order = [*range(rank, rank + count), *range(rank)]
-    split = _unrelated(call, "split", (*blocks, images, *spatial, *rest))
-    parts = _regrouped(call, x, factors, blocks, order, split)
-    pairs = [(count + 1 + axis, axis) for axis in range(count)]
-    perm = (count, *(axis for pair in pairs for axis in pair), *range(2 * count + 1, rank + count))
-    moved = call.transposed(parts, perm, "moved")
-    grown = tuple(product(pair) for pair in zip(spatial, blocks, strict=True))
-    groups = [(0,), *((2 * axis + 1, 2 * axis + 2) for axis in range(count)),
-              *((axis,) for axis in range(2 * count + 1, rank + count))]  # fmt: skip
-    shape = _unrelated(call, "whole", (images, *grown, *rest))
-    whole = _merged(call, moved, groups, shape, call.like("whole", x))
-    rows = _rows(call, count)
-    columns = [call.write("Gather", [rows, call.constant(side, "side", "int64")], (count,),
-                          call.temporary("crops", "int64"), axis=1) for side in (0, 1)]  # fmt: skip
-    axes = call.vector(range(1, count + 1), "axes")
-    sizes = call.write("Shape", [whole], (rank,), call.temporary("sizes", "int64"), real="int64")
-    ends = call.write("Gather", [sizes, axes], (count,), call.temporary("ends", "int64"), axis=0)
-    ends = call.write("Sub", [ends, columns[1]], (count,), call.temporary("ends", "int64"))
-    cropped = tuple(call.unknown(axis + 1) for axis in range(count))
-    storage = moves([whole], slot.dtype, slot.quant)
-    call.write(
-        "Slice", [whole, columns[0], ends, axes], (shape[0], *cropped, *shape[1 + count :]), slot, storage=storage
-    )
+def _all_rows(call: Call, x: Value, count: int) -> Value:
+    """Padding that is known at run time only, with none for the first axis and those behind."""
+    after = len(x.shape) - 1 - count
+    around = [call.constant(np.zeros((size, 2)), "none", "int64") for size in (1, after)]
+    rows = [around[0], _rows(call, count), around[1]][: 3 if after else 2]
+    return join(call, rows, 0, call.temporary("rows", "int64"))
 
 
 @lowers("BATCH_TO_SPACE_ND")
@@ -200,20 +120,34 @@ def batch_to_space(call: Call) -> None:
     """BATCH_TO_SPACE_ND: move blocks from the batch back to their axes, and crop."""
     x, blocks, slot = call.input(0), _blocks(call), call.slot()
     count = len(blocks)
-    if call.content(call.input(2)) is None:
-        _batch_to_space_computed(call, x, blocks)
-        return
-    crops = paddings(call, count, 2)
+    computed = call.content(call.input(2)) is None
+    crops = [] if computed else paddings(call, count, 2)
     batch, spatial, rest = x.shape[0], x.shape[1 : 1 + count], x.shape[1 + count :]
-    images = _quotient(call, batch, product(blocks) if blocks else 1)  # type: ignore[arg-type]
+    images = _quotient(call, batch, prod(blocks))
     parts = call.reshaped(x, (*blocks, images, *spatial, *rest), "blocks")
     perm = [count]
     for axis in range(count):
         perm += [count + 1 + axis, axis]
     moved = call.transposed(parts, (*perm, *range(2 * count + 1, len(parts.shape))), "moved")
-    whole = (images, *(product(pair) for pair in zip(spatial, blocks, strict=True)), *rest)
-    spans = {axis + 1: Span(a, LAST if not b else -b) for axis, (a, b) in enumerate(crops) if a or b}
-    if not spans:
-        call.reshape(moved, whole, slot)
+    shape = (images, *(product(pair) for pair in zip(spatial, blocks, strict=True)), *rest)
+    if not computed and not any(map(any, crops)):
+        call.reshape(moved, shape, slot)
         return
-    take(call, call.reshape(moved, whole, call.like("whole", x)), spans, slot)
+    whole = call.reshape(moved, shape, call.like("whole", x))
+    if computed:
+        _cropped(call, whole, count, slot)
+    else:
+        cut(call, whole, {axis + 1: pair for axis, pair in enumerate(crops)}, slot)
+
+
+def _cropped(call: Call, whole: Value, count: int, slot: Slot) -> None:
+    """Write a crop known at run time only."""
+    rows = _rows(call, count)
+    columns = [call.write("Gather", [rows, call.constant(side, "side", "int64")], (count,),
+                          call.temporary("crops", "int64"), axis=1) for side in (0, 1)]  # fmt: skip
+    axes = call.vector(range(1, count + 1), "axes")
+    inner = call.sizes(whole.shape[1 : 1 + count], "sizes")
+    ends = call.write("Sub", [inner, columns[1]], (count,), call.temporary("ends", "int64"))
+    left = tuple(call.unknown(axis + 1) for axis in range(count))
+    shape = (whole.shape[0], *left, *whole.shape[1 + count :])
+    call.write("Slice", [whole, columns[0], ends, axes], shape, slot, storage=moves([whole], slot.dtype, slot.quant))

@@ -83,7 +83,7 @@ def same(call: Call) -> None:
 def alike(call: Call) -> tuple[Value, Value]:
     """The stored numbers of both operands, which have one shape and type."""
     a, b = as_stored(call, call.input(0)), as_stored(call, call.input(1))
-    if a.shape != b.shape or a.dtype != b.dtype:
+    if not call.agree(a.shape, b.shape) or a.dtype != b.dtype:
         raise ModelError(f"{call.origin} reads {a} and {b}, which have to be alike")
     return a, b
 
@@ -368,7 +368,7 @@ def dot_general(call: Call) -> None:
         sides.append((value, batch, free, contracted))
     (a, *left), (b, *right) = sides
     for mine, other in ((left[0], right[0]), (left[2], right[2])):
-        if [a.shape[axis] for axis in mine] != [b.shape[axis] for axis in other]:
+        if not call.agree(tuple(a.shape[axis] for axis in mine), tuple(b.shape[axis] for axis in other)):
             raise ModelError(f"{call.origin} multiplies {list(map(str, a.shape))} by {list(map(str, b.shape))}")
     if a.dtype != b.dtype or a.dtype not in ("float32", "float64", "float16", "int32"):
         raise GapError(f"it multiplies {a.dtype} by {b.dtype}", "use float32")

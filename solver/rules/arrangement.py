@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from layoutsolve.graph import Dim, Shape, Size, product
+from layoutsolve.graph import Dim, Shape, Size, product, reshape_entries
 from layoutsolve.solver.factor import blocks, factors
 from layoutsolve.solver.problem import Price, Row
 from layoutsolve.solver.rule import (
@@ -21,6 +21,7 @@ from layoutsolve.solver.rule import (
     position,
     reordered,
     rule,
+    sizes,
     static,
 )  # fmt: skip
 from layoutsolve.solver.rules.elementwise import aligned
@@ -32,13 +33,13 @@ def concat(site: Site) -> Rule:
     shape = site.output().shape
     axis = site.attribute("axis") % len(shape)
     inputs = tuple(range(len(site.node.inputs)))
-    dims, sizes = joined([*(site.required(number).shape for number in inputs), shape], axis, site.tails.get("k"))
+    dims, extents = joined([*(site.required(number).shape for number in inputs), shape], axis, site.tails.get("k"))
     form = Arranged(frame=len(inputs), heads=frozenset("k"), tails=frozenset("t"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})
 
-    return Rule(inputs, dims, (form,), rewrite, sizes, frozenset("k"), along("k"))
+    return Rule(inputs, dims, (form,), rewrite, extents, frozenset("k"), along("k"))
 
 
 @rule("Split")
@@ -49,14 +50,14 @@ def split(site: Site) -> Rule | None:
     parts = [site.output(number).shape for number in range(len(site.node.outputs))]
     if any(isinstance(part[axis], Size) for part in parts):
         return None
-    dims, sizes = joined([shape, *parts], axis, site.tails.get("k"))
+    dims, extents = joined([shape, *parts], axis, site.tails.get("k"))
     form = Arranged(frame=0, heads=frozenset("k"), tails=frozenset("t"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         where = position(row.arrangement, "k")
         return site.same({"axis": where}, {1: int64(*(static(stored[where]) for stored in shapes[1:]))})
 
-    return Rule((0,), dims, (form,), rewrite, sizes, frozenset("k"), along("k"))
+    return Rule((0,), dims, (form,), rewrite, extents, frozenset("k"), along("k"))
 
 
 def joined(shapes: list[Shape], axis: int, tail: int | None) -> tuple[tuple[Dims, ...], dict[str, Dim]]:
@@ -83,11 +84,10 @@ def reshape(site: Site) -> Rule | None:
     """
     before, after = site.required(0).shape, site.output().shape
     parts = blocks(before, after)
-    unknown = max(sum(isinstance(dim, Size) for dim in shape) for shape in (before, after))
-    if parts is None or site.constant(1) is None or 0 in before or unknown > 1:
+    if parts is None or site.dims(1) is None or 0 in before:
         return None
     dims: tuple[list[tuple[str, ...]], ...] = ([()] * len(before), [()] * len(after))
-    sizes: dict[str, Dim] = {}
+    extents: dict[str, Dim] = {}
     for number, block in enumerate(parts):
         sides = [[shape[axis] for axis in axes] for shape, axes in zip((before, after), block, strict=True)]
         if number in site.entangled:
@@ -103,15 +103,18 @@ def reshape(site: Site) -> Rule | None:
             for axis in axes:
                 dims[side][axis] = _filled((before, after)[side][axis], labels)
         if len(common) > 1:
-            sizes.update({f"d{number}.{index}": size for index, size in enumerate(common)})
+            extents.update({f"d{number}.{index}": size for index, size in enumerate(common)})
     solid = frozenset(f"k{number}" for number in site.entangled)
     forms = (Arranged(frame=0), Arranged(frame=0, alone=solid, spread=solid, price=Price(reshapes=1)))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        target = int64(*(-1 if isinstance(dim, Size) else dim for dim in shapes[-1]))
-        return (Step("Reshape", (0, target)),) if row.price.reshapes else ()
+        if not row.price.reshapes:
+            return ()
+        entries = reshape_entries(shapes[0], shapes[-1])
+        steps, target = sizes(shapes[-1]) if entries is None else ((), int64(*entries))
+        return (*steps, Step("Reshape", (0, target)))
 
-    return Rule((0,), (tuple(dims[0]), tuple(dims[1])), forms, rewrite, sizes, solid)
+    return Rule((0,), (tuple(dims[0]), tuple(dims[1])), forms, rewrite, extents, solid)
 
 
 def _filled(size: Dim, labels: Iterator[tuple[str, Dim]]) -> tuple[str, ...]:
@@ -128,7 +131,7 @@ def _filled(size: Dim, labels: Iterator[tuple[str, Dim]]) -> tuple[str, ...]:
 @rule("Tile")
 def tile(site: Site) -> Rule | None:
     """Repeated axes stay whole."""
-    repeats = site.integers(1)
+    repeats = site.dims(1)
     shape = site.required(0).shape
     if repeats is None:
         return None
@@ -138,33 +141,33 @@ def tile(site: Site) -> Rule | None:
     labels = frozenset(f"k{axis}" for axis in touched)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        counts = [1] * len(row.arrangement)
+        counts: list[Dim] = [1] * len(row.arrangement)
         for axis in touched:
             counts[position(row.arrangement, f"k{axis}")] = repeats[axis]
-        return site.same(inputs={1: int64(*counts)})
+        steps, vector = sizes(counts)
+        return (*steps, *site.same(inputs={1: vector}))
 
     return Rule((0,), (before, after), (Arranged(frame=1, alone=labels),), rewrite, solid=labels)
 
 
 @rule("Expand")
 def expand(site: Site) -> Rule | None:
-    """Broadcasting to a given shape; where that is computed, its dimensions stay whole and the shape follows."""
+    """Broadcasting to a given shape; where that depends on data, its dimensions stay whole and the shape follows."""
     shape = site.output().shape
-    if site.constant(1) is None:
+    if site.dims(1) is None:
         return _expand_to_computed(site)
-    if any(isinstance(dim, Size) for dim in shape):
-        return None
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return site.same(inputs={1: int64(*(static(dim) for dim in shapes[-1]))})
+        steps, vector = sizes(shapes[-1])
+        return (*steps, *site.same(inputs={1: vector}))
 
-    dims = (aligned(site.required(0).shape, shape), numbered(shape))
-    return Rule((0,), dims, (Arranged(frame=1),), rewrite)
+    data, apart = aligned(site.required(0).shape, shape)
+    return Rule((0,), (data, numbered(shape)), (Arranged(frame=1, alone=apart),), rewrite, solid=apart)
 
 
 def _expand_to_computed(site: Site) -> Rule:
     shape = site.output().shape
-    data = aligned(site.required(0).shape, shape)
+    data, _ = aligned(site.required(0).shape, shape)
     dims = tuple((f"d{axis}",) for axis in range(len(shape)))
     labels = frozenset(label for (label,) in dims)
     form = Arranged(frame=2, alone=labels, pinned=frozenset({1}))
@@ -256,7 +259,7 @@ def depth_space(site: Site) -> Rule:
     deepening = site.node.op == "SpaceToDepth"
     shallow, deep = (site.required(0), site.output()) if deepening else (site.output(), site.required(0))
     block = site.attribute("blocksize")
-    sizes: dict[str, Dim] = {"a": block, "b": block, "c": shallow.shape[1], "h": deep.shape[2], "w": deep.shape[3]}
+    extents: dict[str, Dim] = {"a": block, "b": block, "c": shallow.shape[1], "h": deep.shape[2], "w": deep.shape[3]}
     spread: Dims = (("n",), ("c",), ("h", "a"), ("w", "b"))
     modes: dict[str, Dims] = {"DCR": (("n",), ("a", "b", "c"), ("h",), ("w",))}
     if not deepening:
@@ -274,4 +277,4 @@ def depth_space(site: Site) -> Rule:
         return site.same() if deepening else site.same({"mode": names[row.form]})
 
     logical = ports(modes[site.attribute("mode", "DCR")])
-    return Rule((0,), logical, (*placed, Arranged(frame=0)), rewrite, sizes)
+    return Rule((0,), logical, (*placed, Arranged(frame=0)), rewrite, extents)

@@ -31,12 +31,24 @@ def broadcasting(site: Site) -> Rule:
     """Any layout; an operand lacks the dimensions along which it is repeated."""
     shape = site.output().shape
     inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
-    operands = tuple(aligned(site.required(number).shape, shape) for number in inputs)
-    form = Arranged(frame=len(inputs), broadcast=True)
-    return Rule(inputs, (*operands, numbered(shape)), (form,), lambda row, shapes: site.same())
+    pairs = [aligned(site.required(number).shape, shape) for number in inputs]
+    apart = frozenset(label for _, labels in pairs for label in labels)
+    form = Arranged(frame=len(inputs), broadcast=True, alone=apart)
+    operands = (operand for operand, _ in pairs)
+    return Rule(inputs, (*operands, numbered(shape)), (form,), lambda row, shapes: site.same(), solid=apart)
 
 
-def aligned(shape: Shape, output: Shape) -> Dims:
-    """The labels of an operand's dimensions, aligned with the output's last ones."""
+def aligned(shape: Shape, output: Shape) -> tuple[Dims, frozenset[str]]:
+    """The labels of an operand's dimensions, aligned with the output's last ones. Those of which it is not known
+    whether they are repeated come second: they have to stay whole.
+    """
     offset = len(output) - len(shape)
-    return tuple((f"d{offset + axis}",) if dim != 1 else () for axis, dim in enumerate(shape))
+    dims: list[tuple[str, ...]] = []
+    apart: set[str] = set()
+    for axis, dim in enumerate(shape, offset):
+        if dim in (1, output[axis]):
+            dims.append((f"d{axis}",) if dim != 1 else ())
+        else:
+            dims.append((f"d{axis}:{dim}",))
+            apart.add(f"d{axis}")
+    return tuple(dims), frozenset(apart)

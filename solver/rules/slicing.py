@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim, Shape, Size
+from layoutsolve.graph import Dim, Shape, Size
 from layoutsolve.solver.problem import Row
 from layoutsolve.solver.relation import Form
 from layoutsolve.solver.rule import (
@@ -25,6 +25,9 @@ from layoutsolve.solver.rule import (
     rule,
     static,
 )  # fmt: skip
+from layoutsolve.solver.rule import (
+    sizes as vector_of,
+)
 
 
 def touching(
@@ -121,16 +124,14 @@ def _clamped(index: int, size: int) -> int:
 
 def _scaled(amount: int, logical: Dim, stored: Dim) -> int:
     """An index or a width along a dimension in units of the stored one, which may lack or add trailing factors."""
-    if logical == stored:
-        return amount
-    return amount * static(stored) // static(logical)
+    return amount if logical == stored else amount * static(stored) // static(logical)
 
 
 @rule("Pad")
 def pad(site: Site) -> Rule | None:
     """The axes that are padded stay whole, up to a trailing factor that divides the padding."""
     shape = site.required(0).shape
-    pads, given = site.integers(1), site.integers(3)
+    pads, given = site.dims(1), site.integers(3)
     if pads is None and site.input(3) is None:
         return _computed_pad(site)
     if pads is None or (given is None and site.input(3) is not None):
@@ -146,19 +147,21 @@ def pad(site: Site) -> Rule | None:
     tails = {
         f"k{axis}": tail
         for axis, (before, after) in widths.items()
-        if (tail := site.tails.get(f"k{axis}")) and constant and not (before % tail or after % tail)
+        if (tail := site.tails.get(f"k{axis}")) and constant and not (static(before) % tail or static(after) % tail)
     }
     dims, sizes, form, whole = touching(site, sorted(widths), tails)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         rank = len(row.arrangement)
-        vector = [0] * (2 * rank)
+        amounts: list[Dim] = [0] * (2 * rank)
         for axis, sides in widths.items():
             where = position(row.arrangement, f"k{axis}")
-            for side in (0, 1):
-                vector[where + side * rank] = _scaled(sides[side], shape[axis], shapes[0][where])
-        (step,) = site.same(inputs={1: int64(*vector)})
-        return (Step(step.op, step.inputs[:3], step.outputs, step.attributes),)
+            for side, amount in enumerate(sides):
+                scaled = amount if isinstance(amount, Size) else _scaled(amount, shape[axis], shapes[0][where])
+                amounts[where + side * rank] = scaled
+        steps, vector = vector_of(amounts)
+        (step,) = site.same(inputs={1: vector})
+        return (*steps, Step(step.op, step.inputs[:3], step.outputs, step.attributes))
 
     filler = _computed_filler(site)
     ports = (dims[0], *([()] * len(filler)), dims[1])
@@ -202,6 +205,7 @@ def resize(site: Site) -> Rule | None:
     if given is None or site.attribute("axes") is not None:
         return None
     number, factors = given
+    scales = [factor for factor in factors if isinstance(factor, float)]
     nearest = site.attribute("mode", "nearest") == "nearest"
     axes = [
         axis
@@ -228,13 +232,11 @@ def resize(site: Site) -> Rule | None:
             else ({1: 2, 2: 3}, {1: 1, 2: 2})[row.form]
         )
         if number == 3:
-            stored: Array = int64(
-                *(static(dim) if index in where.values() else _kept(dim) for index, dim in enumerate(shapes[1]))
-            )
-        else:
-            stored = np.ones(len(shapes[0]), np.float32)
-            for axis, index in where.items():
-                stored[index] = factors[axis]
+            steps, vector = vector_of(shapes[1])
+            return (*steps, *site.same(inputs={number: vector}))
+        stored = np.ones(len(shapes[0]), np.float32)
+        for axis, index in where.items():
+            stored[index] = scales[axis]
         return site.same(inputs={number: stored})
 
     def kind(row: Row) -> str:
@@ -246,14 +248,10 @@ def resize(site: Site) -> Rule | None:
     return Rule((0,), dims, forms, rewrite, solid=frozenset(f"k{axis}" for axis in axes), kind=kind)
 
 
-def _kept(dim: Dim) -> int:
-    return 1 if isinstance(dim, Size) else dim
-
-
-def _resize_factors(site: Site) -> tuple[int, list[float]] | None:
+def _resize_factors(site: Site) -> tuple[int, list[float | Dim]] | None:
     """The number of the input that says how much to resize, and its content."""
-    for number in (2, 3):
-        data = site.constant(number)
-        if data is not None and data.size:
-            return number, [float(item) for item in data.reshape(-1)]
-    return None
+    scales = site.constant(2)
+    if scales is not None and scales.size:
+        return 2, [float(item) for item in scales.reshape(-1)]
+    sizes = site.dims(3)
+    return (3, [*sizes]) if sizes else None

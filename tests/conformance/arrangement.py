@@ -104,6 +104,8 @@ def split_v(table: Table) -> None:
         source = any_operand(table, dtype, 2, 6, 3)
         inputs = [source, stored(*sizes), constant(1)]
         table.add(f"{dtype}-{sizes}", inputs, [like(source)] * len(sizes), {"num_splits": len(sizes)})
+    dynamic = table.real(4, 6, 2).dynamic(0, 1)
+    table.add("dynamic", [dynamic, stored(1, -1), constant(1)], [like(dynamic)] * 2, {"num_splits": 2})
     table.add(
         "negative-axis", [table.real(2, 6), stored(4, 2), constant(-1)], [plain("float32")] * 2, {"num_splits": 2}
     )

@@ -62,6 +62,9 @@ def one_hot(table: Table) -> None:
             indices = table.integers(2, 5, low=-1, high=4)
             inputs = [indices, constant(4), constant(on, dtype), constant(off, dtype)]
             table.add(f"{dtype}-{axis}", inputs, plain(dtype), {"axis": axis})
+        indices = table.integers(2, 5, low=-1, high=4)
+        inputs = [indices, fed(3), constant(1.0, "float32"), constant(0.0, "float32")]
+        table.add(f"computed-{axis}", inputs, options={"axis": axis})
 
 
 @cases("WHERE")

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from tests.conformance.arrangement import any_operand
-from tests.conformance.cases import Operand, Table, cases, constant, like
+from tests.conformance.cases import Operand, Table, cases, constant, fed, like
 
 _PADS = (((0, 0), (1, 2), (2, 1), (0, 0)), ((1, 0), (0, 0), (0, 0), (0, 3)), ((0, 0), (0, 0), (0, 0), (0, 0)))
 
@@ -42,4 +42,5 @@ def mirrors(table: Table) -> None:
         source = any_operand(table, dtype, 2, 4, 5, 3)
         for at, pad in enumerate((((0, 0), (1, 2), (2, 1), (0, 0)), ((0, 0), (3, 0), (0, 3), (1, 1)))):
             table.add(f"{dtype}-{mode}-{at}", [source, constant(pad)], like(source), {"mode": mode})
+    table.add("REFLECT-computed", [table.real(2, 4, 3), fed([[1, 0], [2, 3], [0, 2]])], options={"mode": "REFLECT"})
     table.add("SYMMETRIC-full", [table.real(2, 3), constant([[2, 2], [3, 3]])], options={"mode": "SYMMETRIC"})

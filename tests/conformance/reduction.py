@@ -84,6 +84,7 @@ def greatest(table: Table) -> None:
     for count in (1, 3, 6):
         outputs = (plain("float32"), plain("int32"))
         table.add(f"float32-{count}", [table.real(2, 3, 6), constant(count)], outputs)
+    table.add("computed", [table.real(2, 3, 6), fed(4)], (plain("float32"), plain("int32")))
     table.add("int32", [table.integers(2, 9, low=-99, high=99), constant(4)], (plain("int32"), plain("int32")))
     table.add(
         "float32-ties",

@@ -14,6 +14,7 @@ from layoutsolve.errors import VerifyError
 from layoutsolve.runtimes import OnnxRuntime
 from layoutsolve.solver.problem import Price
 from layoutsolve.verification import feeds
+from tests.builder import Builder
 from tests.conformance.cases import Case, Model
 from tests.conformance.parameters import (
     COMPUTED,
@@ -31,6 +32,7 @@ from tests.conformance.running import Convert, judge
 from tests.conformance.sandwich import NoSandwichError, sandwich
 from tests.conformance.test_conformance import CASES, reference
 from tests.conformance.test_solved import solved
+from tests.truth import litert
 
 FEW = 3
 """Of how many cases the parameters are changed, for each type of an operator."""
@@ -121,6 +123,39 @@ def compare(case: Case, dtype: str, variant: Variant, model: Model, convert: Con
     for theirs, ours in zip(truth, runtime.run(feeds(runtime, model.inputs, {})), strict=True):
         off = np.abs(theirs.astype(np.int64) - ours.astype(np.int64)).max(initial=0)
         assert theirs.dtype == ours.dtype and off <= steps, f"{case.name} with {variant.label} is {off} steps off"
+
+
+@pytest.mark.parametrize("operator", POLICY)
+def test_meaning(operator: str) -> None:
+    """What outputs mean to their readers: what they store, by their own parameters."""
+    for case, dtype, made in found(operator):
+        for variant in filter(partial(typical, dtype), made):
+            if done(variant) == REFUSED or (operator, dtype) in UNLIKE:
+                continue
+            source, scales = dequantised_outputs(variant.model.source)
+            truth = litert().run(source, variant.model.inputs).results
+            runtime = OnnxRuntime(reference(source).SerializeToString(), threads=1)
+            results = runtime.run(feeds(runtime, variant.model.inputs, {}))
+            for scale, theirs, ours in zip(scales, truth, results, strict=True):
+                off = np.abs(theirs.astype(np.float64) - ours.astype(np.float64)).max(initial=0)
+                assert off <= 1.001 * case.steps * scale, f"{case.name} with {variant.label} is {off / scale} steps off"
+
+
+def dequantised_outputs(source: bytes) -> tuple[bytes, list[float]]:
+    """A model whose quantised outputs are dequantised, and their scales; 1 for others."""
+    builder = Builder.reopened(source)
+    outputs, scales = [], []
+    for index in list(builder.subgraph.outputs):
+        tensor = builder.subgraph.tensors[index]
+        parameters = tensor.quantization
+        if parameters is None or parameters.scale is None or len(parameters.scale) != 1:
+            outputs.append(index)
+            scales.append(1.0)
+            continue
+        outputs.append(builder.tensor(f"real{len(outputs)}", tensor.shape, "float32", signature=tensor.shapeSignature))
+        builder.operator("DEQUANTIZE", [index], outputs[-1:])
+        scales.append(float(parameters.scale[0]))
+    return builder.finish(*outputs), scales
 
 
 @pytest.mark.parametrize("operator", POLICY)
