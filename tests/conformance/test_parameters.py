@@ -132,13 +132,26 @@ def test_meaning(operator: str) -> None:
         for variant in filter(partial(typical, dtype), made):
             if done(variant) == REFUSED or (operator, dtype) in UNLIKE:
                 continue
-            source, scales = dequantised_outputs(variant.model.source)
-            truth = litert().run(source, variant.model.inputs).results
+            source, scales = dequantised_outputs(apart(variant.model.source))
+            try:
+                truth = litert().run(source, variant.model.inputs).results
+            except VerifyError:  # it wants all outputs to be alike
+                continue
             runtime = OnnxRuntime(reference(source).SerializeToString(), threads=1)
             results = runtime.run(feeds(runtime, variant.model.inputs, {}))
             for scale, theirs, ours in zip(scales, truth, results, strict=True):
                 off = np.abs(theirs.astype(np.float64) - ours.astype(np.float64)).max(initial=0)
                 assert off <= 1.001 * case.steps * scale, f"{case.name} with {variant.label} is {off / scale} steps off"
+
+
+def apart(source: bytes) -> bytes:
+    """A model each of whose outputs from the second on has parameters of its own."""
+    builder = Builder.reopened(source)
+    for position, index in enumerate(list(builder.subgraph.outputs)):
+        parameters = builder.subgraph.tensors[index].quantization
+        if position and parameters is not None and parameters.scale is not None:
+            parameters.scale = [float(np.float32(each * (1 + position / 4))) for each in parameters.scale]
+    return builder.finish()
 
 
 def dequantised_outputs(source: bytes) -> tuple[bytes, list[float]]:
