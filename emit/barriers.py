@@ -32,6 +32,9 @@ _REMOVED = frozenset(
 )
 """The operators between a Pad and what reads it that may be passed over, removed or moved away."""
 
+_LIMITS = frozenset({"Clip", "Relu"})
+"""The operators before QuantizeLinear that are removed where its range is what they limit to."""
+
 _BROKEN_OPSET = 21
 """From here on what DequantizeLinear becomes when it is moved is refused for int8."""
 
@@ -172,17 +175,38 @@ def _requantised(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     if before is None or before.op_type != "QuantizeLinear":
         return []
 
-    def differs(after: onnx.NodeProto) -> bool:
-        pairs = zip(node.input[1:], after.input[1:], strict=False)
-        return not all(np.array_equal(*map(scope.constant, pair)) for pair in pairs)  # type: ignore[arg-type]
-
     return [
         reader
         for reader in scope.readers.get(node.output[0], ())
         if reader.op_type == "QuantizeLinear"
-        and differs(reader)
+        and not _alike(scope, node, reader)
         and any(each.op_type == "DequantizeLinear" for each in scope.following(reader.output[0], _PASSED))
     ]
+
+
+def _given_back(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """What leads from quantised numbers to an output with the same parameters, perhaps limited on the way.
+
+    Where the limits change nothing the output takes the place of what it is computed from, and other readers find none.
+    """
+    stored, real = node.input[0], node.output[0]
+    if len(scope.readers[stored]) == 1 and len(scope.readers.get(real, ())) < 2 and stored not in scope.results:
+        return []
+
+    def ends(reader: onnx.NodeProto) -> bool:
+        last = scope.readers.get(reader.output[0], ()) if reader.op_type in _LIMITS else (reader,)
+        return any(
+            each.op_type == "QuantizeLinear" and each.output[0] in scope.results and _alike(scope, node, each)
+            for each in last
+        )
+
+    return [reader for reader in scope.readers.get(real, ()) if ends(reader)]
+
+
+def _alike(scope: _Scope, node: onnx.NodeProto, after: onnx.NodeProto) -> bool:
+    """Whether a DequantizeLinear and a QuantizeLinear have the same parameters."""
+    pairs = zip(node.input[1:], after.input[1:], strict=False)
+    return all(np.array_equal(*map(scope.constant, pair)) for pair in pairs)  # type: ignore[arg-type]
 
 
 def _in_tiny_steps(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
@@ -252,6 +276,7 @@ def _write_sum(_: _Scope, node: onnx.NodeProto, __: Sequence[onnx.NodeProto]) ->
 GUARDS = (
     Guard("QDQPropagationTransformer", "DequantizeLinear", _moved_too_far, _put_barrier),
     Guard("DoubleQDQPairsRemover", "DequantizeLinear", _requantised, _put_barrier),
+    Guard("QDQFinalCleanupTransformer", "DequantizeLinear", _given_back, _put_barrier),
     Guard("ClipQuantFusion", "Clip", _in_tiny_steps, _put_barrier),
     Guard("DivMulFusion", "Div", _of_reciprocals, _put_barrier),
     Guard("PadFusion", "Pad", _pooled, _name_axes),
