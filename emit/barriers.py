@@ -1,104 +1,292 @@
 """What keeps ONNX Runtime's optimiser from breaking a model, or from making it slower.
 
-It moves DequantizeLinear down through views and the like (QDQPropagationTransformer), and up to version 1.31 that fails
-twice: it aborts the process where it comes to an If or Loop that reads the result inside only, and from opset 21 on it
-writes what it then refuses where the numbers are int8. A node that it neither moves through nor removes prevents both.
+Each :class:`Guard` knows one of its transformers: the nodes that it would treat wrongly, and how to write them so that
+it leaves them alone. Mostly that is a barrier, a node that it neither moves through nor removes. ``docs/runtimes.md``
+tells of each which versions are concerned and what the guard costs.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
 import onnx
+from onnx import numpy_helper
 
-_PASSED = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
-"""The operators that DequantizeLinear is moved through."""
+from layoutsolve.graph import Array
+
+Fresh = Callable[[str], str]
+"""Makes a name unique."""
 
 _BARRIER = "Max"
 """Of one operand it is a copy."""
 
+_PASSED = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
+"""The operators that DequantizeLinear is moved down through, and QuantizeLinear up."""
+
+_REMOVED = frozenset(
+    {"Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+)
+"""The operators between a Pad and what reads it that may be passed over, removed or moved away."""
+
+_LIMITS = frozenset({"Clip", "Relu"})
+"""The operators before QuantizeLinear that are removed where its range is what they limit to."""
+
 _BROKEN_OPSET = 21
+"""From here on what DequantizeLinear becomes when it is moved is refused for int8."""
+
+_EPSILON = float(np.finfo(np.float32).eps)
+"""The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
 
 
-def insert_barriers(graph: onnx.GraphProto, version: int, fresh: Callable[[str], str]) -> None:
-    """Put a barrier behind each DequantizeLinear that must not be moved; ``fresh`` makes a name unique."""
-    types = {item.name: item.data_type for item in graph.initializer}
+@dataclass(eq=False)
+class _Scope:
+    """One graph of a model, and what is around it: ``constants`` are initializers by name."""
 
-    def is_broken(node: onnx.NodeProto) -> bool:
-        return version >= _BROKEN_OPSET and len(node.input) > 2 and types.get(node.input[2]) == onnx.TensorProto.INT8
+    graph: onnx.GraphProto
+    version: int
+    constants: Mapping[str, onnx.TensorProto]
+    fresh: Fresh
+    behind: dict[int, onnx.NodeProto] = field(default_factory=dict)
+    _origins: dict[str, onnx.NodeProto | None] = field(default_factory=dict)
 
-    _guard(graph, is_broken, fresh)
+    @cached_property
+    def producers(self) -> dict[str, onnx.NodeProto]:
+        """The node that makes each value."""
+        return {name: node for node in self.graph.node for name in node.output}
+
+    @cached_property
+    def readers(self) -> Mapping[str, Sequence[onnx.NodeProto]]:
+        """The nodes that read each value in this graph itself."""
+        found: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+        for node in self.graph.node:
+            for name in dict.fromkeys(node.input):
+                found[name].append(node)
+        return found
+
+    @cached_property
+    def results(self) -> frozenset[str]:
+        """The names of the outputs."""
+        return frozenset(port.name for port in self.graph.output)
+
+    @cached_property
+    def captured(self) -> frozenset[str]:
+        """The names that branches and loops in this graph read."""
+        return frozenset(name for node in self.graph.node for inner in _graphs(node) for name in _outer(inner))
+
+    def constant(self, name: str) -> Array | None:
+        """The elements of a small constant, None where a value is computed."""
+        found = self.constants.get(name)
+        if found is None or found.data_location == onnx.TensorProto.EXTERNAL:
+            return None
+        array: Array = numpy_helper.to_array(found)
+        return array
+
+    def following(self, name: str, operators: frozenset[str]) -> Iterator[onnx.NodeProto]:
+        """What reads a value, itself or behind some of these operators that have it as their data."""
+        reached = [name]
+        for name in reached:
+            for node in self.readers.get(name, ()):
+                yield node
+                if node.op_type in operators and node.input[0] == name:
+                    reached.append(node.output[0])
+
+    def origin(self, name: str) -> onnx.NodeProto | None:
+        """What makes a value, before all operators that DequantizeLinear is moved through."""
+        passed = [name]
+        node = self.producers.get(name)
+        while node is not None and node.op_type in _PASSED and node.input[0] not in self._origins:
+            passed.append(node.input[0])
+            node = self.producers.get(node.input[0])
+        if node is not None and node.op_type in _PASSED:
+            node = self._origins[node.input[0]]
+        self._origins.update(dict.fromkeys(passed, node))
+        return node
 
 
-def keep_additions(graph: onnx.GraphProto) -> None:
-    """Write the Add before a LayerNormalization as Sum, which is the same.
+@dataclass(frozen=True)
+class Guard:
+    """How the nodes of one operator are kept from a transformer.
 
-    ONNX Runtime fuses an Add with the normalisation that alone reads it (SkipLayerNormFusion); up to version 1.31 the
-    fused kernel takes several times as long as the two.
+    ``concerned`` gives the readers between which and the node it would act wrongly, ``rewrite`` changes the two.
     """
+
+    transformer: str
+    operator: str
+    concerned: Callable[[_Scope, onnx.NodeProto], Sequence[onnx.NodeProto]]
+    rewrite: Callable[[_Scope, onnx.NodeProto, Sequence[onnx.NodeProto]], None]
+
+
+def guard(graph: onnx.GraphProto, version: int, fresh: Fresh) -> None:
+    """Write all parts of a model of operator set ``version`` that an optimiser would break in another way."""
+    _guard(graph, version, {}, fresh)
+
+
+def _guard(graph: onnx.GraphProto, version: int, around: Mapping[str, onnx.TensorProto], fresh: Fresh) -> None:
+    constants = {**around, **{item.name: item for item in graph.initializer}}
     for node in graph.node:
         for inner in _graphs(node):
-            keep_additions(inner)
-    readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+            _guard(inner, version, constants, fresh)
+    scope = _Scope(graph, version, constants, fresh)
     for node in graph.node:
-        for name in node.input:
-            readers[name].append(node)
-    results = {port.name for port in graph.output}
-    for node in graph.node:
-        if node.op_type == "Add" and node.output[0] not in results:
-            alone = [reader.op_type for reader in readers[node.output[0]]] == ["LayerNormalization"]
-            node.op_type = "Sum" if alone else "Add"
-
-
-def _guard(graph: onnx.GraphProto, is_broken: Callable[[onnx.NodeProto], bool], fresh: Callable[[str], str]) -> None:
-    for node in graph.node:
-        for inner in _graphs(node):
-            _guard(inner, is_broken, fresh)
-    readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
-    for node in graph.node:
-        for name in node.input[:1] if node.op_type in _PASSED else node.input:
-            readers[name].append(node)
-    captured = {name for node in graph.node for inner in _graphs(node) for name in _outer(inner)}
-    results = {port.name for port in graph.output}
-
-    def passed(name: str) -> Iterator[onnx.NodeProto]:
-        return (node for node in readers[name] if node.op_type in _PASSED)
-
-    def is_captured(name: str) -> bool:
-        behind = [name]
-        for reached in behind:
-            behind += [node.output[0] for node in passed(reached)]
-        return not captured.isdisjoint(behind)
-
-    def ends(name: str) -> bool:
-        """Whether a value is quantised at once."""
-        return name not in results and all(node.op_type == "QuantizeLinear" for node in readers[name])
-
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        nodes.append(node)
-        if node.op_type != "DequantizeLinear":
-            continue
-        broken = is_broken(node)
-        stopped = [
-            view
-            for view in passed(node.output[0])
-            if is_captured(view.output[0]) or (broken and not ends(view.output[0]))
-        ]
-        if stopped:
-            nodes.append(_barrier(node.output[0], stopped, fresh))
-    if len(nodes) > len(graph.node):
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        for each in _BY_OPERATOR.get(node.op_type, ()):
+            if concerned := each.concerned(scope, node):
+                each.rewrite(scope, node, concerned)
+    if scope.behind:
+        ordered = [each for node in graph.node for each in (node, scope.behind.get(id(node))) if each is not None]
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in ordered]
         del graph.node[:]
         graph.node.extend(copies)
 
 
-def _barrier(name: str, readers: Sequence[onnx.NodeProto], fresh: Callable[[str], str]) -> onnx.NodeProto:
-    copy = fresh(f"{name}/copy")
-    for node in readers:
-        node.input[0] = copy
-    return onnx.NodeProto(op_type=_BARRIER, name=fresh(f"{_BARRIER}:{copy}"), input=[name], output=[copy])
+# -- what would be treated wrongly ---------------------------------------------------------------------------------
+
+
+def _moved_too_far(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The views through which a DequantizeLinear must not be moved.
+
+    The process aborts where that leads to an If or Loop that reads the result inside only; from opset 21 on what is
+    written is then refused where the numbers are int8.
+    """
+    zero = scope.constants.get(node.input[2]) if len(node.input) > 2 else None
+    broken = scope.version >= _BROKEN_OPSET and zero is not None and zero.data_type == onnx.TensorProto.INT8
+    if not broken and not scope.captured:
+        return []
+
+    def ends(name: str) -> bool:
+        """Whether a value is quantised at once."""
+        readers = scope.readers.get(name, ())
+        return name not in scope.results and all(reader.op_type == "QuantizeLinear" for reader in readers)
+
+    def is_captured(name: str) -> bool:
+        views = (view for view in scope.following(name, _PASSED) if view.op_type in _PASSED)
+        return not scope.captured.isdisjoint([name, *(view.output[0] for view in views)])
+
+    views = [view for view in scope.readers.get(node.output[0], ()) if view.op_type in _PASSED]
+    return [view for view in views if is_captured(view.output[0]) or (broken and not ends(view.output[0]))]
+
+
+def _requantised(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The QuantizeLinear that give quantised numbers other parameters: of two roundings one of another step is made."""
+    before = scope.origin(node.input[0])
+    if before is None or before.op_type != "QuantizeLinear":
+        return []
+
+    return [
+        reader
+        for reader in scope.readers.get(node.output[0], ())
+        if reader.op_type == "QuantizeLinear"
+        and not _alike(scope, node, reader)
+        and any(each.op_type == "DequantizeLinear" for each in scope.following(reader.output[0], _PASSED))
+    ]
+
+
+def _given_back(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """What leads from quantised numbers to an output with the same parameters, perhaps limited on the way.
+
+    Where the limits change nothing the output takes the place of what it is computed from, and other readers find none.
+    """
+    stored, real = node.input[0], node.output[0]
+    if len(scope.readers[stored]) == 1 and len(scope.readers.get(real, ())) < 2 and stored not in scope.results:
+        return []
+
+    def ends(reader: onnx.NodeProto) -> bool:
+        last = scope.readers.get(reader.output[0], ()) if reader.op_type in _LIMITS else (reader,)
+        return any(
+            each.op_type == "QuantizeLinear" and each.output[0] in scope.results and _alike(scope, node, each)
+            for each in last
+        )
+
+    return [reader for reader in scope.readers.get(real, ()) if ends(reader)]
+
+
+def _alike(scope: _Scope, node: onnx.NodeProto, after: onnx.NodeProto) -> bool:
+    """Whether a DequantizeLinear and a QuantizeLinear have the same parameters."""
+    pairs = zip(node.input[1:], after.input[1:], strict=False)
+    return all(np.array_equal(*map(scope.constant, pair)) for pair in pairs)  # type: ignore[arg-type]
+
+
+def _in_tiny_steps(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The QuantizeLinear of steps so small that a Clip before them is always taken to change nothing."""
+
+    def is_tiny(reader: onnx.NodeProto) -> bool:
+        scale = scope.constant(reader.input[1]) if reader.op_type == "QuantizeLinear" else None
+        return scale is not None and bool((scale < 2 * _EPSILON).any())
+
+    return [reader for reader in scope.readers.get(node.output[0], ()) if is_tiny(reader)]
+
+
+def _of_reciprocals(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The products with ``1 / x`` that no quotient by ``x`` equals: those of integers, and where 1 adds dimensions."""
+    one = scope.constant(node.input[0])
+    if one is None or one.size != 1 or one.item() != 1 or (one.dtype.kind == "f" and not one.ndim):
+        return []
+    return [reader for reader in scope.readers.get(node.output[0], ()) if reader.op_type == "Mul"]
+
+
+def _pooled(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The maxima of what is padded with zeros: padding of the pooling itself counts as less than all numbers."""
+    value = scope.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if len(node.input) > 3 or scope.constant(node.input[1]) is None or (value is not None and value.any()):
+        return []
+    return [reader for reader in scope.following(node.output[0], _REMOVED) if reader.op_type == "MaxPool"]
+
+
+def _normalised(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """The normalisation that alone reads a sum: the kernel that adds as well takes several times as long as the two."""
+    readers = scope.readers.get(node.output[0], ())
+    alone = [reader.op_type for reader in readers] == ["LayerNormalization"] and node.output[0] not in scope.results
+    return readers if alone else ()
+
+
+# -- what is written instead ---------------------------------------------------------------------------------------
+
+
+def _put_barrier(scope: _Scope, node: onnx.NodeProto, readers: Sequence[onnx.NodeProto]) -> None:
+    """Let some readers of a node read a copy."""
+    name = node.output[0]
+    barrier = scope.behind.get(id(node))
+    if barrier is None:
+        copy = scope.fresh(f"{name}/copy")
+        barrier = onnx.NodeProto(op_type=_BARRIER, name=scope.fresh(f"{_BARRIER}:{copy}"), input=[name], output=[copy])
+        scope.behind[id(node)] = barrier
+    for reader in readers:
+        for port, given in enumerate(reader.input):
+            if given == name:
+                reader.input[port] = barrier.output[0]
+
+
+def _name_axes(scope: _Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto]) -> None:
+    """Say which axes are padded: all of them."""
+    pads = scope.constant(node.input[1])
+    assert pads is not None
+    axes = numpy_helper.from_array(np.arange(pads.size // 2), scope.fresh(f"{node.output[0]}/axes"))
+    scope.graph.initializer.append(axes)
+    node.input.extend([""] * (3 - len(node.input)) + [axes.name])
+
+
+def _write_sum(_: _Scope, node: onnx.NodeProto, __: Sequence[onnx.NodeProto]) -> None:
+    """Write an Add as Sum, which is the same."""
+    node.op_type = "Sum"
+
+
+GUARDS = (
+    Guard("QDQPropagationTransformer", "DequantizeLinear", _moved_too_far, _put_barrier),
+    Guard("DoubleQDQPairsRemover", "DequantizeLinear", _requantised, _put_barrier),
+    Guard("QDQFinalCleanupTransformer", "DequantizeLinear", _given_back, _put_barrier),
+    Guard("ClipQuantFusion", "Clip", _in_tiny_steps, _put_barrier),
+    Guard("DivMulFusion", "Div", _of_reciprocals, _put_barrier),
+    Guard("PadFusion", "Pad", _pooled, _name_axes),
+    Guard("SkipLayerNormFusion", "Add", _normalised, _write_sum),
+)
+"""All guards, by the transformers of ONNX Runtime that they are against."""
+
+_BY_OPERATOR = {
+    operator: [each for each in GUARDS if each.operator == operator] for operator in {each.operator for each in GUARDS}
+}
 
 
 def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

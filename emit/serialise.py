@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from layoutsolve.emit.barriers import insert_barriers, keep_additions
+from layoutsolve.emit.barriers import guard
 from layoutsolve.emit.external import External
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.tensors import TYPES, tensor
@@ -137,10 +137,7 @@ class _Writer:
             list(self.initializers.values()),
             value_info=self.bodies[None].infos,
         )
-        if self.flows or version > LOWEST_OPSET:
-            insert_barriers(graph, version, self._fresh)
-        if any(node.op == "LayerNormalization" for node in self.graph.nodes):
-            keep_additions(graph)
+        guard(graph, version, self._fresh)
         opsets = [helper.make_opsetid("", version)]
         others = sorted({node.domain for node in self.graph.nodes if node.domain})
         model = helper.make_model(

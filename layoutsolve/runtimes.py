@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -177,18 +177,29 @@ def _ports(described: list[dict[str, Any]]) -> tuple[Port, ...]:
     return tuple(port(fields) for fields in described)
 
 
+Level = Literal["none", "basic", "extended", "all"]
+"""How far ONNX Runtime optimises a model before it runs it; 'all' is its default."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+
 class OnnxRuntime:
     """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose."""
 
-    def __init__(self, model: bytes | Path, *, threads: int = 0, optimise: bool = True) -> None:
+    def __init__(self, model: bytes | Path, *, threads: int = 0, level: Level = "all") -> None:
         require("onnxruntime")
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
-        if not optimise:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        names = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = {
+            "none": names.ORT_DISABLE_ALL,
+            "basic": names.ORT_ENABLE_BASIC,
+            "extended": names.ORT_ENABLE_EXTENDED,
+            "all": names.ORT_ENABLE_ALL,
+        }[level]
         try:
             self._session = onnxruntime.InferenceSession(
                 model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]

@@ -19,7 +19,7 @@ from layoutsolve import Conversion
 from layoutsolve.distance import distance
 from layoutsolve.errors import ConversionError, LayoutError, StrategyError
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import OnnxRuntime, Run
+from layoutsolve.runtimes import LEVELS, Level, OnnxRuntime, Run
 from layoutsolve.solver.state import Statement
 from layoutsolve.verification import feeds
 from tests.random_models import Network, network
@@ -115,8 +115,8 @@ def check(source: bytes, given: Sequence[Sequence[Array]], chosen: Sequence[Mapp
         except LayoutError as error:
             assert "an input and an output at once" in str(error), way
             continue
-        for optimise in (True, False) if best is None else (True,):
-            _check_numbers(conversion, truths, optimise, way)
+        for level in LEVELS:
+            _check_numbers(conversion, truths, level, way)
         best = best or conversion
         _check_price(conversion, best, way)
     assert best is not None
@@ -148,15 +148,15 @@ def _transpositions(conversion: Conversion) -> int:
 
 
 def _check_numbers(
-    conversion: Conversion, truths: Sequence[tuple[Sequence[Array], Run]], optimise: bool, way: Mapping[str, Any]
+    conversion: Conversion, truths: Sequence[tuple[Sequence[Array], Run]], level: Level, way: Mapping[str, Any]
 ) -> None:
-    runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1, optimise=optimise)
+    runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1, level=level)
     moved = conversion.permutations(inputs=False)
     for given, truth in truths:
         results = runtime.run(feeds(runtime, given, conversion.permutations(inputs=True)))
         for port, name, expected, stored in zip(truth.outputs, runtime.outputs, truth.results, results, strict=False):
             actual = np.transpose(stored, np.argsort(moved[name])) if name in moved else stored
-            case = f"{port.name} with {dict(way)}, optimise={optimise}"
+            case = f"{port.name} with {dict(way)}, level '{level}'"
             assert (expected.shape, expected.dtype) == (actual.shape, actual.dtype), case
             if expected.dtype == np.float32:  # LiteRT clips to finite numbers where an operator may have an activation
                 expected, actual = (np.nan_to_num(each, nan=np.nan) for each in (expected, actual))

@@ -11,6 +11,9 @@ from layoutsolve.solver.rule import Dims, Placed, Rule, Site, Step, rule
 LARGE = 96
 """Rows from which on it matters which side of a product is prepared."""
 
+_WITHOUT_GEMM = ("int32", "int64", "uint32", "uint64")
+"""Plain types that ONNX Runtime multiplies as a MatMul only."""
+
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
 
 
@@ -138,7 +141,7 @@ def matmul(site: Site) -> Rule | None:
     ]
     if site.contrib and site.floating and labels and (matrix or dims[0][:-2] == dims[1][:-2]):
         forms += _fused(labels, matrix)
-    if all(dim == 1 for dim in result[:-2]):
+    if all(dim == 1 for dim in result[:-2]) and site.output().dtype not in _WITHOUT_GEMM:
         for kind, one, other in (("NT", (M, K), (N, K)), ("TN", (K, M), (K, N)), ("TT", (K, M), (N, K))):
             forms.append((kind, Placed((one, other, (M, N)), free)))
 

@@ -9,7 +9,7 @@ import onnx
 
 from layoutsolve.distance import Distance, distance, kind
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import OnnxRuntime, Port, Run
+from layoutsolve.runtimes import LEVELS, OnnxRuntime, Port, Run
 from layoutsolve.verification import feeds
 from tests.conformance.cases import Case, Model
 from tests.truth import litert
@@ -31,20 +31,25 @@ def judge(
     stored_inputs: Mapping[str, Sequence[int]] | None = None,
     stored_outputs: Mapping[str, Sequence[int]] | None = None,
 ) -> None:
-    """Raise AssertionError unless ``converted`` gives what LiteRT gives for ``model``.
+    """Raise AssertionError unless ``converted`` gives what LiteRT gives for ``model``, however far it is optimised.
 
     The permutations of inputs and outputs say how they are stored, by name.
     """
     truth = truth_of(model)
     onnx.checker.check_model(converted, full_check=True)
-    runtime = OnnxRuntime(converted.SerializeToString(), threads=1)
-    results = runtime.run(feeds(runtime, model.inputs, stored_inputs or {}))
-    state = len(runtime.inputs) - len(model.inputs) + len(runtime.states)
-    assert len(results) == len(truth.results) + state, f"{len(results)} outputs instead of {len(truth.results)}"
-    for name, port, expected, actual in zip(runtime.outputs, truth.outputs, truth.results, results, strict=False):
-        permutation = (stored_outputs or {}).get(name)
-        original = actual if permutation is None else np.transpose(actual, np.argsort(permutation))
-        compare(case, port, expected, original)
+    source = converted.SerializeToString()
+    for level in LEVELS:
+        runtime = OnnxRuntime(source, threads=1, level=level)
+        results = runtime.run(feeds(runtime, model.inputs, stored_inputs or {}))
+        state = len(runtime.inputs) - len(model.inputs) + len(runtime.states)
+        assert len(results) == len(truth.results) + state, f"{len(results)} outputs instead of {len(truth.results)}"
+        for name, port, expected, actual in zip(runtime.outputs, truth.outputs, truth.results, results, strict=False):
+            permutation = (stored_outputs or {}).get(name)
+            original = actual if permutation is None else np.transpose(actual, np.argsort(permutation))
+            try:
+                compare(case, port, expected, original)
+            except AssertionError as error:
+                raise AssertionError(f"at level '{level}': {error}") from error
 
 
 def truth_of(model: Model) -> Run:
