@@ -8,7 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-import layoutsolve
+import layoutsolve.api
+import layoutsolve.source
 from experiments.demo import mobilenet
 from layoutsolve.cli import main
 from tests.builder import Builder
@@ -174,18 +175,19 @@ def test_unwritable_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_verification_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A model that computes something else is reported with exit code 3."""
+    """A model that computes something else is reported with exit code 3, and is there to be looked at."""
     source = tmp_path / "a.tflite"
     source.write_bytes(small_model())
-    original = layoutsolve.Conversion.save
+    original = layoutsolve.api.verify
 
-    def spoil(conversion: layoutsolve.Conversion, path: Path) -> None:
+    def spoil(source: layoutsolve.source.Content, conversion: layoutsolve.Conversion) -> object:
         conversion.model.graph.node[0].op_type = "Neg"
-        original(conversion, path)
+        return original(source, conversion)
 
-    monkeypatch.setattr(layoutsolve.Conversion, "save", spoil)
+    monkeypatch.setattr(layoutsolve.api, "verify", spoil)
     assert main([str(source), "--verify"]) == 3
     assert "FAIL result" in capsys.readouterr().out
+    assert source.with_suffix(".onnx").exists()
 
 
 def test_deterministic(demo: Path) -> None:
