@@ -89,8 +89,9 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Read what :meth:`to_json` writes. Raises :class:`CertificateError` for anything else."""
+        said = arguments.text("text", text)
         try:
-            return _parsed(json.loads(text))
+            return _parsed(json.loads(said))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OptionError) as error:
             raise CertificateError(f"this is no certificate ({error}): write one with --certify FILE") from error
 

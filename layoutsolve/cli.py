@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(options)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as error:  # of printing the help: all else is wrapped
+        return _unsaid(error)
     except ConversionError as error:
         if debug and isinstance(error, InternalError):
             _say("".join(traceback.format_exception(error)), sys.stderr)
@@ -43,11 +45,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERNAL if isinstance(error, InternalError) else FAILED
 
 
-def flush() -> None:
-    """Write out what argparse has printed, so that nothing can fail when the interpreter ends."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            _say("", stream, end="")
+def finish(code: int) -> int:
+    """The exit code when standard output is written out, lest that fails when the interpreter ends."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        return code or _unsaid(error)
+    return code
+
+
+def _unsaid(error: OSError) -> int:
+    """The exit code where standard output takes no more; it is no error that nobody reads it."""
+    _give_up(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        return 0
+    _say(f"layoutsolve: cannot write to standard output: {error.strerror}", sys.stderr)
+    return FAILED
 
 
 def _line(error: ConversionError) -> str:
@@ -131,13 +145,13 @@ def _tell(text: str, written: Sequence[str]) -> None:
         raise OutputError(f"cannot write the summary to standard output: {error.strerror}") from error
 
 
-def _say(text: str, stream: TextIO | None, end: str = "\n") -> None:
+def _say(text: str, stream: TextIO | None) -> None:
     """Print a text, in which what the terminal has no characters for is written as escapes; nothing if it is closed."""
     if stream is None:
         return
     encoding = stream.encoding or "utf-8"
     try:
-        print(text.encode(encoding, "backslashreplace").decode(encoding), end=end, file=stream, flush=True)
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
     except OSError:
         _give_up(stream)
         if stream is not sys.stderr:

@@ -202,6 +202,7 @@ class _Batch:
                 if name is not None:
                     with suppress(OSError):
                         name.unlink()
+            target.identity = None
 
 
 @dataclass(frozen=True)

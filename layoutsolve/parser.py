@@ -10,6 +10,8 @@ from layoutsolve.errors import LayoutError, OptionError
 from layoutsolve.wording import nearest
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from layoutsolve.solver.boundary import Choice, Ends
 
 
@@ -18,6 +20,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise OptionError(f"{message}; --help lists the options")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        print(self.format_help(), end="", file=file)
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         known = [name for action in self._actions for name in action.option_strings]

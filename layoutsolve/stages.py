@@ -45,7 +45,7 @@ class Stages:
         if isinstance(error, MemoryError):
             told = f"the memory does not suffice in {where} ({what}): give the program more, or convert a smaller model"
         elif isinstance(error, RecursionError):
-            told = f"the model is nested too deeply for {where} ({what}): {self._report()}"
+            told = f"the model is nested too deeply, as seen in {where} ({what}); {self._report()}"
         else:
             told = f"unexpected error in {where}: {what}; {self._report()}"
         return InternalError(told, stage=stage, origin=place)
