@@ -18,6 +18,7 @@ def main() -> NoReturn:
     The interpreter is not taken apart: that takes a tenth of a second, in which a signal would be nobody's.
     """
     listen()
+    occupy()
     from layoutsolve import cli
 
     try:
@@ -33,6 +34,15 @@ def listen() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _stop)
+
+
+def occupy() -> None:
+    """Open what of the standard streams is closed, lest a file takes its place and a message is written into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _stop(number: int, frame: object) -> None:

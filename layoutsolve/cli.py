@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from layoutsolve.api import Conversion
     from layoutsolve.certificate import Certificate, Recheck
     from layoutsolve.source import Content
+    from layoutsolve.stages import Stages
 
 FAILED, DIFFERENT, INTERNAL, INTERRUPTED = 2, 3, 70, 130
 
@@ -74,22 +75,24 @@ def _run(options: argparse.Namespace) -> int:
     from layoutsolve.source import load
     from layoutsolve.stages import Stages
 
-    given = parser.arguments_of(options)
-    source = load(options.model)
-    with Stages(source, parser.said(options))("run"):
-        return _convert(options, given, source, start)
+    said = parser.said(options)
+    with Stages(options=said)("start"):
+        given = parser.arguments_of(options)
+        source = load(options.model)
+        target = _target(options, source)
+        files.check(_planned(options, target), [options.model])
+    stage = Stages(source, said)
+    with stage("run"):
+        return _convert(options, given, source, target, stage, start)
 
 
-def _convert(options: argparse.Namespace, given: dict[str, Any], source: Content, start: float) -> int:
-    target = _target(options, source)
-    inputs = [options.model]
-    files.check(_planned(options, target), inputs)
+def _convert(
+    options: argparse.Namespace, given: dict[str, Any], source: Content, target: str, stage: Stages, start: float
+) -> int:
     from layoutsolve.api import convert, verify
-    from layoutsolve.stages import Stages
     from layoutsolve.summary import Done, as_json, as_text
 
     conversion = convert(source, **given)
-    stage = Stages(source, parser.said(options))
     with stage("write"):
         outputs = conversion.outputs(target)
     rechecked = None
@@ -98,7 +101,7 @@ def _convert(options: argparse.Namespace, given: dict[str, Any], source: Content
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
     checked = verify(source, conversion) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain else None
-    with stage("write"), files.written(outputs, inputs):
+    with stage("write"), files.written(outputs, [options.model]):
         done = Done(target, conversion, rechecked, checked, explanation, time.perf_counter() - start)
         _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0
@@ -106,8 +109,12 @@ def _convert(options: argparse.Namespace, given: dict[str, Any], source: Content
 
 def _target(options: argparse.Namespace, source: Content) -> str:
     """Where the model is written."""
+    if options.file == "-":
+        if sys.stdout is None:
+            raise OutputError("cannot write the model to standard output: it is closed")
+        return files.STANDARD_OUTPUT
     if options.file is not None:
-        return files.STANDARD_OUTPUT if options.file == "-" else str(options.file)
+        return str(options.file)
     if source.path is None or not Path(source.path).is_file():
         raise OutputError(f"'{printable(options.model)}' is no file whose name the model could have: give one with -o")
     return str(Path(options.model).with_suffix(".onnx"))

@@ -152,6 +152,57 @@ def test_the_source_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFix
     assert source.read_bytes() == small_model()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--certify", "a.tflite"], "is the model that is read"),
+        (["--certify", "link"], "is the model that is read"),
+        (["-o", "hard"], "is the model that is read"),
+        (["--certify", "a.onnx"], "is where the model goes"),
+        (["-o", "b.onnx", "--certify", "./b.onnx"], "is where the model goes"),
+        (["-o", "b.onnx", "--certify", "b.onnx.data", "--external-data"], "is where the data goes"),
+        (["-o", "x.onnx", "--external-data"], "is the model that is read"),
+        (["-o", ""], "is empty"),
+        (["--certify", ""], "is empty"),
+        (["--certify", "no/a.json"], "No such file"),
+        (["--certify", "a.json", "--strategy", "push"], "proves nothing"),
+        (["--certify", "a.json", "-o", "b.onnx", "--external-data", "--signature", "x"], "no signature"),
+    ],
+)
+def test_no_file_is_lost(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever outputs are called, the source is as it was and no file is written for another."""
+    monkeypatch.chdir(tmp_path)
+    name = "x.onnx.data" if "x.onnx" in options else "a.tflite"
+    Path(name).write_bytes(small_model())
+    Path("link").symlink_to(name)
+    Path("hard").hardlink_to(name)
+    refused([name, *options], message, tmp_path, capsys)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["hard", "link", name])
+    assert Path(name).read_bytes() == small_model()
+
+
+def test_the_source_is_not_overwritten_by_a_program(tmp_path: Path) -> None:
+    """A conversion knows what it was read from."""
+    source = tmp_path / "x.onnx.data"
+    source.write_bytes(mobilenet())
+    with pytest.raises(layoutsolve.OutputError, match="is the model that is read"):
+        layoutsolve.convert(source).save(source)
+    conversion = layoutsolve.convert(source, external_data=True)
+    with pytest.raises(layoutsolve.OutputError, match="is the model that is read"):
+        conversion.save(tmp_path / "x.onnx")
+    assert source.read_bytes() == mobilenet()
+    conversion.save(tmp_path / "y.onnx")
+    conversion.save(tmp_path / "z.onnx")
+    for name in "yz":
+        onnx.checker.check_model(str(tmp_path / f"{name}.onnx"), full_check=True)
+
+
 def test_all_gaps_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build = Builder()
     x = build.input("x", (2, 3))

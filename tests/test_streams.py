@@ -140,7 +140,7 @@ STREAMS = [
     ("layoutsolve a.tflite <&- >&- 2>&-", 0, ""),
     ("layoutsolve b.tflite 2>/dev/full", 2, ""),
     ("layoutsolve b.tflite 2>&-", 2, ""),
-    ("layoutsolve a.tflite -o - >&-", 2, "layoutsolve: cannot write '/dev/stdout': No such"),
+    ("layoutsolve a.tflite -o - >&-", 2, "layoutsolve: cannot write the model to standard output: it is closed"),
     ("layoutsolve a.tflite | true; exit ${PIPESTATUS[0]}", 0, ""),
     ("layoutsolve --help | true; exit ${PIPESTATUS[0]}", 0, ""),
     ("layoutsolve a.tflite >/dev/null", 0, ""),
