@@ -7,12 +7,11 @@ exception is raised for that: one that comes while a module is imported, or in a
 import os
 import signal
 import sys
-from typing import NoReturn
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the program and end it with its exit code, which for a signal is 128 and its number, as shells say it.
 
     The interpreter is not taken apart: that takes a tenth of a second, in which a signal would be nobody's.
