@@ -32,6 +32,7 @@ from layoutsolve.solver.boundary import Ends
 from layoutsolve.solver.explain import explain
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
+from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     import onnx
@@ -104,7 +105,7 @@ class Conversion:
     def outputs(self, path: str) -> tuple[Output, ...]:
         """What :meth:`save` writes: the constants where they are apart, then the model."""
         if self.external is not None and is_special(path):
-            raise OutputError(f"constants beside the model need a file to lie beside, which '{path}' is not")
+            raise OutputError(f"constants beside the model need a file to lie beside, not '{printable(path)}'")
         model = self.content(path)
         whole = Output("model", path, lambda file: file.write(model))
         return (whole,) if self.external is None else (Output("data", f"{path}.data", self.external.write), whole)

@@ -82,7 +82,11 @@ def is_standard_output(path: str) -> bool:
 
 def is_special(path: str) -> bool:
     """Whether a path is something that exists and is no regular file, or is standard output."""
-    return is_standard_output(path) or (Path(path).exists() and not Path(path).is_file())
+    try:
+        regular = stat.S_ISREG(Path(path).stat().st_mode)
+    except (OSError, ValueError):
+        return False
+    return not regular or is_standard_output(path)
 
 
 def abandon() -> None:

@@ -162,6 +162,8 @@ def test_the_source_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFix
         (["-o", "b.onnx", "--certify", "./b.onnx"], "is where the model goes"),
         (["-o", "b.onnx", "--certify", "b.onnx.data", "--external-data"], "is where the data goes"),
         (["-o", "x.onnx", "--external-data"], "is the model that is read"),
+        (["-o", "x" * 256, "--external-data"], "too long"),
+        (["-o", "x" * 252, "--external-data"], "too long"),
         (["-o", ""], "is empty"),
         (["--certify", ""], "is empty"),
         (["--certify", "no/a.json"], "No such file"),
@@ -178,7 +180,7 @@ def test_no_file_is_lost(
 ) -> None:
     """Whatever outputs are called, the source is as it was and no file is written for another."""
     monkeypatch.chdir(tmp_path)
-    name = "x.onnx.data" if "x.onnx" in options else "a.tflite"
+    name = "x.onnx.data" if options == ["-o", "x.onnx", "--external-data"] else "a.tflite"
     Path(name).write_bytes(small_model())
     Path("link").symlink_to(name)
     Path("hard").hardlink_to(name)
