@@ -44,14 +44,19 @@ class External:
 
     def write(self, file: BinaryIO) -> None:
         """Write the constants, one at a time."""
+        end = 0
         for offset, data in self._parts:
-            file.write(b"\0" * (offset - file.tell()))
+            file.write(b"\0" * (offset - end))
             file.write(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
+            end = offset + data.nbytes
 
 
-def place(model: onnx.ModelProto, location: str) -> None:
-    """Tell a model the name of the file, beside it, that its constants are in."""
-    for proto in model.graph.initializer:
+def place(model: onnx.ModelProto, location: str) -> onnx.ModelProto:
+    """A copy of a model that knows the name of the file, beside it, that its constants are in."""
+    placed = onnx.ModelProto()
+    placed.CopyFrom(model)
+    for proto in placed.graph.initializer:
         for entry in proto.external_data:
             if entry.key == "location":
                 entry.value = location
+    return placed

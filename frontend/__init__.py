@@ -6,11 +6,12 @@ from layoutsolve.frontend import blocks, normalised
 from layoutsolve.frontend.builder import Call, register
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.lower import lower
+from layoutsolve.frontend.model import Model
 from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.reader import parse
 from layoutsolve.graph import Graph
 
-__all__ = ["Call", "GapError", "Reading", "read", "register"]
+__all__ = ["Call", "GapError", "Reading", "lowered", "parse", "read", "register"]
 
 
 def read(data: bytes | memoryview, name: str = "model", reading: Reading | None = None) -> Graph:
@@ -20,4 +21,9 @@ def read(data: bytes | memoryview, name: str = "model", reading: Reading | None 
     :class:`layoutsolve.errors.UnsupportedError`, listing every gap, where it uses what cannot be converted.
     :class:`layoutsolve.errors.OptionError` is raised where ``reading`` names what the model does not have.
     """
-    return normalised.recognise(blocks.recognise(lower(parse(data), name, reading or Reading())))
+    return lowered(parse(data), name, reading or Reading())
+
+
+def lowered(model: Model, name: str, reading: Reading) -> Graph:
+    """The reference graph of a model that was parsed; raises as :func:`read` does."""
+    return normalised.recognise(blocks.recognise(lower(model, name, reading)))

@@ -17,6 +17,7 @@ from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.graph import Dim, Graph, Node, Shape, Size, Value
 from layoutsolve.sizes import Formula, free_symbols
+from layoutsolve.wording import listed, nearest
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
 """What arithmetic on options and shapes that contradict each other raises."""
@@ -72,8 +73,8 @@ def _signature(model: Model, key: str) -> Signature | None:
     """The signature that is asked for, or the first one of the main subgraph."""
     named = [signature for signature in model.signatures if signature.key == key]
     if key and not named:
-        known = ", ".join(f"'{signature.key}'" for signature in model.signatures) or "none"
-        raise OptionError(f"the model has no signature '{key}': those are {known}")
+        keys = [signature.key for signature in model.signatures]
+        raise OptionError(f"the model has no signature '{key}': those are {listed(keys)}{nearest(key, keys)}")
     return next(iter(named if key else (each for each in model.signatures if each.subgraph == 0)), None)
 
 
@@ -96,8 +97,9 @@ def _pinned(lowering: Lowering, names: Mapping[int, str], reading: Reading) -> d
     for given, shape in reading.shapes.items():
         matching = [index for index in own if given in (names.get(index), own[index])]
         if not matching:
-            known = ", ".join(f"'{names.get(index, name)}'" for index, name in own.items())
-            raise OptionError(f"no input is called '{given}': those are {known}")
+            known = [names.get(index, name) for index, name in own.items()]
+            hint = nearest(given, [*known, *own.values()])
+            raise OptionError(f"no input is called '{given}': those are {listed(known)}{hint}")
         tensor = lowering.subgraph.tensors[matching[0]]
         stated = tensor.signature or tensor.shape
         if len(shape) != len(stated) or any(mark not in (-1, size) for mark, size in zip(stated, shape, strict=True)):

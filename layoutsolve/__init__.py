@@ -5,23 +5,26 @@
 >>> conversion.save("model.onnx")  # doctest: +SKIP
 """
 
-from layoutsolve.api import Comparison, Conversion, compare, convert, verify
-from layoutsolve.certificate import Certificate, Recheck, certify, check_certificate
-from layoutsolve.errors import (
-    CertificateError,
-    ConversionError,
-    Gap,
-    LayoutError,
-    ModelError,
-    OptionError,
-    OutputError,
-    StrategyError,
-    UnsupportedError,
-    VerifyError,
-)
-from layoutsolve.explanation import Explanation
-from layoutsolve.frontend import Call, GapError, register
-from layoutsolve.solver import Assignment, Boundary, Price
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from layoutsolve.api import Comparison, Conversion, compare, convert, verify
+    from layoutsolve.certificate import Certificate, Recheck, certify, check_certificate
+    from layoutsolve.errors import (
+        CertificateError,
+        ConversionError,
+        Gap,
+        InternalError,
+        LayoutError,
+        ModelError,
+        OptionError,
+        OutputError,
+        StrategyError,
+        UnsupportedError,
+        VerifyError,
+    )
+    from layoutsolve.explanation import Explanation
+    from layoutsolve.frontend import Call, GapError, register
+    from layoutsolve.solver import Assignment, Boundary, Price
 
 __all__ = [
     "Assignment",
@@ -35,6 +38,7 @@ __all__ = [
     "Explanation",
     "Gap",
     "GapError",
+    "InternalError",
     "LayoutError",
     "ModelError",
     "OptionError",
@@ -51,3 +55,42 @@ __all__ = [
     "register",
     "verify",
 ]
+
+_HOMES = {
+    "api": ("Comparison", "Conversion", "compare", "convert", "verify"),
+    "certificate": ("Certificate", "Recheck", "certify", "check_certificate"),
+    "errors": (
+        "CertificateError",
+        "ConversionError",
+        "Gap",
+        "InternalError",
+        "LayoutError",
+        "ModelError",
+        "OptionError",
+        "OutputError",
+        "StrategyError",
+        "UnsupportedError",
+        "VerifyError",
+    ),
+    "explanation": ("Explanation",),
+    "frontend": ("Call", "GapError", "register"),
+    "solver": ("Assignment", "Boundary", "Price"),
+}
+"""Where each name is defined. That is imported when the name is first asked for: the command line has to be ready for
+signals before it loads anything that takes time.
+"""
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    for module, names in _HOMES.items():
+        if name in names:
+            found: object = getattr(import_module(f"layoutsolve.{module}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'layoutsolve' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

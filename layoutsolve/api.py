@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
+from layoutsolve import arguments
 from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
 from layoutsolve.ends import End, ends_of, metadata, states_of
-from layoutsolve.errors import ModelError, OutputError, StrategyError, VerifyError
+from layoutsolve.errors import OptionError, OutputError, StrategyError, VerifyError
 from layoutsolve.explanation import Explanation
-from layoutsolve.frontend import Reading, read
+from layoutsolve.files import Output, is_special, scratch, written
+from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph
 from layoutsolve.solver import (
     DEFAULT_OBJECTIVE,
@@ -31,13 +30,14 @@ from layoutsolve.solver import (
 )
 from layoutsolve.solver.boundary import Ends
 from layoutsolve.solver.explain import explain
+from layoutsolve.source import Content, Source, load
+from layoutsolve.stages import Stages
+from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     import onnx
 
     from layoutsolve.verification import Verification
-
-Source = str | os.PathLike[str] | bytes | memoryview
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Conversion:
 
     ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
     choice of layouts has a lower price. ``boundary`` and ``reading`` are what was asked for. ``external`` has the
-    constants where they are too large for the model itself; :meth:`save` writes them beside it.
+    constants where they are too large for the model itself; :meth:`save` writes them beside it. ``source`` is the path
+    of the source model, None where that was given as bytes.
     """
 
     graph: Graph
@@ -56,6 +57,7 @@ class Conversion:
     boundary: Boundary = field(default_factory=Boundary)
     reading: Reading = field(default_factory=Reading)
     external: External | None = field(default=None, repr=False)
+    source: str | None = field(default=None, repr=False)
 
     @property
     def price(self) -> Price:
@@ -92,16 +94,32 @@ class Conversion:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, whole or not at all, and external constants to a file with ``.data`` added to its name.
+        """Write the model, and external constants to a file with ``.data`` added to its name: both or none.
 
-        Raises :class:`OutputError` where that is impossible.
+        Raises :class:`OutputError` where that is impossible, also where it would overwrite the source model.
         """
-        target = Path(path)
-        if self.external is not None:
-            data = target.with_name(f"{target.name}.data")
-            _write_whole(data, self.external.write)
-            place(self.model, data.name)
-        _write_whole(target, lambda file: file.write(self.model.SerializeToString(deterministic=True)))
+        target = arguments.path("path", path)
+        with Stages()("write"), written(self.outputs(target), [self.source] if self.source else []):
+            pass
+
+    def outputs(self, path: str) -> tuple[Output, ...]:
+        """What :meth:`save` writes: the constants where they are apart, then the model."""
+        if self.external is not None and is_special(path):
+            raise OutputError(f"constants beside the model need a file to lie beside, not '{printable(path)}'")
+        model = self.content(path)
+        whole = Output("model", path, lambda file: file.write(model))
+        return (whole,) if self.external is None else (Output("data", f"{path}.data", self.external.write), whole)
+
+    def content(self, path: str) -> bytes:
+        """The bytes of the model as it is saved under a path, which matters only where constants are apart."""
+        if self.external is None:
+            return bytes(self.model.SerializeToString(deterministic=True))
+        name = Path(f"{path}.data").name
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise OutputError(f"a model cannot refer to the file '{name!a}': choose a name in UTF-8") from error
+        return bytes(place(self.model, name).SerializeToString(deterministic=True))
 
     @cached_property
     def moved_ends(self) -> tuple[End, ...]:
@@ -122,7 +140,9 @@ class Conversion:
 
         That is found by solving again with other choices for the ends, a few times, each for ``seconds`` at most.
         """
-        return Explanation(explain(self.graph, self.boundary, self.assignment, seconds))
+        limit = arguments.seconds("seconds", seconds)
+        with Stages()("explain"):
+            return Explanation(explain(self.graph, self.boundary, self.assignment, limit))
 
 
 def _ends(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]:
@@ -130,29 +150,6 @@ def _ends(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]
     both = (ends_of(graph, boundary, assignment, inputs) for inputs in (True, False))
     ends = {end.tensor: end for ends in both for end in ends}
     return [*ends.values(), *states_of(graph, assignment)]
-
-
-def _write_whole(target: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file under another name and rename it when it is complete."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                write(file)
-            Path(name).chmod(0o666 & ~_umask())
-            Path(name).replace(target)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
-    except OSError as error:
-        raise OutputError(f"cannot write '{target}': {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def convert(
@@ -171,7 +168,7 @@ def convert(
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Conversion:
-    """Convert a TensorFlow Lite model, given as a path or as bytes.
+    """Convert a TensorFlow Lite model, given as a path or as bytes (or any buffer that holds them).
 
     ``layouts`` maps names of tensors to a pair of strings, the order of dimensions in the source model and the wanted
     one: ``{"image": ("NHWC", "NCHW")}``. ``inputs`` and ``outputs`` say how all others at the ends of the graph are
@@ -183,61 +180,56 @@ def convert(
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
     default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. Raises
-    :class:`ConversionError`.
+    :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
     """
-    boundary = Boundary(inputs, outputs, dict(layouts or {}))
-    clock = _Clock()
-    reading = _reading(custom, signature, shapes)
-    graph = reference(source, reading)
-    clock.lap("read")
-    assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
-    clock.lap("solve")
-    applied = apply(graph, assignment)
-    facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
-    too_large = constant_bytes(applied) > LIMIT if external_data is None else external_data
-    external = External() if too_large else None
-    model = serialise(replace(applied, metadata=facts), opset, external)
-    clock.lap("emit")
-    return Conversion(graph, assignment, model, clock.laps, boundary, reading, external)
+    options = arguments.options(
+        objective=objective,
+        strategy=strategy,
+        layouts=layouts,
+        inputs=inputs,
+        outputs=outputs,
+        opset=opset,
+        contrib=contrib,
+        external_data=external_data,
+        time_limit=time_limit,
+        custom=custom,
+        signature=signature,
+        shapes=shapes,
+    )
+    content, boundary, reading = load(source), options.boundary, options.reading
+    stage = Stages(content, options.said())
+    graph = reference(content, reading, stage)
+    with stage("solve"):
+        assignment = assign(
+            graph,
+            boundary,
+            strategy=options.strategy,
+            objective=options.objective,
+            contrib=options.contrib,
+            seconds=options.time_limit,
+        )
+    with stage("emit"):
+        applied = apply(graph, assignment)
+        facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
+        external = External() if _apart(applied, options.external_data) else None
+        model = serialise(replace(applied, metadata=facts), options.opset, external)
+    return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path)
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self.last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[name] = round(now - self.last, 6)
-        self.last = now
+def _apart(graph: Graph, asked: bool | None) -> bool:
+    """Whether constants are kept beside the model: as it was asked for, else where it cannot hold them."""
+    large = constant_bytes(graph) > LIMIT
+    if large and asked is False:
+        raise OptionError("external_data is False, but the constants are more than one file can hold: leave it out")
+    return large if asked is None else asked
 
 
-def _reading(custom: str, signature: str, shapes: Mapping[str, Sequence[int]] | None) -> Reading:
-    return Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
-
-
-def reference(source: Source, reading: Reading) -> Graph:
+def reference(content: Content, reading: Reading, stage: Stages) -> Graph:
     """The reference graph of a model, as a layout problem is stated of it."""
-    return in_steps(_read(source, reading))
-
-
-def _read(source: Source, reading: Reading) -> Graph:
-    if isinstance(source, (bytes, memoryview)):
-        return read(source, reading=reading)
-    path = Path(source)
-    return read(file_bytes(path), path.stem, reading)
-
-
-def file_bytes(path: Path) -> memoryview:
-    """The content of a file, mapped into memory. Raises :class:`ModelError` where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                raise ModelError(f"'{path}' is empty: give a TensorFlow Lite model")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ModelError(f"cannot read '{path}': {reason}") from error
+    with stage("read"):
+        parsed = parse(content.data)
+    with stage("lower", counted="read"):
+        return in_steps(lowered(parsed, content.name, reading))
 
 
 @dataclass(frozen=True)
@@ -268,14 +260,33 @@ def compare(
 
     A strategy that cannot solve the model has no row.
     """
-    reading = _reading(custom, signature, shapes)
-    graph = reference(source, reading)
-    boundary = Boundary(inputs, outputs, dict(layouts or {}))
+    options = arguments.options(
+        objective=objective,
+        layouts=layouts,
+        inputs=inputs,
+        outputs=outputs,
+        contrib=contrib,
+        time_limit=time_limit,
+        custom=custom,
+        signature=signature,
+        shapes=shapes,
+    )
+    content = load(source)
+    stage = Stages(content, options.said())
+    graph = reference(content, options.reading, stage)
     rows = []
     for strategy in STRATEGIES:
         start = time.perf_counter()
         try:
-            found = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
+            with stage("solve"):
+                found = assign(
+                    graph,
+                    options.boundary,
+                    strategy=strategy,
+                    objective=options.objective,
+                    contrib=options.contrib,
+                    seconds=options.time_limit,
+                )
         except StrategyError:
             continue
         spent = time.perf_counter() - start
@@ -288,21 +299,32 @@ def verify(source: Source, conversion: Conversion, *, seed: int = 0, samples: in
 
     Raises :class:`VerifyError` where a runtime is missing or refuses its model.
     """
-    if conversion.reading.signature:
+    asked = arguments.instance("conversion", conversion, Conversion)
+    first = arguments.whole("seed", seed, 0)
+    count = arguments.whole("samples", samples, 1)
+    content = load(source)
+    if asked.reading.signature:
         raise VerifyError("the main subgraph alone can be compared: convert without a signature")
-    data = source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
-    if conversion.external is None:
-        return _compared(bytes(data), conversion, conversion.model, seed, samples)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        conversion.save(path)
-        return _compared(bytes(data), conversion, path, seed, samples)
+    with Stages(content)("verify"):
+        if asked.external is None:
+            return _compared(content, asked, asked.model, first, count)
+        with scratch() as folder:
+            path = folder / "model.onnx"
+            asked.save(path)
+            return _compared(content, asked, path, first, count)
 
 
 def _compared(
-    source: bytes, conversion: Conversion, model: onnx.ModelProto | Path, seed: int, samples: int
+    source: Content, conversion: Conversion, model: onnx.ModelProto | Path, seed: int, samples: int
 ) -> Verification:
     from layoutsolve.verification import verify as compared
 
     inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
-    return compared(source, model, seed=seed, samples=samples, input_permutations=inputs, output_permutations=outputs)
+    return compared(
+        bytes(source.data),
+        model,
+        seed=seed,
+        samples=samples,
+        input_permutations=inputs,
+        output_permutations=outputs,
+    )

@@ -4,22 +4,27 @@ A certificate records the chosen row of every operator and, for each independent
 lower bound and where it comes from. Checking states the problem again from the source, prices the recorded rows, counts
 in the ONNX file, and adds up the bounds. Bounds of components that are small, or minimum cuts, are proven again; those
 of others rest on what the solver said. OR-tools is not needed for it.
+
+A certificate has only what a check can refute, and a seal over all of it shows that the text is as it was written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
-from layoutsolve.api import Conversion, Source, file_bytes, reference
+from layoutsolve import arguments
+from layoutsolve.api import Conversion, reference
 from layoutsolve.emit import nodes_of
-from layoutsolve.errors import CertificateError, LayoutError, OutputError
+from layoutsolve.errors import CertificateError, ConversionError, OptionError
+from layoutsolve.files import Output, written
 from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
 from layoutsolve.restated import Restated, restate
@@ -28,8 +33,11 @@ from layoutsolve.solver.boundary import Ends
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.presolve import Component
 from layoutsolve.solver.solve import ENUMERATED, enumerated
+from layoutsolve.source import Buffer, Content, Source, load
+from layoutsolve.stages import Stages
+from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 1"
+FORMAT = "layoutsolve certificate 2"
 PROVING = ("cpsat", "mincut")
 
 
@@ -38,23 +46,21 @@ class CertifiedPart:
     """What is claimed about one component.
 
     ``operators`` are titles, ``booleans`` the rows that they have to choose from. ``value`` is the first tier of its
-    price, ``bound`` a lower bound on that from ``method``: 'enumeration', 'cp-sat' or 'min cut'. ``min_cut`` is the
-    minimum cut that networkx finds, None where the component is none.
+    price, ``bound`` a lower bound on that.
     """
 
     operators: tuple[str, ...]
     booleans: int
     value: int
     bound: int
-    method: str
-    min_cut: int | None
 
 
 @dataclass(frozen=True)
 class Certificate:
     """What is claimed about a conversion.
 
-    ``source`` and ``model`` are the SHA-256 of the two files. ``rows`` has for each operator its title and the layouts
+    ``source`` and ``model`` are the SHA-256 of the two files, ``data`` that of the constants beside the model, None
+    where there are none. ``rows`` has for each operator its title and the layouts
     of its ports. ``bound`` is a lower bound on the first tier of the objective: the bounds of ``components`` and
     ``fixed``, which is what parts without a choice cost. ``capped`` says that the candidates were cut off, and the
     bound holds within them only. ``reading`` is how the source was read.
@@ -62,9 +68,9 @@ class Certificate:
 
     source: str
     model: str
+    data: str | None
     objective: str
     contrib: bool
-    strategy: str
     boundary: Boundary
     rows: tuple[tuple[str, tuple[Layout, ...]], ...]
     price: Price
@@ -78,30 +84,37 @@ class Certificate:
         """The certificate as text, one line per operator."""
         facts = {"format": FORMAT, **asdict(self)}
         facts["rows"] = [f"{' | '.join(map(_written, layouts))} : {title}" for title, layouts in self.rows]
-        return json.dumps(facts, indent=1) + "\n"
+        return json.dumps({**facts, "seal": _seal(facts)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Read what :meth:`to_json` writes. Raises :class:`CertificateError` for anything else."""
+        said = arguments.text("text", text)
         try:
-            return _parsed(json.loads(text))
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            return _parsed(json.loads(said))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OptionError) as error:
             raise CertificateError(f"this is no certificate ({error}): write one with --certify FILE") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the certificate. Raises :class:`OutputError` where that is impossible."""
-        try:
-            Path(path).write_text(self.to_json())
-        except OSError as error:
-            raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
+        target = arguments.path("path", path)
+        with Stages()("write"), written([self.output(target)]):
+            pass
+
+    def output(self, path: str) -> Output:
+        """What :meth:`save` writes."""
+        content = self.to_json().encode()
+        return Output("certificate", path, lambda file: file.write(content))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Certificate:
         """Read a certificate from a file. Raises :class:`CertificateError`."""
+        name = arguments.path("path", path)
         try:
-            return cls.from_json(Path(path).read_text())
-        except OSError as error:
-            raise CertificateError(f"cannot read '{path}': {error.strerror or error}") from error
+            return cls.from_json(Path(name).read_bytes().decode())
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise CertificateError(f"cannot read '{printable(name)}': {reason}") from error
 
 
 @dataclass(frozen=True)
@@ -118,11 +131,22 @@ class Recheck:
         return f"{len(self.proven)} components proven again, the solver's bound for others (number {numbers})"
 
 
-def certify(source: Source, conversion: Conversion) -> Certificate:
+def certify(source: Source, conversion: Conversion, path: str | os.PathLike[str] | None = None) -> Certificate:
     """The certificate of a conversion, given the source that it was made from, as a path or as bytes.
 
-    Raises :class:`CertificateError` where the strategy proves nothing.
+    ``path`` is where the model is saved, before or after: that matters where its constants are apart, and is in the
+    model then. Raises :class:`CertificateError` where the strategy proves nothing.
     """
+    asked = arguments.instance("conversion", conversion, Conversion)
+    target = None if path is None else arguments.path("path", path)
+    content = load(source)
+    if asked.external is not None and target is None:
+        raise OptionError("the constants of this model are kept apart, so it has the name of their file: give its path")
+    with Stages(content)("certify"):
+        return _certificate(content, asked, asked.content(target or ""))
+
+
+def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certificate:
     found = conversion.assignment
     if found.strategy not in PROVING:
         raise CertificateError(
@@ -137,22 +161,15 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
         ) from error
     titles = [operator.title for operator in found.problem.operators]
     parts = tuple(
-        CertifiedPart(
-            tuple(titles[number] for number in part.operators),
-            part.booleans,
-            part.value,
-            part.bound,
-            part.method,
-            stated.min_cut(component),
-        )
-        for part, component in zip(found.parts, stated.components, strict=True)
+        CertifiedPart(tuple(titles[number] for number in part.operators), part.booleans, part.value, part.bound)
+        for part in found.parts
     )
     return Certificate(
-        _digest(_content(source)),
-        _digest(conversion.model.SerializeToString(deterministic=True)),
+        _digest(source.data),
+        _digest(model),
+        None if conversion.external is None else _digest_of(conversion.external.write),
         found.objective,
         found.goal.contrib,
-        found.strategy,
         conversion.boundary,
         tuple(zip(titles, rows, strict=True)),
         found.price,
@@ -167,17 +184,36 @@ def certify(source: Source, conversion: Conversion) -> Certificate:
 def check_certificate(source: Source, model: Source, certificate: Certificate) -> Recheck:
     """Check a certificate against the source and the ONNX file, each given as a path or as bytes.
 
-    Returns which components' bounds were proven again. Raises :class:`CertificateError` where something does not hold.
+    An ONNX model whose constants are apart is given as a path. Returns which components' bounds were proven again.
+    Raises :class:`CertificateError` where something does not hold.
     """
-    content, written = _content(source), _content(model)
-    for data, wanted, name in ((content, certificate.source, "source"), (written, certificate.model, "ONNX file")):
-        if _digest(data) != wanted:
+    claimed = arguments.instance("certificate", certificate, Certificate)
+    content, file = load(source), load(model, "model")
+    with Stages(content)("check"):
+        data = None
+        if claimed.data is not None:
+            if file.path is None:
+                raise CertificateError("the constants of this model are apart: give the path of the ONNX file")
+            data = _digest(load(f"{file.path}.data").data)
+        return check(claimed, content, file.data, data)
+
+
+def check(certificate: Certificate, source: Content, model: Buffer, data: str | None) -> Recheck:
+    """Check a certificate against the contents of files; ``data`` is the SHA-256 of the constants beside the model."""
+    for found, wanted, name in (
+        (_digest(source.data), certificate.source, "source"),
+        (_digest(model), certificate.model, "ONNX file"),
+        (data, certificate.data, "file of constants"),
+    ):
+        if found != wanted:
             raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
     try:
-        stated = _restated(reference(content, certificate.reading), certificate)
-    except LayoutError as error:
-        raise CertificateError(f"the certificate's layouts do not fit the source: {error}") from error
-    _check_price(stated, bytes(written), certificate)
+        stated = _restated(reference(source, certificate.reading, Stages(source)), certificate)
+    except CertificateError:
+        raise
+    except ConversionError as error:
+        raise CertificateError(f"the certificate does not fit the source: {error}") from error
+    _check_price(stated, bytes(model), certificate)
     return _check_bounds(stated, certificate)
 
 
@@ -235,8 +271,6 @@ def _check_part(stated: Restated, component: Component, part: CertifiedPart, num
     if (titles, booleans, value) != (part.operators, part.booleans, part.value):
         raise CertificateError(f"component {number} is not the one that the certificate describes, or costs {value}")
     lowest = stated.min_cut(component)
-    if part.min_cut is not None and lowest is not None and part.min_cut != lowest:
-        raise CertificateError(f"component {number} has a minimum cut of {lowest}, not {part.min_cut}")
     if prod(len(stated.domains[operator]) for operator in component.operators) <= ENUMERATED:
         best = enumerated(stated.coarse, stated.domains, component, stated.rows, stated.tiers)
         lowest = stated.first_tier(best, component)
@@ -245,12 +279,31 @@ def _check_part(stated: Restated, component: Component, part: CertifiedPart, num
     return lowest is not None
 
 
-def _content(source: Source) -> bytes | memoryview:
-    return source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
-
-
-def _digest(data: bytes | memoryview) -> str:
+def _digest(data: Buffer) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+class _Digest(io.RawIOBase):
+    """A file that is not written, but hashed."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self.hash.update(data)
+        return len(data)
+
+
+def _digest_of(write: Callable[[BinaryIO], object]) -> str:
+    found = _Digest()
+    write(cast(BinaryIO, found))
+    return found.hash.hexdigest()
+
+
+def _seal(facts: Mapping[str, Any]) -> str:
+    """The SHA-256 of all that a certificate says, whatever the order and spacing of its text."""
+    said = {name: fact for name, fact in facts.items() if name != "seal"}
+    return _digest(json.dumps(said, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _written(layout: Layout) -> str:
@@ -270,6 +323,8 @@ def _layout(text: str) -> Layout:
 def _parsed(facts: Mapping[str, Any]) -> Certificate:
     if facts["format"] != FORMAT:
         raise ValueError(f"its format is not '{FORMAT}'")
+    if facts["seal"] != _seal(facts):
+        raise ValueError("it was altered: its seal does not fit the rest")
     if facts["objective"] not in OBJECTIVES:
         raise ValueError(f"its objective is not one of {', '.join(OBJECTIVES)}")
     limits = facts["boundary"]
@@ -277,9 +332,9 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
     return Certificate(
         str(facts["source"]),
         str(facts["model"]),
+        None if facts["data"] is None else str(facts["data"]),
         facts["objective"],
         bool(facts["contrib"]),
-        str(facts["strategy"]),
         Boundary(_ends(limits["inputs"]), _ends(limits["outputs"]), layouts),
         tuple(_row(text) for text in facts["rows"]),
         Price(**{name: int(count) for name, count in facts["price"].items()}),
@@ -297,15 +352,8 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
 
 
 def _part(facts: Mapping[str, Any]) -> CertifiedPart:
-    least = facts["min_cut"]
-    return CertifiedPart(
-        tuple(map(str, facts["operators"])),
-        int(facts["booleans"]),
-        int(facts["value"]),
-        int(facts["bound"]),
-        str(facts["method"]),
-        None if least is None else int(least),
-    )
+    numbers = (int(facts[name]) for name in ("booleans", "value", "bound"))
+    return CertifiedPart(tuple(map(str, facts["operators"])), *numbers)
 
 
 def _ends(facts: Any) -> Ends:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from layoutsolve.wording import printable
+
 
 class ConversionError(Exception):
-    """Base of all errors that layoutsolve raises on purpose; the command line exits with 2 on any of them."""
+    """Base of all errors that layoutsolve raises; the command line exits with 2, on an :class:`InternalError` with 70.
+
+    Where one is raised nothing has been written.
+    """
 
 
 class ModelError(ConversionError):
@@ -38,6 +43,19 @@ class VerifyError(ConversionError):
     """The converted model cannot be compared with the original (a runtime is missing or refuses the model)."""
 
 
+class InternalError(ConversionError):
+    """Something went wrong that no model and no option should bring about: a fault of layoutsolve, or want of memory.
+
+    ``stage`` is what was being done, ``origin`` the operator that it was done to, '' where that is unknown. The
+    unexpected exception is the cause.
+    """
+
+    def __init__(self, message: str, *, stage: str = "", origin: str = "") -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.origin = origin
+
+
 @dataclass(frozen=True)
 class Gap:
     """One operator that cannot be converted.
@@ -65,5 +83,7 @@ class UnsupportedError(ConversionError):
         self.gaps = tuple(gaps)
         noun = "operator" if len(self.gaps) == 1 else "operators"
         super().__init__(
-            "\n".join([f"{len(self.gaps)} {noun} cannot be converted:", *(f"  {gap}" for gap in self.gaps)])
+            "\n".join(
+                [f"{len(self.gaps)} {noun} cannot be converted:", *(f"  {printable(str(gap))}" for gap in self.gaps)]
+            )
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from layoutsolve.errors import LayoutError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.layout import Layout, order
+from layoutsolve.wording import listed, nearest
 
 CHOICES = ("keep", "nchw", "nhwc", "free")
 
@@ -97,8 +98,9 @@ def tensor_named(graph: Graph, given: str) -> str:
     for name, public in graph.names.items():
         if public == given:
             return name
-    known = ", ".join(f"'{name}'" for name in (*graph.inputs, *graph.outputs))
-    raise LayoutError(f"no tensor is called '{given}': inputs and outputs are {known}")
+    hint = nearest(given, (*graph.names.values(), *graph.inputs, *graph.outputs, *graph.values))
+    known = listed((*graph.inputs, *graph.outputs))
+    raise LayoutError(f"no tensor is called '{given}': inputs and outputs are {known}{hint}")
 
 
 def _ends(
@@ -142,10 +144,11 @@ def _end_named(graph: Graph, names: Collection[str], given: str, kind: str) -> s
     for name in names:
         if graph.names.get(name) == given:
             return name
-    known = ", ".join(f"'{graph.names.get(name, name)}'" for name in names)
+    public = [graph.names.get(name, name) for name in names]
+    known = listed(public)
     name = tensor_named(graph, given)
     if name in (*graph.inputs, *graph.outputs):
-        raise LayoutError(f"'{given}' is not an {kind}: those are {known}")
+        raise LayoutError(f"'{given}' is not an {kind}: those are {known}{nearest(given, public)}")
     raise LayoutError(
         f"'{given}' is not an {kind} but a tensor inside, which takes an explicit layout: those are {known}"
     )
@@ -161,7 +164,9 @@ def _own_choice(graph: Graph, name: str, given: str, choice: Choice) -> Permutat
 
 def _known(choice: str) -> str:
     if choice not in CHOICES:
-        raise LayoutError(f"unknown choice of layout '{choice}': use one of {', '.join(CHOICES)}")
+        raise LayoutError(
+            f"unknown choice of layout '{choice}': use one of {', '.join(CHOICES)}{nearest(choice, CHOICES)}"
+        )
     return choice
 
 

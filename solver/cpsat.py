@@ -8,6 +8,7 @@ a Transpose brings it into an order it is not produced in, ``given[layout]`` whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import ceil, isfinite
 from time import monotonic
@@ -152,7 +153,8 @@ class _Model:
         solver.parameters.random_seed = 0
         solver.parameters.linearization_level = 2
         solver.parameters.cp_model_presolve = len(self.choices) > SMALL
-        status = solver.solve(self.model)
+        solver.parameters.catch_sigint_signal = False
+        status = _interruptible(solver, self.model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return _Found(dict(hint), False, _lower(solver.best_objective_bound))
         rows = {number: row for (number, row), literal in self.choices.items() if solver.boolean_value(literal)}
@@ -308,6 +310,18 @@ class _Model:
             self.constants[name] += literal * weight
         elif weight:
             self.terms[name].append((literal, weight))
+
+
+def _interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
+    """Solve in a thread of its own, so that the one that waits can be interrupted; the search then stops as well."""
+    executor = ThreadPoolExecutor(1)
+    try:
+        return executor.submit(solver.solve, model).result()
+    except BaseException:
+        solver.stop_search()
+        raise
+    finally:
+        executor.shutdown(wait=False)
 
 
 def _lower(bound: float) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-import layoutsolve
+import layoutsolve.api
+import layoutsolve.source
 from experiments.demo import mobilenet
 from layoutsolve.cli import main
 from tests.builder import Builder
@@ -151,6 +152,59 @@ def test_the_source_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFix
     assert source.read_bytes() == small_model()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--certify", "a.tflite"], "is the model that is read"),
+        (["--certify", "link"], "is the model that is read"),
+        (["-o", "hard"], "is the model that is read"),
+        (["--certify", "a.onnx"], "is where the model goes"),
+        (["-o", "b.onnx", "--certify", "./b.onnx"], "is where the model goes"),
+        (["-o", "b.onnx", "--certify", "b.onnx.data", "--external-data"], "is where the data goes"),
+        (["-o", "x.onnx", "--external-data"], "is the model that is read"),
+        (["-o", "x" * 256, "--external-data"], "too long"),
+        (["-o", "x" * 252, "--external-data"], "too long"),
+        (["-o", ""], "is empty"),
+        (["--certify", ""], "is empty"),
+        (["--certify", "no/a.json"], "No such file"),
+        (["--certify", "a.json", "--strategy", "push"], "proves nothing"),
+        (["--certify", "a.json", "-o", "b.onnx", "--external-data", "--signature", "x"], "no signature"),
+    ],
+)
+def test_no_file_is_lost(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever outputs are called, the source is as it was and no file is written for another."""
+    monkeypatch.chdir(tmp_path)
+    name = "x.onnx.data" if options == ["-o", "x.onnx", "--external-data"] else "a.tflite"
+    Path(name).write_bytes(small_model())
+    Path("link").symlink_to(name)
+    Path("hard").hardlink_to(name)
+    refused([name, *options], message, tmp_path, capsys)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["hard", "link", name])
+    assert Path(name).read_bytes() == small_model()
+
+
+def test_the_source_is_not_overwritten_by_a_program(tmp_path: Path) -> None:
+    """A conversion knows what it was read from."""
+    source = tmp_path / "x.onnx.data"
+    source.write_bytes(mobilenet())
+    with pytest.raises(layoutsolve.OutputError, match="is the model that is read"):
+        layoutsolve.convert(source).save(source)
+    conversion = layoutsolve.convert(source, external_data=True)
+    with pytest.raises(layoutsolve.OutputError, match="is the model that is read"):
+        conversion.save(tmp_path / "x.onnx")
+    assert source.read_bytes() == mobilenet()
+    conversion.save(tmp_path / "y.onnx")
+    conversion.save(tmp_path / "z.onnx")
+    for name in "yz":
+        onnx.checker.check_model(str(tmp_path / f"{name}.onnx"), full_check=True)
+
+
 def test_all_gaps_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build = Builder()
     x = build.input("x", (2, 3))
@@ -174,18 +228,19 @@ def test_unwritable_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_verification_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A model that computes something else is reported with exit code 3."""
+    """A model that computes something else is reported with exit code 3, and is there to be looked at."""
     source = tmp_path / "a.tflite"
     source.write_bytes(small_model())
-    original = layoutsolve.Conversion.save
+    original = layoutsolve.api.verify
 
-    def spoil(conversion: layoutsolve.Conversion, path: Path) -> None:
+    def spoil(source: layoutsolve.source.Content, conversion: layoutsolve.Conversion) -> object:
         conversion.model.graph.node[0].op_type = "Neg"
-        original(conversion, path)
+        return original(source, conversion)
 
-    monkeypatch.setattr(layoutsolve.Conversion, "save", spoil)
+    monkeypatch.setattr(layoutsolve.api, "verify", spoil)
     assert main([str(source), "--verify"]) == 3
     assert "FAIL result" in capsys.readouterr().out
+    assert source.with_suffix(".onnx").exists()
 
 
 def test_deterministic(demo: Path) -> None:

@@ -1,0 +1,212 @@
+"""The options of the command line, and what their values mean."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from layoutsolve.errors import LayoutError, OptionError
+from layoutsolve.wording import nearest
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+    from layoutsolve.solver.boundary import Choice, Ends
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are those of a conversion: one line, with the nearest option."""
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(f"{message}; --help lists the options")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        print(self.format_help(), end="", file=file)
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        known = [name for action in self._actions for name in action.option_strings]
+        hint = nearest(unknown[0].partition("=")[0], known) if unknown[0].startswith("-") else ""
+        self.error(f"unrecognised argument '{unknown[0]}'{hint}")
+
+
+class _Version(argparse.Action):
+    """Print the version and end; what knows it takes time to import."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"layoutsolve {version('layoutsolve')}")
+        parser.exit()
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options. Raises :class:`OptionError` where they cannot be understood."""
+    parser = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.refuse(unknown)
+    return options
+
+
+def said(options: argparse.Namespace) -> dict[str, object]:
+    """The options that are not the default, but for the names of files, for reports."""
+    parser = _parser()
+    named = ("model", "file", "certify")
+    return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
+
+
+def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`layoutsolve.convert` is called with."""
+    return {
+        "objective": options.objective,
+        "strategy": options.strategy,
+        "layouts": _layouts(options.layout),
+        "inputs": _ends(options.inputs, options.input, "input"),
+        "outputs": _ends(options.outputs, options.output, "output"),
+        "opset": options.opset,
+        "contrib": options.contrib,
+        "external_data": options.external_data,
+        "time_limit": options.time_limit,
+        "custom": options.custom,
+        "signature": options.signature,
+        "shapes": _shapes(options.shape),
+    }
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="layoutsolve", description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven."
+    )
+    parser.add_argument("model", metavar="MODEL.tflite", help="the model to convert")
+    parser.add_argument(
+        "-o",
+        dest="file",
+        metavar="OUT.onnx",
+        help="where to write (default: the model's name with .onnx); - is standard output",
+    )
+    parser.add_argument(
+        "--objective",
+        default="min-executed",
+        help="min-executed (default), min-transpose, min-bytes, min-nodes or min-latency",
+        metavar="OBJECTIVE",
+    )
+    parser.add_argument(
+        "--strategy",
+        default="cpsat",
+        help="cpsat (default), mincut, push, propagate or transpose",
+        metavar="STRATEGY",
+    )
+    parser.add_argument(
+        "--layout",
+        action="append",
+        default=[],
+        metavar="NAME=SRC:DST",
+        help="store a tensor in another order of dimensions, as in image=NHWC:NCHW (may be repeated)",
+    )
+    for end in ("inputs", "outputs"):
+        parser.add_argument(
+            f"--{end}", default="keep", metavar="LAYOUT", help=f"all {end}: keep (default), nchw, nhwc or free"
+        )
+        parser.add_argument(
+            f"--{end[:-1]}",
+            action="append",
+            default=[],
+            metavar="NAME=LAYOUT",
+            help=f"one {end[:-1]}: keep, nchw, nhwc, free or SRC:DST as in NHWC:NCHW (may be repeated)",
+        )
+    parser.add_argument(
+        "--signature", default="", metavar="NAME", help="the signature to convert (default: the main subgraph)"
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=SIZES",
+        help="the shape of a dynamic input, as in image=1,224,224,3 (may be repeated)",
+    )
+    parser.add_argument(
+        "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
+    )
+    parser.add_argument(
+        "--custom",
+        default="error",
+        metavar="WHAT",
+        help="custom operators without a lowering: error (default), or passthrough to keep them as they are",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="seconds that the search for layouts may take (default: 30)",
+    )
+    parser.add_argument(
+        "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"
+    )
+    parser.add_argument(
+        "--external-data",
+        action="store_true",
+        default=None,
+        help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
+    )
+    parser.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
+    parser.add_argument(
+        "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
+    )
+    parser.add_argument(
+        "--certify", metavar="FILE.json", help="write a certificate of the price, which can be checked without a search"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a summary")
+    parser.add_argument(
+        "--debug", action="store_true", help="show the traceback of an unexpected error, as LAYOUTSOLVE_DEBUG=1 does"
+    )
+    parser.add_argument("--version", action=_Version, help="show the version")
+    return parser
+
+
+def _layouts(given: Sequence[str]) -> dict[str, tuple[str, str]]:
+    layouts: dict[str, tuple[str, str]] = {}
+    for item in given:
+        name, equals, pair = item.rpartition("=")
+        source, colon, target = pair.partition(":")
+        if not (name and equals and colon and source and target):
+            raise LayoutError(f"layout '{item}' is not of the form NAME=SRC:DST, as in image=NHWC:NCHW")
+        if layouts.setdefault(name, (source, target)) != (source, target):
+            raise LayoutError(f"tensor '{name}' is given two different layouts: give it one")
+    return layouts
+
+
+def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for item in given:
+        name, equals, sizes = item.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.split(","))
+        except ValueError:
+            shape = ()
+        if not (name and equals and shape):
+            raise OptionError(f"shape '{item}' is not of the form NAME=SIZES, as in image=1,224,224,3")
+        if shapes.setdefault(name, shape) != shape:
+            raise OptionError(f"input '{name}' is given two different shapes: give it one")
+    return shapes
+
+
+def _ends(general: str, given: Sequence[str], kind: str) -> Ends:
+    """The choice for all inputs (or outputs) with those for single ones."""
+    choices: dict[str, Choice] = {}
+    for item in given:
+        name, equals, said = item.rpartition("=")
+        source, colon, target = said.partition(":")
+        if not (name and equals and said and bool(colon) == bool(target) and source):
+            remedy = "; name the file to write with -o" if kind == "output" and not equals else ""
+            raise LayoutError(
+                f"{kind} '{item}' is not of the form NAME=LAYOUT, as in image=nchw or image=NHWC:NCHW{remedy}"
+            )
+        choice = (source, target) if colon else said
+        if choices.setdefault(name, choice) != choice:
+            raise LayoutError(f"{kind} '{name}' is given two different layouts: give it one")
+    return {"*": general, **choices} if choices else general

@@ -1,0 +1,78 @@
+"""The stages of a run: how long each takes, and what becomes of an exception that nobody expected in one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
+from types import TracebackType
+
+from layoutsolve.errors import ConversionError, InternalError
+from layoutsolve.source import Content
+from layoutsolve.wording import printable
+
+_DIGITS = 16
+
+
+class Stages:
+    """A run over a model, with the options that are not the default. ``seconds`` has the time of each stage."""
+
+    def __init__(self, content: Content | None = None, options: Mapping[str, object] | None = None) -> None:
+        self.content, self.options = content, options or {}
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str, counted: str = "") -> Iterator[None]:
+        """Run a stage, whose time is ``counted`` under its own or another name.
+
+        Any exception but a :class:`ConversionError` becomes an :class:`InternalError`.
+        """
+        start = perf_counter()
+        try:
+            yield
+        except ConversionError:
+            raise
+        except Exception as error:
+            raise self._internal(name, error) from error
+        counted = counted or name
+        self.seconds[counted] = round(self.seconds.get(counted, 0.0) + perf_counter() - start, 6)
+
+    def _internal(self, stage: str, error: Exception) -> InternalError:
+        place = _origin(error.__traceback__)
+        where = f"stage '{stage}'{f' at {place}' if place else ''}"
+        what = printable(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+        if isinstance(error, MemoryError):
+            told = f"the memory does not suffice in {where} ({what}): give the program more, or convert a smaller model"
+        elif isinstance(error, RecursionError):
+            told = f"the model is nested too deeply, as seen in {where} ({what}); {self._report()}"
+        else:
+            told = f"unexpected error in {where}: {what}; {self._report()}"
+        return InternalError(told, stage=stage, origin=place)
+
+    def _report(self) -> str:
+        from importlib.metadata import version
+
+        facts = [f"layoutsolve {version('layoutsolve')}"]
+        if self.content is not None:
+            facts.append(f"model sha256 {hashlib.sha256(self.content.data).hexdigest()[:_DIGITS]}")
+        facts += [printable(f"{name}={value!r}") for name, value in self.options.items()]
+        return f"please report it with {', '.join(facts)} and the traceback, which LAYOUTSOLVE_DEBUG=1 shows"
+
+
+def _origin(trace: TracebackType | None) -> str:
+    """The operator that was worked on: the innermost one that a function on the way to the error held in a variable."""
+    from layoutsolve.frontend import Call
+    from layoutsolve.graph import Node, Origin
+    from layoutsolve.solver.problem import Operator
+
+    found = ""
+    while trace is not None:
+        for value in trace.tb_frame.f_locals.values():
+            held = value.origin if isinstance(value, (Call, Node)) else value
+            if isinstance(held, Origin):
+                found = str(held)
+            elif isinstance(held, Operator):
+                found = held.title
+        trace = trace.tb_next
+    return found

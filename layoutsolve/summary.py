@@ -1,0 +1,73 @@
+"""What the command line tells when it is done."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from layoutsolve.wording import printable
+
+if TYPE_CHECKING:
+    from layoutsolve.api import Conversion
+    from layoutsolve.certificate import Recheck
+    from layoutsolve.explanation import Explanation
+    from layoutsolve.verification import Verification
+
+
+@dataclass(frozen=True)
+class Done:
+    """What there is to tell: the conversion, what was asked for besides, and the seconds it all took."""
+
+    output: str
+    conversion: Conversion
+    rechecked: Recheck | None
+    checked: Verification | None
+    explanation: Explanation | None
+    spent: float
+
+
+def as_json(options: argparse.Namespace, done: Done) -> str:
+    """The report as one JSON object."""
+    report = {"model": options.model, "output": done.output, **done.conversion.report}
+    report["seconds"] = {**done.conversion.seconds, "total": round(done.spent, 6)}
+    if done.rechecked is not None:
+        report["certificate"] = {"file": options.certify, **asdict(done.rechecked)}
+    if done.checked is not None:
+        report["verified"] = asdict(done.checked)
+    if done.explanation is not None:
+        report["explanation"] = done.explanation.as_dicts()
+    return json.dumps(_finite(report), allow_nan=False)
+
+
+def _finite(found: object) -> object:
+    """The same with null for numbers that JSON does not know: the distance of a model that computes infinities."""
+    if isinstance(found, float):
+        return found if isfinite(found) else None
+    if isinstance(found, dict):
+        return {str(key): _finite(value) for key, value in found.items()}
+    return [_finite(item) for item in found] if isinstance(found, (list, tuple)) else found
+
+
+def as_text(done: Done) -> str:
+    """The summary for people, in which a name takes no line of its own."""
+    conversion, report = done.conversion, done.conversion.report
+    proof = "proven minimal" if conversion.assignment.status == "optimal" else f"lower bound {conversion.bound}"
+    hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
+    lines = [
+        f"{done.output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",
+        f"  {_counted(report['transposes'], 'Transpose')}{hidden} ({proof}), "
+        f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
+    ]
+    lines += [f"  {end}" for end in conversion.moved_ends]
+    if done.rechecked is not None:
+        lines.append(f"  certificate: {done.rechecked}")
+    for told in (done.checked, done.explanation):
+        lines += [f"  {line}" for line in str(told).splitlines()] if told is not None else []
+    return "\n".join(map(printable, lines))
+
+
+def _counted(count: object, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

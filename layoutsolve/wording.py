@@ -1,0 +1,36 @@
+"""How messages show names: on one line, a few of many, the nearest one to what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+
+_LISTED = 8
+_COMPARED = 10_000
+_LONGEST = 200
+"""Names beyond which a comparison takes longer than a hint is worth: so many, and of so many characters."""
+
+
+def printable(text: str) -> str:
+    """The text on one line: whatever would end it, move a cursor or has no glyph is written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names in quotes, and how many others there are; 'none' where there is none."""
+    quoted = [f"'{name}'" for name in names]
+    more = len(quoted) - _LISTED
+    shown = ", ".join(quoted[:_LISTED]) or "none"
+    return f"{shown} and {more} others" if more > 0 else shown
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """A question in brackets, such as ``" (did you mean 'image'?)"``, or nothing where no known name is near."""
+    if len(given) > _LONGEST:
+        return ""
+    names = {name.casefold(): name for name in islice(known, _COMPARED) if 0 < len(name) <= _LONGEST}
+    found = [names[name] for name in get_close_matches(given.casefold(), names, n=2)]
+    return f" (did you mean {' or '.join(repr(name) for name in found)}?)" if found else ""

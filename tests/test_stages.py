@@ -1,0 +1,175 @@
+"""An exception that nobody expected, in every stage: one error, one line, no file, and the cause for who asks."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import layoutsolve
+from layoutsolve import Conversion, ConversionError, InternalError
+from layoutsolve.cli import main
+from tests.networks import Network
+
+ERRORS = (
+    KeyError("x"),
+    AttributeError("no such thing\non two lines"),
+    AssertionError(),
+    RuntimeError("broken"),
+    OSError(5, "Input/output error"),
+    ZeroDivisionError("division by zero"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+    StopIteration(),
+    MemoryError(),
+    RecursionError("maximum recursion depth exceeded"),
+)
+FAULTS = [
+    ("layoutsolve.api", "parse", "read"),
+    ("layoutsolve.api", "lowered", "lower"),
+    ("layoutsolve.frontend.lower", "fold", "lower"),
+    ("layoutsolve.api", "in_steps", "lower"),
+    ("layoutsolve.solver.solve", "solve", "solve"),
+    ("layoutsolve.solver.state.Statement", "orders", "solve"),
+    ("layoutsolve.api", "apply", "emit"),
+    ("layoutsolve.emit.apply._Applier", "_operator", "emit"),
+    ("layoutsolve.api", "serialise", "emit"),
+    ("layoutsolve.api.Conversion", "content", "write"),
+    ("layoutsolve.certificate", "restate", "certify"),
+    ("layoutsolve.verification", "verify", "verify"),
+    ("layoutsolve.api", "explain", "explain"),
+    ("layoutsolve.summary", "as_text", "write"),
+]
+
+
+@pytest.fixture(scope="module")
+def source() -> bytes:
+    net = Network()
+    return net.model(net.conv(net.input(1, 8, 8, 3), 4)).source
+
+
+def break_at(monkeypatch: pytest.MonkeyPatch, home: str, name: str, error: BaseException) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error.with_traceback(None)
+
+    try:
+        owner: Any = importlib.import_module(home)
+    except ModuleNotFoundError:
+        module, _, owner = home.rpartition(".")
+        owner = getattr(importlib.import_module(module), owner)
+    monkeypatch.setattr(owner, name, fail)
+
+
+@pytest.mark.parametrize(("home", "name", "stage"), FAULTS)
+def test_every_stage(
+    source: bytes,
+    home: str,
+    name: str,
+    stage: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 70, one line that says where it was and what to report; nothing is written."""
+    path = tmp_path / "a.tflite"
+    path.write_bytes(source)
+    (tmp_path / "a.onnx").write_bytes(b"old")
+    arguments = [str(path), "--certify", str(tmp_path / "a.json"), "--verify", "--explain", "--objective=min-bytes"]
+    for error in ERRORS:
+        if stage == "lower" and name == "fold" and isinstance(error, (ValueError, ZeroDivisionError)):
+            continue  # what options that contradict each other bring about: a ModelError
+        if stage == "write" and isinstance(error, OSError):
+            continue  # the file cannot be written
+        with monkeypatch.context() as patch:
+            break_at(patch, home, name, error)
+            assert main(arguments) == 70, error
+        captured = capsys.readouterr()
+        assert (captured.out, captured.err.count("\n")) == ("", 1)
+        assert f"in stage '{stage}'" in captured.err
+        assert type(error).__name__ in captured.err
+        assert "Traceback" not in captured.err
+        if not isinstance(error, MemoryError):
+            assert "please report it with layoutsolve 0." in captured.err
+        if stage in ("read", "lower", "solve", "emit"):
+            assert isinstance(error, MemoryError) or "objective='min-bytes'" in captured.err
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["a.onnx", "a.tflite"]
+        assert (tmp_path / "a.onnx").read_bytes() == b"old"
+
+
+CALLS: list[tuple[str, str, Callable[[bytes, Conversion, Path], object]]] = [
+    ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.convert(source)),
+    ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.compare(source)),
+    ("layoutsolve.api", "_compared", lambda source, conversion, path: layoutsolve.verify(source, conversion)),
+    ("layoutsolve.api", "explain", lambda source, conversion, path: conversion.explain()),
+    ("layoutsolve.api.Conversion", "content", lambda source, conversion, path: conversion.save(path)),
+    ("layoutsolve.certificate", "restate", lambda source, conversion, path: layoutsolve.certify(source, conversion)),
+]
+
+
+@pytest.mark.parametrize(("home", "name", "call"), CALLS)
+def test_every_function(
+    source: bytes,
+    home: str,
+    name: str,
+    call: Callable[[bytes, Conversion, Path], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The original exception is the cause; what ends a program passes."""
+    conversion = layoutsolve.convert(source)
+    for error in ERRORS:
+        if home.endswith("Conversion") and isinstance(error, OSError):
+            continue
+        with monkeypatch.context() as patch:
+            break_at(patch, home, name, error)
+            with pytest.raises(InternalError) as caught:
+                call(source, conversion, tmp_path / "a.onnx")
+        assert caught.value.__cause__ is error
+        assert isinstance(caught.value, ConversionError)
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (str(again), again.stage) == (str(caught.value), caught.value.stage)
+    for ending in (KeyboardInterrupt(), SystemExit(5)):
+        with monkeypatch.context() as patch:
+            break_at(patch, home, name, ending)
+            with pytest.raises(type(ending)):
+                call(source, conversion, tmp_path / "a.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_operator_is_named(source: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the frontend by the call that is lowered, in the emitter by the operator that is written."""
+    for home, name in (("layoutsolve.frontend.lower", "fold"), ("layoutsolve.emit.apply._Applier", "_steps")):
+        with monkeypatch.context() as patch:
+            break_at(patch, home, name, KeyError("x"))
+            with pytest.raises(InternalError, match="at CONV_2D#0: KeyError: 'x'") as caught:
+                layoutsolve.convert(source)
+        assert caught.value.origin == "CONV_2D#0"
+
+
+def test_the_traceback_is_for_who_asks(
+    source: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.tflite"
+    path.write_bytes(source)
+    break_at(monkeypatch, "layoutsolve.api", "apply", KeyError("x"))
+    assert main([str(path), "--debug"]) == 70
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("LAYOUTSOLVE_DEBUG", "1")
+    assert main([str(path)]) == 70
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("LAYOUTSOLVE_DEBUG", "0")
+    assert main([str(path)]) == 70
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_interrupted(source: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.tflite"
+    path.write_bytes(source)
+    for home, name, _ in FAULTS[:11]:
+        with monkeypatch.context() as patch:
+            break_at(patch, home, name, KeyboardInterrupt())
+            assert main([str(path), "--certify", str(tmp_path / "a.json")]) == 130
+        assert [each.name for each in tmp_path.iterdir()] == ["a.tflite"]
