@@ -38,7 +38,7 @@ def keep_additions(graph: onnx.GraphProto) -> None:
     fused kernel takes several times as long as the two.
     """
     for node in graph.node:
-        for inner in _graphs(node):
+        for inner in graphs_of(node):
             keep_additions(inner)
     readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
     for node in graph.node:
@@ -53,13 +53,13 @@ def keep_additions(graph: onnx.GraphProto) -> None:
 
 def _guard(graph: onnx.GraphProto, is_broken: Callable[[onnx.NodeProto], bool], fresh: Callable[[str], str]) -> None:
     for node in graph.node:
-        for inner in _graphs(node):
+        for inner in graphs_of(node):
             _guard(inner, is_broken, fresh)
     readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
     for node in graph.node:
         for name in node.input[:1] if node.op_type in _PASSED else node.input:
             readers[name].append(node)
-    captured = {name for node in graph.node for inner in _graphs(node) for name in _outer(inner)}
+    captured = {name for node in graph.node for inner in graphs_of(node) for name in _outer(inner)}
     results = {port.name for port in graph.output}
 
     def passed(name: str) -> Iterator[onnx.NodeProto]:
@@ -101,13 +101,14 @@ def _barrier(name: str, readers: Sequence[onnx.NodeProto], fresh: Callable[[str]
     return onnx.NodeProto(op_type=_BARRIER, name=fresh(f"{_BARRIER}:{copy}"), input=[name], output=[copy])
 
 
-def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs of a node: branches, or the body of a loop."""
     return (attribute.g for attribute in node.attribute if attribute.type == onnx.AttributeProto.GRAPH)
 
 
 def _outer(graph: onnx.GraphProto) -> set[str]:
     """The names that a graph reads and does not define."""
     read = {name for node in graph.node for name in node.input} | {port.name for port in graph.output}
-    read.update(name for node in graph.node for inner in _graphs(node) for name in _outer(inner))
+    read.update(name for node in graph.node for inner in graphs_of(node) for name in _outer(inner))
     defined = {name for node in graph.node for name in node.output}
     return read - defined - {port.name for port in graph.input} - {item.name for item in graph.initializer}

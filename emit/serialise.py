@@ -17,10 +17,11 @@ import onnx
 from onnx import TensorProto, helper
 
 from layoutsolve.emit.barriers import insert_barriers, keep_additions
+from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
 from layoutsolve.emit.tensors import TYPES, tensor
 from layoutsolve.errors import OptionError
-from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
+from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Origin, Quant, Region, Value
 
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
@@ -65,7 +66,10 @@ def serialise(graph: Graph, opset: int | None = None, external: External | None 
     version = lowest if opset is None else opset
     if not lowest <= version <= HIGHEST_OPSET:
         raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
-    return _Writer(graph, external).model(version)
+    writer = _Writer(graph, external)
+    model = writer.model(version)
+    check(model, writer.origins)
+    return model
 
 
 _Infos = list[onnx.ValueInfoProto]
@@ -108,6 +112,8 @@ class _Writer:
         self.public = self._public_names()
         self.bodies: dict[Region | None, _Body] = {None: _Body()}
         self.here: Region | None = None
+        self.origin: Origin | None = None
+        self.origins: dict[str, Origin] = {}
         self.flows: dict[Region, _Flow] = {}
         self.initializers: dict[str, onnx.TensorProto] = {}
 
@@ -120,8 +126,9 @@ class _Writer:
 
     def model(self, version: int) -> onnx.ModelProto:
         for node in self.graph.nodes:
-            self.here = node.region
+            self.here, self.origin = node.region, node.origin
             self._write(node)
+        self.origin = None
         self._close_regions()
         self.here = None
         states = [node for node in self.graph.nodes if node.op == "State"]
@@ -288,6 +295,8 @@ class _Writer:
         proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
             proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
+        if self.origin is not None:
+            self.origins[name] = self.origin
         self.bodies[self.here].nodes.append(proto)
         self.bodies[self.here].made.update(outputs)
 

@@ -14,6 +14,7 @@ from layoutsolve.frontend.gaps import REFUSED, GapError
 from layoutsolve.frontend.model import Model, Operator, Signature, Tensor
 from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.options import Reading
+from layoutsolve.frontend.ports import check_ports, check_written
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, symbol
 
@@ -52,8 +53,9 @@ def lower(model: Model, name: str, reading: Reading) -> Graph:
         names = _public_ends(lowering, chosen)
         _enter_inputs(lowering, _pinned(lowering, names, reading))
         _write(lowering)
+        outputs = _outputs(lowering)
         lowering.draft.close_states()
-        return _graph(lowering, name, names)
+        return _graph(lowering, name, names, outputs)
     except GapError as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
     except _CONTRADICTIONS as error:
@@ -76,7 +78,7 @@ def _public_ends(lowering: Lowering, signature: Signature | None) -> dict[int, s
         subgraph = lowering.subgraph
         for ports, given in ((subgraph.inputs, signature.inputs), (subgraph.outputs, signature.outputs)):
             for public, index in sorted(given.items()):
-                if index in ports and public not in names.values():
+                if public and index in ports and public not in names.values():
                     names.setdefault(index, public)
     return names
 
@@ -119,9 +121,12 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     try:
         if function is None:
             raise GapError(*_refusal(operator.name))
-        if not broken.intersection(operator.inputs) and not fold(call):
-            _check_parameters(call)
-            function(call)
+        if not broken.intersection(operator.inputs):
+            check_ports(call)
+            if not fold(call):
+                _check_parameters(call)
+                function(call)
+            check_written(call)
     except GapError as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
         tensor = outputs[0] if outputs else ""
@@ -175,10 +180,20 @@ def _input_shape(lowering: Lowering, tensor: Tensor, given: tuple[int, ...]) -> 
     return tuple(dims)
 
 
-def _graph(lowering: Lowering, name: str, names: Mapping[int, str]) -> Graph:
+def _outputs(lowering: Lowering) -> tuple[str, ...]:
+    """The values of the outputs; one may be a variable that no operator reads."""
+    if not lowering.subgraph.outputs:
+        raise ModelError("the model has no outputs: state which tensors it is to compute")
+    for index in lowering.subgraph.outputs:
+        tensor = lowering.subgraph.tensors[index]
+        if tensor.dtype in ("resource", "variant"):
+            raise GapError(f"output '{tensor.name}' is of type {tensor.dtype}", "give the model outputs of numbers")
+    return tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
+
+
+def _graph(lowering: Lowering, name: str, names: Mapping[int, str], outputs: tuple[str, ...]) -> Graph:
     draft = lowering.draft
     inputs = tuple(lowering.value(index).name for index in dict.fromkeys(lowering.subgraph.inputs))
-    outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
     if draft.complex.intersection(outputs):
         raise GapError("an output of the model holds complex numbers", REAL_NUMBERS)
     nodes = live(draft.nodes, outputs)

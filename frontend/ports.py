@@ -1,0 +1,84 @@
+"""Whether an operator is one that its definition admits, and whether its lowering wrote what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from layoutsolve.errors import LoweringError, ModelError
+from layoutsolve.frontend.builder import REAL_NUMBERS, Call
+from layoutsolve.frontend.definitions import Definition, Ports, definition, definitions
+from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.operators.flex import BUILTIN, UNARY
+
+_FLEX = "CUSTOM:Flex"
+_HANDLE = "resource"
+
+
+def definitions_of(operator: str) -> tuple[Definition, ...]:
+    """What an operator may be like, TensorFlow's own included; empty where nothing is known about it."""
+    name = operator.removeprefix(_FLEX)
+    if name in UNARY and name != operator:
+        return (definition("F -> B" if name.startswith("Is") else "F -> ="),)
+    return definitions(operator if name == operator else BUILTIN.get(name, ""))
+
+
+def check_ports(call: Call) -> None:
+    """Raise :class:`ModelError` unless the operator's inputs and outputs are as one of its definitions says."""
+    given, made = call.operator.inputs, call.operator.outputs
+    known = definitions_of(call.operator.name)
+    fitting = [each for each in known if each.inputs.admit(len(given)) and each.outputs.admit(len(made))]
+    if known and not fitting:
+        _check_number(call, "inputs", [each.inputs for each in known], len(given))
+        _check_number(call, "outputs", [each.outputs for each in known], len(made))
+    types = _types(call, given)
+    if fitting:
+        _check_types(call, "input", fitting[0].inputs, given, types)
+        _check_types(call, "output", fitting[0].outputs, made, types)
+    _check_variables(call)
+
+
+def check_written(call: Call) -> None:
+    """Raise :class:`LoweringError` unless every output has been written; nothing is written for a handle."""
+    for position, index in enumerate(call.operator.outputs):
+        tensor = call.lowering.subgraph.tensors[index]
+        if index not in call.lowering.bound and tensor.dtype != _HANDLE:
+            raise LoweringError(f"{call.origin}: its lowering did not write output {position}, '{tensor.name}'")
+
+
+def _types(call: Call, tensors: Sequence[int]) -> list[str]:
+    """The types that the file states, '' for an input left out."""
+    return ["" if index == -1 else call.lowering.subgraph.tensors[index].dtype for index in tensors]
+
+
+def _check_number(call: Call, what: str, possible: Sequence[Ports], count: int) -> None:
+    if not any(ports.admit(count) for ports in possible):
+        allowed = " or ".join(dict.fromkeys(map(str, possible)))
+        raise ModelError(f"{call.origin} has {count} {what} where its definition has {allowed}")
+
+
+def _check_types(call: Call, what: str, ports: Ports, tensors: Sequence[int], inputs: Sequence[str]) -> None:
+    for position, (index, dtype) in enumerate(zip(tensors, _types(call, tensors), strict=True)):
+        port = ports.at(position)
+        if not dtype:
+            if port.mark not in ("~", "?"):
+                raise ModelError(f"{call.origin} lacks its input {position}")
+            continue
+        allowed = port.types or (inputs[port.like],)
+        if dtype in allowed:
+            continue
+        if "complex64" in (dtype, *inputs):
+            raise GapError("it computes with complex numbers", REAL_NUMBERS)
+        name = call.lowering.subgraph.tensors[index].name
+        raise ModelError(
+            f"{call.origin} has {dtype} as {what} {position}, '{name}', where its definition has {', '.join(allowed)}"
+        )
+
+
+def _check_variables(call: Call) -> None:
+    """Outputs may be variables if nothing has read those before: then they need not live on."""
+    lowering = call.lowering
+    for index in call.operator.outputs:
+        tensor = lowering.subgraph.tensors[index]
+        read = index in call.operator.inputs or (lowering.position, index) in lowering.draft.states
+        if tensor.is_variable and read:
+            raise GapError(f"its output '{tensor.name}' is a variable that is read before", "use ASSIGN_VARIABLE")
