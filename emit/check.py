@@ -132,8 +132,8 @@ def _check_kernels(
         if missing:
             where = origins.get(node.name)
             raise LoweringError(
-                f"{where or 'the model'} would become {node.op_type} of {' and '.join(missing)}, for which ONNX Runtime "
-                f"has no kernel: use another type of numbers in the source model"
+                f"{where or 'the model'} would become {node.op_type} of {' and '.join(missing)}, for which ONNX "
+                f"Runtime has no kernel: use another type of numbers in the source model"
             )
         for inner in graphs_of(node):
             _check_kernels(inner, versions, origins, types)

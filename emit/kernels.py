@@ -25,8 +25,6 @@ def missing_kernel(
 ) -> tuple[str, ...]:
     """The types for which there is no kernel; empty where there is one. ``inputs`` and ``outputs`` are names of types,
     '' for one that is left out or not known.
-
-    An operator that ONNX defines by others is taken to have one: ONNX Runtime computes those others.
     """
     schema = onnx.defs.get_schema(operator, version, domain)
     since = schema.since_version
@@ -36,7 +34,7 @@ def missing_kernel(
         if first == since or (last is not None and first <= since <= last)
     ]
     bound = _bound(schema, inputs, outputs)
-    if schema.has_function or schema.has_context_dependent_function or any(_fits(bound, row) for row in rows):
+    if any(_fits(bound, row) for row in rows):
         return ()
     return tuple(dict.fromkeys(bound[name] for name in bound if name in {each for row in rows for each in row}))
 

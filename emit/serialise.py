@@ -20,7 +20,7 @@ from layoutsolve.emit.barriers import insert_barriers, keep_additions
 from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
 from layoutsolve.emit.tensors import TYPES, tensor
-from layoutsolve.errors import OptionError
+from layoutsolve.errors import LoweringError, OptionError
 from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Origin, Quant, Region, Value
 
 LOWEST_OPSET = 18
@@ -294,7 +294,10 @@ class _Writer:
         name = self._fresh(f"{op}:{outputs[0] if outputs else ''}")
         proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
-            proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
+            try:
+                proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise LoweringError(f"{self.origin}: {op} has no attribute '{key}' that is {value!r:.80}") from error
         if self.origin is not None:
             self.origins[name] = self.origin
         self.bodies[self.here].nodes.append(proto)

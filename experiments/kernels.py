@@ -1,8 +1,9 @@
 """Which operators ONNX Runtime has kernels for on the CPU, and on which types.
 
-``python -m experiments.kernels`` asks the ONNX Runtime that is installed and writes ``emit/kernels.json`` anew. The table
-has for each domain and operator its kernels: the first and the last operator set that they are for (null: all later
-ones), and by the name that the operator's definition gives to a type which types it may be.
+``python -m experiments.kernels`` asks the ONNX Runtime that is installed and writes ``emit/kernels.json`` anew. The
+table has for each domain and operator its kernels: the first and the last operator set that they are for (null: all
+later ones), and by the name that the operator's definition gives to a type which types it may be. An operator that ONNX
+defines by others needs no kernel: ONNX Runtime computes those others. It has a row without types.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
@@ -36,6 +38,9 @@ def kernels() -> dict[str, Any]:
             if all(types.values()):
                 row = [first, None if last == _ALL_LATER else last, types]
                 found[kernel.domain][kernel.op_name].append(row)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain in found and (schema.has_function or schema.has_context_dependent_function):
+            found[schema.domain][schema.name].append([schema.since_version, schema.since_version, {}])
     domains = {
         domain: {name: sorted(rows, key=str) for name, rows in sorted(operators.items())}
         for domain, operators in found.items()

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.errors import LoweringError, ModelError, OptionError
 from layoutsolve.frontend.draft import Lowering, State
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of, transposed_quant
 from layoutsolve.frontend.reader import BUILTIN_OPERATORS
-from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value
+from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value, product
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,9 @@ REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_AB
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
 
+FOREIGN: set[str] = set()
+"""The operators whose lowering a user has registered."""
+
 
 def lowers(*operators: str) -> Callable[[Lowered], Lowered]:
     """Register a function as the lowering of TFLite operators."""
@@ -68,7 +71,12 @@ def register(operator: str) -> Callable[[Lowered], Lowered]:
     known = operator.removeprefix("CUSTOM:") if operator.startswith("CUSTOM:") else operator in BUILTIN_OPERATORS
     if not known:
         raise OptionError(f"'{operator}' is no operator: give 'CUSTOM:<code>', or a built-in one such as 'CONV_2D'")
-    return lowers(operator)
+
+    def foreign(function: Lowered) -> Lowered:
+        FOREIGN.add(operator)
+        return lowers(operator)(function)
+
+    return foreign
 
 
 def real_dtype(value: Value) -> str:
@@ -342,22 +350,30 @@ class Call:
         for _, slot in outputs:
             if slot.dtype in ("int2", "int4", "uint4"):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
-        values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
+        for given in inputs:
+            if given is not None and self.draft.values.get(given.name) is not given:
+                raise LoweringError(f"{self.origin} reads '{given.name}' for its {op}, which is no value of this model")
+        values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
             self.draft.note_sizes(value, self.lowering.region)
         names = tuple(value.name if value else "" for value in inputs)
         made = tuple(value.name for value in values)
-        given = {**(attributes or {}), **more}
-        node = Node(op, names, made, given, self.origin, storage, pattern, domain, self.lowering.region, regions)
+        stated = {**(attributes or {}), **more}
+        node = Node(op, names, made, stated, self.origin, storage, pattern, domain, self.lowering.region, regions)
         self.draft.nodes.append(node)
         return values
 
     def known(self, slot: Slot, data: Array) -> Value:
         """Write a constant."""
-        value = self.draft.add(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
+        value = self._enter(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
         self._finish(value, slot)
         return value
+
+    def _enter(self, value: Value) -> Value:
+        if value.name in self.draft.values:
+            raise LoweringError(f"{self.origin} writes '{value.name}' twice")
+        return self.draft.add(value)
 
     def _finish(self, value: Value, slot: Slot) -> None:
         if slot.tensor is None:
@@ -408,6 +424,9 @@ class Call:
 
     def reshape(self, value: Value, shape: Shape, slot: Slot) -> Value:
         """Regroup axes; a constant is reshaped at once."""
+        before, after = product(value.shape), product(shape)
+        if before != after and isinstance(before, int) and isinstance(after, int):
+            raise ModelError(f"{self.origin} reshapes '{value.name}' from {_text(value.shape)} to {_text(shape)}")
         static = [dim for dim in shape if isinstance(dim, int)]
         if value.data is not None and len(static) == len(shape):
             return self.known(slot, value.data.reshape(static))

@@ -2,9 +2,9 @@
 
 A line is an operator's name, its inputs, ``->`` and its outputs; an operator with several lines is as one of them says.
 A port is the kinds of types that it may have, as letters of :data:`KINDS`, or ``=`` and the number of the input whose
-type it has, the first if there is none. ``~`` is a port that may be empty, ``?`` one that may be missing as well, ``*``
-stands for any number of them, ``xN`` for N of them. The numbers are those that LiteRT's kernels insist on. Types are stated as the operator's meaning
-goes: floats of 16 or 64 bits are floats, even where LiteRT computes with 32 bits only.
+type it has, the first if there is none. ``~`` is a port that may be empty, ``?`` one that may be missing as well,
+``*`` stands for any number of them, ``xN`` for N of them. The numbers are those that LiteRT's kernels insist on. Types
+are stated as the operator's meaning goes: floats of 16 or 64 bits are floats, even where LiteRT computes with 32 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from functools import cache
 KINDS: Mapping[str, tuple[str, ...]] = {
     "F": ("float32", "float16", "float64", "bfloat16"),
     "Q": ("int8", "uint8", "int16"),
-    "I": ("int32", "int64", "int16"),
+    "I": ("int32", "int64"),
+    "H": ("int16",),
+    "U": ("uint8",),
     "Z": (
         "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64", "int4", "uint4", "int2",
     ),
@@ -27,14 +29,14 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "R": ("resource",),
     "V": ("variant", "complex128"),
 }  # fmt: skip
-"""The types of each kind: floats, numbers that are quantised, indices, integers, truth values, texts, complex numbers,
-handles, and types that nothing computes with.
+"""The types of each kind: floats, numbers that are quantised, indices, short ones, bytes, integers, truth values,
+texts, complex numbers, handles, and types that nothing computes with.
 """
 
 _TABLE = """
 ABS                          FZ -> =
 ADD                          FZ = -> =
-ADD_N                        FZ =* -> =
+ADD_N                        FZ = =* -> =
 ARG_MAX                      FZB I -> I
 ARG_MIN                      FZB I -> I
 ASSIGN_VARIABLE              R FZBS ->
@@ -55,13 +57,13 @@ CAST                         FZBC -> FZBC
 CEIL                         F -> =
 COMPLEX_ABS                  C -> F
 CONCATENATION                FZBS FZBS* -> =
-CONV_2D                      FQ FZ FZ? -> =
+CONV_2D                      FQ FZ FI? -> =
 CONV_3D                      F F F? -> =
 CONV_3D_TRANSPOSE            I F F F? -> =2
 COS                          F -> =
 CUMSUM                       FZ I -> =
 DENSIFY                      FZB -> =
-DEPTHWISE_CONV_2D            FQ FZ FZ? -> =
+DEPTHWISE_CONV_2D            FQ FZ FI? -> =
 DEPTH_TO_SPACE               FZB -> =
 DEQUANTIZE                   FZ -> F
 DILATE                       FZB I = -> =
@@ -78,9 +80,9 @@ FILL                         I FZBS -> =1
 FLOOR                        F -> =
 FLOOR_DIV                    FZ = -> =
 FLOOR_MOD                    FZ = -> =
-FULLY_CONNECTED              FQ FZ FZ? -> FZ
-GATHER                       FZBS I -> =
-GATHER_ND                    FZBS I -> =
+FULLY_CONNECTED              FQ FZ FI? -> FZ
+GATHER                       FZBS IH -> =
+GATHER_ND                    FZBS IH -> =
 GELU                         FQ -> =
 GREATER                      FZ = -> B
 GREATER_EQUAL                FZ = -> B
@@ -88,7 +90,7 @@ HARD_SWISH                   FQ -> =
 HASHTABLE                    -> R
 HASHTABLE_FIND               R IS IS -> =2
 HASHTABLE_IMPORT             R IS IS ->
-HASHTABLE_LOOKUP             I I FZS -> =2 Z
+HASHTABLE_LOOKUP             I I FZS -> =2 U
 HASHTABLE_SIZE               R -> I
 IF                           B FZBSCR* -> FZBSCR*
 IMAG                         C -> F
@@ -122,8 +124,8 @@ NON_MAX_SUPPRESSION_V5       F F I F F F -> I F I
 NOT_EQUAL                    FZBS = -> B
 ONE_HOT                      I I FZB =2 -> =2
 PACK                         FZBS =* -> =
-PAD                          FZB I -> =
-PADV2                        FZB I = -> =
+PAD                          FZB IH -> =
+PADV2                        FZB IH = -> =
 POW                          FZ = -> =
 PRELU                        FQ FQ -> =
 QUANTIZE                     FZ -> Z
@@ -177,9 +179,9 @@ SUM                          FZ I -> =
 SVDF                         FZ FZ FZ FZ~ FZ -> FZ
 TANH                         FQ -> =
 TILE                         FZBS I -> =
-TOPK_V2                      FZ I -> = I
+TOPK_V2                      FZ IH -> = IH
 TRANSPOSE                    FZBSC I -> =
-TRANSPOSE_CONV               I FZ FQ FZ? -> =2
+TRANSPOSE_CONV               I FZ FQ FI? -> =2
 UNIDIRECTIONAL_SEQUENCE_LSTM FZ~x20 -> FZ
 UNIDIRECTIONAL_SEQUENCE_LSTM FZ~x24 -> FZ
 UNIDIRECTIONAL_SEQUENCE_RNN  F FZ FZ F F -> F
@@ -320,8 +322,12 @@ def _lines() -> dict[str, list[str]]:
 @cache
 def definition(line: str) -> Definition:
     """The definition that a line of the table states, given without the operator's name."""
-    inputs, outputs = (Ports(tuple(port for word in side.split() for port in _ports(word))) for side in line.split("->"))
-    return Definition(inputs, outputs)
+    inputs, outputs = line.split("->")
+    return Definition(_read(inputs), _read(outputs))
+
+
+def _read(side: str) -> Ports:
+    return Ports(tuple(port for word in side.split() for port in _ports(word)))
 
 
 def _ports(word: str) -> tuple[Port, ...]:

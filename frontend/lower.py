@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
-from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call
+from layoutsolve.errors import ConversionError, Gap, LoweringError, ModelError, OptionError, UnsupportedError
+from layoutsolve.frontend.builder import FOREIGN, REAL_NUMBERS, REGISTRY, Call, Lowered
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.draft import Draft, Lowering
 from layoutsolve.frontend.fold import fold
@@ -125,7 +125,7 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
             check_ports(call)
             if not fold(call):
                 _check_parameters(call)
-                function(call)
+                _lower(function, call)
             check_written(call)
     except GapError as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
@@ -138,6 +138,20 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     except _CONTRADICTIONS as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
     return []
+
+
+def _lower(function: Lowered, call: Call) -> None:
+    """Run a lowering. Whatever goes wrong in one that a user has registered is an error that names it."""
+    if call.operator.name not in FOREIGN:
+        function(call)
+        return
+    try:
+        function(call)
+    except (ConversionError, GapError):
+        raise
+    except Exception as error:  # it is code of others, which may raise anything
+        name, reason = call.operator.name, f"{type(error).__name__}: {error}"
+        raise LoweringError(f"{call.origin}: the lowering that is registered for '{name}' failed: {reason}") from error
 
 
 def _refusal(name: str) -> tuple[str, str]:

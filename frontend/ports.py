@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import LoweringError, ModelError
-from layoutsolve.frontend.builder import REAL_NUMBERS, Call
+from layoutsolve.frontend.builder import FOREIGN, REAL_NUMBERS, Call
 from layoutsolve.frontend.definitions import Definition, Ports, definition, definitions
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.flex import BUILTIN, UNARY
@@ -15,7 +15,12 @@ _HANDLE = "resource"
 
 
 def definitions_of(operator: str) -> tuple[Definition, ...]:
-    """What an operator may be like, TensorFlow's own included; empty where nothing is known about it."""
+    """What an operator may be like, TensorFlow's own included; empty where nothing is known about it.
+
+    A custom operator whose lowering a user has registered may be another one under the same name.
+    """
+    if operator in FOREIGN and operator.startswith("CUSTOM:"):
+        return ()
     name = operator.removeprefix(_FLEX)
     if name in UNARY and name != operator:
         return (definition("F -> B" if name.startswith("Is") else "F -> ="),)
@@ -66,7 +71,7 @@ def _check_types(call: Call, what: str, ports: Ports, tensors: Sequence[int], in
         allowed = port.types or (inputs[port.like],)
         if dtype in allowed:
             continue
-        if "complex64" in (dtype, *inputs):
+        if dtype == "complex64":
             raise GapError("it computes with complex numbers", REAL_NUMBERS)
         name = call.lowering.subgraph.tensors[index].name
         raise ModelError(

@@ -188,7 +188,7 @@ def convert(
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
     reading = _reading(custom, signature, shapes)
-    graph = reference(source, reading)
+    graph = reference(source, reading, opset)
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
     clock.lap("solve")
@@ -216,16 +216,19 @@ def _reading(custom: str, signature: str, shapes: Mapping[str, Sequence[int]] | 
     return Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
 
 
-def reference(source: Source, reading: Reading) -> Graph:
-    """The reference graph of a model, as a layout problem is stated of it."""
-    return in_steps(_read(source, reading))
+def reference(source: Source, reading: Reading, opset: int | None = None) -> Graph:
+    """The reference graph of a model, as a layout problem is stated of it; ``opset`` is the one that is asked for."""
+    return in_steps(_read(source, reading, opset))
 
 
-def _read(source: Source, reading: Reading) -> Graph:
+def _read(source: Source, reading: Reading, opset: int | None) -> Graph:
+    def check(graph: Graph) -> None:
+        serialise(graph, opset)
+
     if isinstance(source, (bytes, memoryview)):
-        return read(source, reading=reading)
+        return read(source, reading=reading, check=check)
     path = Path(source)
-    return read(file_bytes(path), path.stem, reading)
+    return read(file_bytes(path), path.stem, reading, check)
 
 
 def file_bytes(path: Path) -> memoryview:

@@ -27,7 +27,7 @@ class StrategyError(OptionError):
 
 
 class LoweringError(ConversionError):
-    """A lowering wrote what cannot be: it is wrong, or the model contradicts itself in a way that it does not notice."""
+    """A lowering wrote what cannot be: it is wrong, or did not notice that the model contradicts itself."""
 
 
 class CertificateError(ConversionError):

@@ -28,11 +28,12 @@ def unary(site: Site) -> Rule:
 
 @rule(*BROADCASTING)
 def broadcasting(site: Site) -> Rule:
-    """Any layout; an operand lacks the dimensions along which it is repeated."""
+    """Any layout; an operand lacks the dimensions along which it is repeated. PRelu repeats its slope alone."""
     shape = site.output().shape
     inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
     operands = tuple(aligned(site.required(number).shape, shape) for number in inputs)
-    form = Arranged(frame=len(inputs), broadcast=True)
+    complete = frozenset({0} if site.node.op == "PRelu" else ())
+    form = Arranged(frame=len(inputs), broadcast=True, complete=complete)
     return Rule(inputs, (*operands, numbered(shape)), (form,), lambda row, shapes: site.same())
 
 
