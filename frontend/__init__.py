@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from layoutsolve.frontend import blocks, normalised
-from layoutsolve.frontend.builder import FOREIGN, Call, register
+from layoutsolve.frontend.builder import Call, register
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.lower import lower
 from layoutsolve.frontend.options import Reading
@@ -21,14 +21,11 @@ def read(
     reading: Reading | None = None,
     check: Callable[[Graph], object] | None = None,
 ) -> Graph:
-    """Read a TensorFlow Lite model. ``check`` is given what was written by lowerings that a user has registered, with
-    the rest of its graph, before anything relies on it.
+    """Read a TensorFlow Lite model. ``check`` is given what each lowering that a user has registered wrote, as a graph,
+    before anything relies on it.
 
     Raises :class:`layoutsolve.errors.ModelError` where the bytes are no such model, and
     :class:`layoutsolve.errors.UnsupportedError`, listing every gap, where it uses what cannot be converted.
     :class:`layoutsolve.errors.OptionError` is raised where ``reading`` names what the model does not have.
     """
-    graph = lower(parse(data), name, reading or Reading())
-    if check is not None and any(node.origin is not None and node.origin.operator in FOREIGN for node in graph.nodes):
-        check(graph)
-    return normalised.recognise(blocks.recognise(graph))
+    return normalised.recognise(blocks.recognise(lower(parse(data), name, reading or Reading(), check)))

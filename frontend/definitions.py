@@ -16,6 +16,7 @@ from functools import cache
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "F": ("float32", "float16", "float64", "bfloat16"),
+    "P": ("float32",),
     "Q": ("int8", "uint8", "int16"),
     "I": ("int32", "int64"),
     "H": ("int16",),
@@ -29,7 +30,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "R": ("resource",),
     "V": ("variant", "complex128"),
 }  # fmt: skip
-"""The types of each kind: floats, numbers that are quantised, indices, short ones, bytes, integers, truth values,
+"""The types of each kind: floats, the plain one, numbers that are quantised, indices, short ones, bytes, integers, truth values,
 texts, complex numbers, handles, and types that nothing computes with.
 """
 
@@ -44,8 +45,8 @@ ATAN2                        F = -> =
 AVERAGE_POOL_2D              FQ -> =
 BATCH_MATMUL                 FZ FZ -> FZ
 BATCH_TO_SPACE_ND            FZB I I -> =
-BIDIRECTIONAL_SEQUENCE_LSTM  FZ~x48 -> FZ FZ?
-BIDIRECTIONAL_SEQUENCE_RNN   FZ~x12 -> FZ FZ?
+BIDIRECTIONAL_SEQUENCE_LSTM  PQI~x48 -> PQ PQ?
+BIDIRECTIONAL_SEQUENCE_RNN   PQ~x12 -> P P?
 BITCAST                      FZB -> FZB
 BITWISE_XOR                  ZB = -> =
 BROADCAST_ARGS               I = -> =
@@ -106,9 +107,9 @@ LOGICAL_NOT                  B -> B
 LOGICAL_OR                   B B -> B
 LOGISTIC                     FQ -> =
 LOG_SOFTMAX                  FQ -> =
-LSTM                         FZ~x20 -> FZ
-LSTM                         FZ~x24 -> FZ
-LSTM                         FZx5 -> FZx4
+LSTM                         PQI~x20 -> PQ
+LSTM                         PQI~x24 -> PQ
+LSTM                         PQIx5 -> PQx4
 MATRIX_DIAG                  FZB -> =
 MATRIX_SET_DIAG              FZB = -> =
 MAXIMUM                      FZ = -> =
@@ -152,7 +153,7 @@ REVERSE_SEQUENCE             FZB I -> =
 REVERSE_V2                   FZB I -> =
 RFFT2D                       F I -> C
 RIGHT_SHIFT                  Z = -> =
-RNN                          F FZ FZ F F -> F
+RNN                          P PQ PQ P P -> P
 ROUND                        F -> =
 RSQRT                        FQ -> =
 SCATTER_ND                   I FZB I -> =1
@@ -176,15 +177,15 @@ SQUEEZE                      FZBSC -> =
 STRIDED_SLICE                FZBS I I I -> =
 SUB                          FZ = -> =
 SUM                          FZ I -> =
-SVDF                         FZ FZ FZ FZ~ FZ -> FZ
+SVDF                         PQ PQ PQ PI~ PQ -> PQ
 TANH                         FQ -> =
 TILE                         FZBS I -> =
 TOPK_V2                      FZ IH -> = IH
 TRANSPOSE                    FZBSC I -> =
 TRANSPOSE_CONV               I FZ FQ FI? -> =2
-UNIDIRECTIONAL_SEQUENCE_LSTM FZ~x20 -> FZ
-UNIDIRECTIONAL_SEQUENCE_LSTM FZ~x24 -> FZ
-UNIDIRECTIONAL_SEQUENCE_RNN  F FZ FZ F F -> F
+UNIDIRECTIONAL_SEQUENCE_LSTM PQI~x20 -> PQ
+UNIDIRECTIONAL_SEQUENCE_LSTM PQI~x24 -> PQ
+UNIDIRECTIONAL_SEQUENCE_RNN  P PQ PQ P P -> P
 UNIQUE                       FZ -> = I
 UNPACK                       FZBS -> = =*
 UNSORTED_SEGMENT_MAX         FZ I I -> =
@@ -244,7 +245,7 @@ CUSTOM:Landmarks2TransformMatrix    F -> =
 CUSTOM:LiteRtMaxUnpooling2D         F FI -> =
 CUSTOM:MaxPoolingWithArgmax2D       F -> = FI
 CUSTOM:MaxUnpooling2D               F FI -> =
-CUSTOM:TFLite_Detection_PostProcess FQ FQ FZ -> F F F F
+CUSTOM:TFLite_Detection_PostProcess PQ PQ PQ -> P P P P
 CUSTOM:TransformLandmarks           F F -> =
 CUSTOM:TransformTensor              F F -> =
 CUSTOM:TransformTensorBilinear      F F -> =

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
 from layoutsolve.errors import ConversionError, Gap, LoweringError, ModelError, OptionError, UnsupportedError
@@ -41,18 +43,23 @@ _REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lower
 _REMEDY = "express it by other operators in the source model"
 
 
-def lower(model: Model, name: str, reading: Reading) -> Graph:
-    """The reference graph of a model's main subgraph, or of a signature's.
+Check = Callable[[Graph], object]
+
+
+def lower(model: Model, name: str, reading: Reading, check: Check | None = None) -> Graph:
+    """The reference graph of a model's main subgraph, or of a signature's. ``check`` is given what each lowering that a
+    user has registered wrote.
 
     Raises :class:`UnsupportedError` with all its gaps at once, :class:`OptionError` for a signature or input that the
     model does not have.
     """
     chosen = _signature(model, reading.signature)
     try:
-        lowering = Lowering(Draft(dilated(model), _write, reading.custom), chosen.subgraph if chosen else 0)
+        write = partial(_write, check=check)
+        lowering = Lowering(Draft(dilated(model), write, reading.custom), chosen.subgraph if chosen else 0)
         names = _public_ends(lowering, chosen)
         _enter_inputs(lowering, _pinned(lowering, names, reading))
-        _write(lowering)
+        write(lowering)
         outputs = _outputs(lowering)
         lowering.draft.close_states()
         return _graph(lowering, name, names, outputs)
@@ -100,12 +107,12 @@ def _pinned(lowering: Lowering, names: Mapping[int, str], reading: Reading) -> d
     return found
 
 
-def _write(lowering: Lowering) -> None:
+def _write(lowering: Lowering, check: Check | None) -> None:
     """Write all operators of a subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
     gaps: list[Gap] = []
     broken: set[int] = set()
     for operator in lowering.subgraph.operators:
-        found = _write_operator(lowering, operator, broken)
+        found = _write_operator(lowering, operator, broken, check)
         gaps += found
         if found or broken.intersection(operator.inputs):
             broken.update(operator.outputs)
@@ -113,7 +120,7 @@ def _write(lowering: Lowering) -> None:
         raise UnsupportedError(gaps)
 
 
-def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) -> list[Gap]:
+def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], check: Check | None) -> list[Gap]:
     call = Call(lowering, operator)
     function = REGISTRY.get(operator.name)
     if function is None and operator.name.startswith("CUSTOM:") and lowering.draft.custom == "passthrough":
@@ -125,7 +132,7 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
             check_ports(call)
             if not fold(call):
                 _check_parameters(call)
-                _lower(function, call)
+                _lower(function, call, check)
             check_written(call)
     except GapError as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
@@ -140,11 +147,12 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     return []
 
 
-def _lower(function: Lowered, call: Call) -> None:
+def _lower(function: Lowered, call: Call, check: Check | None) -> None:
     """Run a lowering. Whatever goes wrong in one that a user has registered is an error that names it."""
     if call.operator.name not in FOREIGN:
         function(call)
         return
+    start = len(call.draft.nodes)
     try:
         function(call)
     except (ConversionError, GapError):
@@ -152,6 +160,17 @@ def _lower(function: Lowered, call: Call) -> None:
     except Exception as error:  # it is code of others, which may raise anything
         name, reason = call.operator.name, f"{type(error).__name__}: {error}"
         raise LoweringError(f"{call.origin}: the lowering that is registered for '{name}' failed: {reason}") from error
+    if check is not None:
+        check(_part(call.draft, call.draft.nodes[start:]))
+
+
+def _part(draft: Draft, written: Sequence[Node]) -> Graph:
+    """Some nodes as a graph of their own: what they read is its inputs, what they compute its outputs."""
+    nodes = tuple(replace(node, region=None) for node in written)
+    made = {name: draft.values[name] for node in nodes for name in node.outputs}
+    read = {name: draft.values[name] for node in nodes for name in node.inputs if name and name not in made}
+    inputs = tuple(name for name, value in read.items() if value.data is None)
+    return Graph("part", {**read, **made}, nodes, inputs, tuple(made))
 
 
 def _refusal(name: str) -> tuple[str, str]:

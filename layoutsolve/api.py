@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -222,9 +222,7 @@ def reference(source: Source, reading: Reading, opset: int | None = None) -> Gra
 
 
 def _read(source: Source, reading: Reading, opset: int | None) -> Graph:
-    def check(graph: Graph) -> None:
-        serialise(graph, opset)
-
+    check = partial(serialise, opset=opset)
     if isinstance(source, (bytes, memoryview)):
         return read(source, reading=reading, check=check)
     path = Path(source)

@@ -110,10 +110,7 @@ def test_gaps(source: bytes, reason: str) -> None:
         ),
         (one("DILATE", [((3,), "float32"), [0], ((), "float32")], ((3,), "float32")), "dilates rank 1"),
         (one("BITCAST", [((3,), "int8")], ((), "int32")), "makes one element of 4"),
-        (
-            one("SELECT", [((3,), "bool"), ((2, 2), "float32"), ((2, 2), "float32")], ((2, 2), "float32")),
-            "chooses between",
-        ),
+        (one("SELECT", [((3,), "float32")] * 3, ((3,), "float32")), "has float32 as input 0"),
         (one("CONCATENATION", [((2, 3), "float32"), ((2, 4), "float32")], ((4, 3), "float32")), "do not fit"),
         (
             one("CONCATENATION", [((2, 3), "float32"), ((2, 3), "int32")], ((4, 3), "float32")),
