@@ -25,7 +25,7 @@ _DOMAINS = ("", "ai.onnx.ml")
 
 _REFUSALS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError)
 
-_ELEMENTS = {
+ELEMENTS = {
     code: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower())
     for name, code in onnx.TensorProto.DataType.items()
 }
@@ -124,8 +124,8 @@ def _check_kernels(
 ) -> None:
     """Raise where ONNX Runtime has no kernel for a node."""
     infos = (*graph.value_info, *graph.input, *graph.output)
-    types = {**outer, **{info.name: _ELEMENTS[info.type.tensor_type.elem_type] for info in infos}}
-    types.update((constant.name, _ELEMENTS[constant.data_type]) for constant in graph.initializer)
+    types = {**outer, **{info.name: ELEMENTS[info.type.tensor_type.elem_type] for info in infos}}
+    types.update((constant.name, ELEMENTS[constant.data_type]) for constant in graph.initializer)
     for node in graph.node:
         given, made = (tuple(types.get(name, "") for name in names) for names in (node.input, node.output))
         missing = missing_kernel(node.domain, node.op_type, versions[node.domain], given, made)

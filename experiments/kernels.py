@@ -3,24 +3,29 @@
 ``python -m experiments.kernels`` asks the ONNX Runtime that is installed and writes ``emit/kernels.json`` anew. The
 table has for each domain and operator its kernels: the first and the last operator set that they are for (null: all
 later ones), and by the name that the operator's definition gives to a type which types it may be. An operator that ONNX
-defines by others needs no kernel: ONNX Runtime computes those others. It has a row without types.
+defines by others needs no kernel: ONNX Runtime computes those others, where it has kernels for them.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import onnx
 import onnxruntime
+from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
+from layoutsolve.emit.check import ELEMENTS
 from layoutsolve.emit.kernels import TABLE
-from layoutsolve.emit.serialise import LOWEST_OPSET
+from layoutsolve.emit.serialise import HIGHEST_OPSET, LOWEST_OPSET
 
+_USUAL = ("tensor(float)", "tensor(int64)", "tensor(bool)")
+_CODES = {name: code for code, name in ELEMENTS.items()}
 _PROVIDER = "CPUExecutionProvider"
 _ALL_LATER = (1 << 31) - 1
 _DOMAINS = ("", "ai.onnx.ml")
@@ -38,14 +43,59 @@ def kernels() -> dict[str, Any]:
             if all(types.values()):
                 row = [first, None if last == _ALL_LATER else last, types]
                 found[kernel.domain][kernel.op_name].append(row)
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain in found and (schema.has_function or schema.has_context_dependent_function):
-            found[schema.domain][schema.name].append([schema.since_version, schema.since_version, {}])
+    for schema in _functions():
+        types = {each.type_param_str: " ".join(_running(schema, each)) for each in schema.type_constraints}
+        found[schema.domain][schema.name].append([schema.since_version, schema.since_version, types])
     domains = {
         domain: {name: sorted(rows, key=str) for name, rows in sorted(operators.items())}
         for domain, operators in found.items()
     }
     return {"onnxruntime": onnxruntime.__version__, "kernels": domains}
+
+
+def _functions() -> list[Any]:
+    """The definitions of operators that ONNX defines by others, of each operator set that is written."""
+    found = {}
+    for name in {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}:
+        for version in range(LOWEST_OPSET, HIGHEST_OPSET + 1):
+            with suppress(onnx.defs.SchemaError):
+                schema = onnx.defs.get_schema(name, version)
+                if schema.has_function or schema.has_context_dependent_function:
+                    found[name, schema.since_version] = schema
+    return [schema for _, schema in sorted(found.items())]
+
+
+def _running(schema: Any, constraint: Any) -> Iterator[str]:
+    """The types for which ONNX Runtime loads an operator that ONNX defines by others."""
+    for dtype in constraint.allowed_type_strs:
+        if dtype.startswith("tensor(") and _loads(schema, {constraint.type_param_str: dtype}):
+            yield from _tensors([dtype])
+
+
+def _loads(schema: Any, chosen: Mapping[str, str]) -> bool:
+    allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+    usual = {name: next((each for each in _USUAL if each in types), types[0]) for name, types in allowed.items()}
+    inputs = []
+    for position, port in enumerate(schema.inputs[: max(schema.min_input, 1)]):
+        dtype = {**usual, **chosen}.get(port.type_str, port.type_str)
+        code = _CODES.get(dtype.removeprefix("tensor(").removesuffix(")"))
+        if code is None:
+            return False
+        inputs.append(helper.make_tensor_value_info(f"in{position}", code, None))
+    if any(attribute.required for attribute in schema.attributes.values()):
+        return True
+    outputs = [onnx.ValueInfoProto(name=f"out{position}") for position in range(max(schema.min_output, 1))]
+    names = [port.name for port in inputs], [port.name for port in outputs]
+    graph = helper.make_graph([helper.make_node(schema.name, *names)], "one", inputs, outputs)
+    version = max(LOWEST_OPSET, schema.since_version)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[_PROVIDER])
+    except Exception:  # ONNX Runtime has a class of exception for each status
+        return False
+    return True
 
 
 def _tensors(types: list[str]) -> Iterator[str]:

@@ -20,6 +20,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "Q": ("int8", "uint8", "int16"),
     "I": ("int32", "int64"),
     "H": ("int16",),
+    "W": ("int32",),
     "U": ("uint8",),
     "Z": (
         "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64", "int4", "uint4", "int2",
@@ -30,8 +31,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "R": ("resource",),
     "V": ("variant", "complex128"),
 }  # fmt: skip
-"""The types of each kind: floats, the plain one, numbers that are quantised, indices, short ones, bytes, integers, truth values,
-texts, complex numbers, handles, and types that nothing computes with.
+"""The types of each kind: floats, the plain one, numbers that are quantised, indices, short ones, the plain integer,
+bytes, integers, truth values, texts, complex numbers, handles, and types that nothing computes with.
 """
 
 _TABLE = """
@@ -81,7 +82,7 @@ FILL                         I FZBS -> =1
 FLOOR                        F -> =
 FLOOR_DIV                    FZ = -> =
 FLOOR_MOD                    FZ = -> =
-FULLY_CONNECTED              FQ FZ FI? -> FZ
+FULLY_CONNECTED              FQ FZ FI? -> =
 GATHER                       FZBS IH -> =
 GATHER_ND                    FZBS IH -> =
 GELU                         FQ -> =
@@ -133,7 +134,7 @@ QUANTIZE                     FZ -> Z
 RANDOM_STANDARD_NORMAL       I -> F
 RANDOM_UNIFORM               I -> F
 RANGE                        FZ = = -> =
-RANK                         FZBSCRV -> I
+RANK                         FZBSCRV -> W
 READ_VARIABLE                R -> FZBS
 REAL                         C -> F
 REDUCE_ALL                   B I -> B

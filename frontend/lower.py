@@ -26,6 +26,7 @@ _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, Typ
 _BYTES = frozenset({"int8", "uint8"})
 _SCALED = {
     **dict.fromkeys(("ABS", "ADD", "MUL", "SUB"), _BYTES),
+    **dict.fromkeys(("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"), _BYTES | {"int16"}),
     **dict.fromkeys(
         (
             "AVERAGE_POOL_2D", "BATCH_MATMUL", "DIV", "ELU", "EXP", "GELU", "HARD_SWISH", "L2_NORMALIZATION",

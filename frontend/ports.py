@@ -13,6 +13,17 @@ from layoutsolve.frontend.operators.flex import BUILTIN, UNARY
 _FLEX = "CUSTOM:Flex"
 _HANDLE = "resource"
 
+_STATED = {
+    "ARG_MAX": (0, "output_type"),
+    "ARG_MIN": (0, "output_type"),
+    "SHAPE": (0, "out_type"),
+    "UNIQUE": (1, "idx_out_type"),
+}
+"""The outputs whose type is an option as well, and its name."""
+
+_INDICES = {2: "int32", 4: "int64"}
+"""Types of indices by their number in the schema."""
+
 
 def definitions_of(operator: str) -> tuple[Definition, ...]:
     """What an operator may be like, TensorFlow's own included; empty where nothing is known about it.
@@ -39,6 +50,7 @@ def check_ports(call: Call) -> None:
     if fitting:
         _check_types(call, "input", fitting[0].inputs, given, types)
         _check_types(call, "output", fitting[0].outputs, made, types)
+    _check_stated(call)
     _check_variables(call)
 
 
@@ -76,6 +88,16 @@ def _check_types(call: Call, what: str, ports: Ports, tensors: Sequence[int], in
         name = call.lowering.subgraph.tensors[index].name
         raise ModelError(
             f"{call.origin} has {dtype} as {what} {position}, '{name}', where its definition has {', '.join(allowed)}"
+        )
+
+
+def _check_stated(call: Call) -> None:
+    """The type of some outputs is an option as well."""
+    position, key = _STATED.get(call.operator.name, (0, ""))
+    stated = _INDICES.get(call.option(key, None)) if key else None
+    if stated is not None and stated != call.tensor(position).dtype:
+        raise ModelError(
+            f"{call.origin} declares output {position} as {call.tensor(position).dtype} and gives {stated} as its {key}"
         )
 
 

@@ -56,7 +56,7 @@ class Mutant:
         self.graph.outputs = [index for index in self.graph.outputs if index != gone]
 
     def retype(self, indices: set[int], dtype: str) -> None:
-        """Declare tensors to be of another type, and give constants data of it."""
+        """Declare tensors to be of another type, and give constants data of it; 16 bits have no zero point."""
         for index in indices:
             tensor = self.graph.tensors[index]
             raw = self.builder.model.buffers[tensor.buffer].bytes
@@ -64,6 +64,8 @@ class Mutant:
                 shape = [] if tensor.shape is None else list(tensor.shape)
                 tensor.buffer = self.builder.buffer(_recast(raw, NAMES[tensor.type], dtype, shape))
             tensor.type = TYPES[dtype]
+            if dtype == "int16" and tensor.quantization is not None and tensor.quantization.zeroPoint is not None:
+                tensor.quantization.zeroPoint = [0] * len(tensor.quantization.zeroPoint)
 
 
 def _recast(raw: bytes, old: str, new: str, shape: list[int]) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -36,9 +37,15 @@ WIDER = re.compile(r"(every|input|output).* of (float16|float64|u?int(8|16|32|64
 
 LENIENT = {
     ("CONV_2D", "missing input"), ("CONV_2D", "empty input 2"), ("DEPTHWISE_CONV_2D", "missing input"),
-    ("DEPTHWISE_CONV_2D", "empty input 2"),
+    ("DEPTHWISE_CONV_2D", "empty input 2"), ("RESHAPE", "surplus empty input"),
 }  # fmt: skip
-"""What LiteRT refuses besides, and is converted all the same: old converters wrote convolutions without a bias."""
+"""What LiteRT refuses besides, and is converted all the same: old converters wrote convolutions without a bias, and an
+input that is left out says nothing.
+"""
+
+NO_KERNEL = ("unresolved custom op", "Didn't find op")
+PACKED = ("int4", "uint4", "int2", "string")
+"""Types that are not compared: ONNX Runtime takes no arrays of them from numpy, or LiteRT gives none."""
 
 
 def test_every_operator_is_defined() -> None:
@@ -64,19 +71,21 @@ def judge(operator: str, label: str, source: bytes, model: onnx.ModelProto, case
     runtime = OnnxRuntime(model.SerializeToString(), threads=1)
     try:
         described = litert().describe(source)
+        if any(port.dtype in PACKED for port in (*described.inputs, *described.outputs)):
+            return
         inputs = [fed(port, data) for port, data in zip(described.inputs, case.make().inputs, strict=True)]
         truth = litert().run(source, inputs)
     except VerifyError as error:
-        assert WIDER.fullmatch(label) or (operator, label) in LENIENT, f"{label}: converted, but {error}"
+        known = WIDER.fullmatch(label) or (operator, label) in LENIENT or any(text in str(error) for text in NO_KERNEL)
+        assert known, f"{label}: converted, but {error}"
         return
     results = runtime.run(feeds(runtime, inputs, {}))
     for port, expected, actual in zip(truth.outputs, truth.results, results, strict=False):
-        compare(case, port, expected, actual)
+        half = port.dtype in ("float16", "bfloat16")
+        compare(replace(case, tolerance=1e-2) if half else case, port, expected, actual)
 
 
 def fed(port: Port, data: Array) -> Array:
     """The data of a case, as the type that the mutant reads."""
-    if port.dtype == "string":
-        return np.full(port.shape, b"a")
     with np.errstate(all="ignore"):
         return np.zeros(port.shape, port.dtype) if data.dtype.kind == "S" else data.astype(port.dtype)
