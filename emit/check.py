@@ -17,8 +17,11 @@ from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Origin
 
-_SMALL = 1024
+_SMALL = 64
 """Bytes up to which a constant stays in the outline: shapes, axes and the like, from which sizes follow."""
+
+_SMALL_SIZES = 1024
+"""The same for int64, the type of sizes."""
 
 _DOMAINS = ("", "ai.onnx.ml")
 """The domains whose operators ONNX defines."""
@@ -65,15 +68,26 @@ def _outline(model: onnx.ModelProto) -> onnx.ModelProto:
     made.value_info.extend(graph.value_info)
     inputs = {port.name for port in graph.input}
     for constant in graph.initializer:
-        if len(constant.raw_data) <= _SMALL and not constant.external_data:
+        limit = _SMALL_SIZES if constant.data_type == onnx.TensorProto.INT64 else _SMALL
+        if len(constant.raw_data) <= limit and not constant.external_data:
             made.initializer.append(constant)
         elif constant.name not in inputs:
-            made.input.append(onnx.helper.make_tensor_value_info(constant.name, constant.data_type, constant.dims))
+            tensor_type = made.input.add(name=constant.name).type.tensor_type
+            tensor_type.elem_type = constant.data_type
+            tensor_type.shape.SetInParent()
+            for size in constant.dims:
+                tensor_type.shape.dim.add(dim_value=size)
     made.input.extend(_without_foreign(made))
-    for info in (*made.output, *made.value_info):
-        for dim in info.type.tensor_type.shape.dim:
-            dim.ClearField("dim_param")
+    if _names(graph):
+        for info in (*made.output, *made.value_info):
+            for dim in info.type.tensor_type.shape.dim:
+                dim.ClearField("dim_param")
     return outline
+
+
+def _names(graph: onnx.GraphProto) -> set[str]:
+    """The names of sizes of inputs."""
+    return {dim for port in graph.input for dim in _sizes(port) if isinstance(dim, str)}
 
 
 def _without_foreign(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -101,8 +115,10 @@ def _refusal(text: str, origins: Mapping[str, Origin]) -> LoweringError:
 
 def _check_sizes(graph: onnx.GraphProto, inferred: onnx.GraphProto) -> None:
     """Raise where what is declared to be the size of an input is inferred to be another one."""
+    names = _names(graph)
+    if not names:
+        return
     found = {info.name: _sizes(info) for info in (*inferred.value_info, *inferred.output)}
-    names = {dim for port in graph.input for dim in _sizes(port) if isinstance(dim, str)}
     for info in (*graph.value_info, *graph.output):
         declared = _sizes(info)
         for mine, other in zip(declared, found.get(info.name, ()), strict=False):

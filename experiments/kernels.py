@@ -76,7 +76,7 @@ def _loads(schema: Any, chosen: Mapping[str, str]) -> bool:
     allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
     usual = {name: next((each for each in _USUAL if each in types), types[0]) for name, types in allowed.items()}
     inputs = []
-    for position, port in enumerate(schema.inputs[: max(schema.min_input, 1)]):
+    for position, port in enumerate(schema.inputs):
         dtype = {**usual, **chosen}.get(port.type_str, port.type_str)
         code = _CODES.get(dtype.removeprefix("tensor(").removesuffix(")"))
         if code is None:

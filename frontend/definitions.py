@@ -182,7 +182,7 @@ SVDF                         PQ PQ PQ PI~ PQ -> PQ
 TANH                         FQ -> =
 TILE                         FZBS I -> =
 TOPK_V2                      FZ IH -> = IH
-TRANSPOSE                    FZBSC I -> =
+TRANSPOSE                    FZBSC W -> =
 TRANSPOSE_CONV               I FZ FQ FI? -> =2
 UNIDIRECTIONAL_SEQUENCE_LSTM PQI~x20 -> PQ
 UNIDIRECTIONAL_SEQUENCE_LSTM PQI~x24 -> PQ
