@@ -350,9 +350,7 @@ class Call:
         for _, slot in outputs:
             if slot.dtype in ("int2", "int4", "uint4"):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
-        for given in inputs:
-            if given is not None and self.draft.values.get(given.name) is not given:
-                raise LoweringError(f"{self.origin} reads '{given.name}' for its {op}, which is no value of this model")
+        self._check_known(op, inputs)
         values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
@@ -370,9 +368,17 @@ class Call:
         self._finish(value, slot)
         return value
 
+    def _check_known(self, op: str, inputs: Sequence[Value | None]) -> None:
+        """Whoever registers a lowering may keep values of another model."""
+        for value in inputs if self.operator.name in FOREIGN else ():
+            if value is not None and self.draft.values.get(value.name) is not value:
+                raise LoweringError(f"{self.origin} reads '{value.name}' for its {op}, which is no value of this model")
+
     def _enter(self, value: Value) -> Value:
-        if value.name in self.draft.values:
+        """Add a value that is written here, and nowhere else."""
+        if value.name in self.draft.written:
             raise LoweringError(f"{self.origin} writes '{value.name}' twice")
+        self.draft.written.add(value.name)
         return self.draft.add(value)
 
     def _finish(self, value: Value, slot: Slot) -> None:

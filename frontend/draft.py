@@ -53,6 +53,7 @@ class Draft:
         self.custom = custom
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
+        self.written: set[str] = set()
         self.contents: dict[str, Array] = {}
         self.complex: set[str] = set()
         self.dynamic = False

@@ -26,7 +26,6 @@ _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, Typ
 _BYTES = frozenset({"int8", "uint8"})
 _SCALED = {
     **dict.fromkeys(("ABS", "ADD", "MUL", "SUB"), _BYTES),
-    **dict.fromkeys(("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"), _BYTES | {"int16"}),
     **dict.fromkeys(
         (
             "AVERAGE_POOL_2D", "BATCH_MATMUL", "DIV", "ELU", "EXP", "GELU", "HARD_SWISH", "L2_NORMALIZATION",
@@ -36,7 +35,7 @@ _SCALED = {
         ),
         _BYTES | {"int16"},
     ),
-    "MAX_POOL_2D": frozenset({"int16"}),
+    **dict.fromkeys(("MAX_POOL_2D", "NOT_EQUAL"), frozenset({"int16"})),
 }  # fmt: skip
 """What LiteRT takes as quantised only: without parameters, its scale is zero and its results mean nothing."""
 
