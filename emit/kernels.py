@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import onnx
-
 TABLE = Path(__file__).with_name("kernels.json")
 
 _WIDENED = {"float16": "float"}
@@ -26,35 +24,26 @@ def missing_kernel(
     """The types for which there is no kernel; empty where there is one. ``inputs`` and ``outputs`` are names of types,
     '' for one that is left out or not known.
     """
-    schema = onnx.defs.get_schema(operator, version, domain)
-    since = schema.since_version
-    rows = [
-        types
-        for first, last, types in _table()[domain].get(operator, ())
-        if first == since or (last is not None and first <= since <= last)
-    ]
-    bound = _bound(schema, inputs, outputs)
-    if any(_fits(bound, row) for row in rows):
+    versions = _table()[domain].get(operator, {})
+    known = [int(since) for since in versions if int(since) <= version]
+    if not known:
         return ()
-    return tuple(dict.fromkeys(bound[name] for name in bound if name in {each for row in rows for each in row}))
+    found = versions[str(max(known))]
+    bound = {**_bound(found["outputs"], outputs), **_bound(found["inputs"], inputs)}
+    if any(_fits(bound, kernel) for kernel in found["kernels"]):
+        return ()
+    return tuple(dict.fromkeys(bound.values()))
 
 
 @cache
-def _table() -> Mapping[str, Mapping[str, Sequence[Any]]]:
-    table: Mapping[str, Any] = json.loads(TABLE.read_text())["kernels"]
+def _table() -> Mapping[str, Mapping[str, Any]]:
+    table: Mapping[str, Any] = json.loads(TABLE.read_text())["operators"]
     return table
 
 
-def _bound(schema: onnx.defs.OpSchema, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
-    """The types of a node by the names that its definition gives them."""
-    bound: dict[str, str] = {}
-    for formal, types in ((schema.inputs, inputs), (schema.outputs, outputs)):
-        for position, dtype in enumerate(types):
-            port = formal[min(position, len(formal) - 1)]
-            if dtype:
-                bound.setdefault(port.type_str, dtype)
-                bound.setdefault(port.name, dtype)
-    return bound
+def _bound(names: Sequence[str], types: Sequence[str]) -> dict[str, str]:
+    """The types of a node's ports by the names that the definition gives them; the last one may repeat."""
+    return {names[min(at, len(names) - 1)]: dtype for at, dtype in reversed([*enumerate(types)]) if dtype}
 
 
 def _fits(bound: Mapping[str, str], kernel: Mapping[str, str]) -> bool:

@@ -1,16 +1,15 @@
 """Which operators ONNX Runtime has kernels for on the CPU, and on which types.
 
 ``python -m experiments.kernels`` asks the ONNX Runtime that is installed and writes ``emit/kernels.json`` anew. The
-table has for each domain and operator its kernels: the first and the last operator set that they are for (null: all
-later ones), and by the name that the operator's definition gives to a type which types it may be. An operator that ONNX
-defines by others needs no kernel: ONNX Runtime computes those others, where it has kernels for them.
+table has for each domain and operator, by the operator set that has defined it, the names that the definition gives to
+the types of inputs and outputs, and the kernels: which types those may be. An operator that ONNX defines by others
+needs no kernel: ONNX Runtime computes those others, where it has kernels for them.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from layoutsolve.emit.serialise import HIGHEST_OPSET, LOWEST_OPSET
 _USUAL = ("tensor(float)", "tensor(int64)", "tensor(bool)")
 _CODES = {name: code for code, name in ELEMENTS.items()}
 _PROVIDER = "CPUExecutionProvider"
+_OTHER_VERSIONS = (3,)
 _ALL_LATER = (1 << 31) - 1
 _DOMAINS = ("", "ai.onnx.ml")
 _UNUSED = ("float8", "float4", "int2", "uint2", "complex128")
@@ -34,35 +34,51 @@ _UNUSED = ("float8", "float4", "int2", "uint2", "complex128")
 
 def kernels() -> dict[str, Any]:
     """The table, with the version of ONNX Runtime that it is of."""
-    found: dict[str, dict[str, list[Any]]] = {domain: defaultdict(list) for domain in _DOMAINS}
+    domains: dict[str, dict[str, Any]] = {}
+    for domain in _DOMAINS:
+        names = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == domain}
+        domains[domain] = {name: _versions(name, domain) for name in sorted(names)}
+    return {"onnxruntime": onnxruntime.__version__, "operators": domains}
+
+
+def _versions(name: str, domain: str) -> dict[str, Any]:
+    """What is known of an operator, by the operator set that has defined it, as far as it is written."""
+    found: dict[str, Any] = {}
+    for version in range(LOWEST_OPSET, HIGHEST_OPSET + 1) if domain == "" else _OTHER_VERSIONS:
+        with suppress(onnx.defs.SchemaError):
+            schema = onnx.defs.get_schema(name, version, domain)
+            found[str(schema.since_version)] = {
+                "inputs": [port.type_str for port in schema.inputs],
+                "outputs": [port.type_str for port in schema.outputs],
+                "kernels": _kernels(schema),
+            }
+    return found
+
+
+def _kernels(schema: Any) -> list[dict[str, str]]:
+    """The kernels of an operator: by the name of a type which types it may be."""
+    variables = {port.name: port.type_str for port in (*schema.inputs, *schema.outputs)}
+    rows = []
     for kernel in native.get_all_opkernel_def():
         first, last = kernel.version_range
-        written = kernel.domain in found and kernel.provider == _PROVIDER
-        if written and (kernel.domain or last >= LOWEST_OPSET):
-            types = {name: " ".join(sorted(_tensors(each))) for name, each in kernel.type_constraints.items()}
-            if all(types.values()):
-                row = [first, None if last == _ALL_LATER else last, types]
-                found[kernel.domain][kernel.op_name].append(row)
-    for schema in _functions():
-        types = {each.type_param_str: " ".join(_running(schema, each)) for each in schema.type_constraints}
-        found[schema.domain][schema.name].append([schema.since_version, schema.since_version, types])
-    domains = {
-        domain: {name: sorted(rows, key=str) for name, rows in sorted(operators.items())}
-        for domain, operators in found.items()
-    }
-    return {"onnxruntime": onnxruntime.__version__, "kernels": domains}
+        since = schema.since_version
+        suits = first == since or (last != _ALL_LATER and first <= since <= last)
+        if suits and (kernel.domain, kernel.op_name, kernel.provider) == (schema.domain, schema.name, _PROVIDER):
+            stated = kernel.type_constraints.items()
+            rows.append({variables.get(name, name): " ".join(sorted(_tensors(each))) for name, each in stated})
+    if schema.has_function or schema.has_context_dependent_function:
+        rows.append({each.type_param_str: " ".join(_running(schema, each)) for each in schema.type_constraints})
+    rows = [row for row in rows if all(row.values())]
+    if rows and len(rows[0]) == 1 and len({tuple(row) for row in rows}) == 1:
+        (name,) = rows[0]
+        return [{name: " ".join(sorted({each for row in rows for each in row[name].split()}))}]
+    return rows
 
 
-def _functions() -> list[Any]:
-    """The definitions of operators that ONNX defines by others, of each operator set that is written."""
-    found = {}
-    for name in {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}:
-        for version in range(LOWEST_OPSET, HIGHEST_OPSET + 1):
-            with suppress(onnx.defs.SchemaError):
-                schema = onnx.defs.get_schema(name, version)
-                if schema.has_function or schema.has_context_dependent_function:
-                    found[name, schema.since_version] = schema
-    return [schema for _, schema in sorted(found.items())]
+def _tensors(types: Iterable[str]) -> Iterator[str]:
+    """The types of elements, of those that are tensors."""
+    names = (each.removeprefix("tensor(").removesuffix(")") for each in types if each.startswith("tensor("))
+    return (name for name in names if not name.startswith(_UNUSED))
 
 
 def _running(schema: Any, constraint: Any) -> Iterator[str]:
@@ -98,17 +114,11 @@ def _loads(schema: Any, chosen: Mapping[str, str]) -> bool:
     return True
 
 
-def _tensors(types: list[str]) -> Iterator[str]:
-    """The types of elements, of those that are tensors."""
-    names = (each.removeprefix("tensor(").removesuffix(")") for each in types if each.startswith("tensor("))
-    return (name for name in names if not name.startswith(_UNUSED))
-
-
 def text() -> str:
     """The table as it is written, an operator on a line."""
     table = kernels()
-    lines = [f'{{"onnxruntime": {json.dumps(table["onnxruntime"])}, "kernels": {{']
-    for domain, operators in table["kernels"].items():
+    lines = [f'{{"onnxruntime": {json.dumps(table["onnxruntime"])}, "operators": {{']
+    for domain, operators in table["operators"].items():
         rows = [f"{json.dumps(name)}: {json.dumps(found)}" for name, found in operators.items()]
         lines.append(f"{json.dumps(domain)}: {{\n" + ",\n".join(rows) + "\n},")
     lines[-1] = lines[-1].removesuffix(",")
