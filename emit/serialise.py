@@ -352,7 +352,8 @@ class _Writer:
             return
         for name in node.outputs:
             self._describe(name)
-        if node.op == "Identity" and not node.storage and self._convert(node.inputs[0], node.outputs[0]):
+        single = len(node.inputs) == len(node.outputs) == 1
+        if node.op == "Identity" and single and not node.storage and self._convert(node.inputs[0], node.outputs[0]):
             return
         read = self._stored if node.storage else self._real
         inputs = [read(name) if name else "" for name in node.inputs]

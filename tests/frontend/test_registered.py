@@ -103,6 +103,7 @@ WRONG: dict[str, Callable[[layoutsolve.Call], object]] = {
     "split-nothing": writes("Split"),
     "many-inputs": writes("Neg", inputs=2),
     "few-inputs": writes("Add"),
+    "no-inputs": lambda call: call.write("Identity", [], (1, 4, 4, 2), call.slot()),
     "shape": writes("Neg", shape=(1, 4, 4, 3)),
     "rank": writes("Neg", shape=(1, 4, 8)),
     "negative": writes("Neg", shape=(1, 4, -4, 2)),
