@@ -75,7 +75,7 @@ class _Scope:
     @cached_property
     def captured(self) -> frozenset[str]:
         """The names that branches and loops in this graph read."""
-        return frozenset(name for node in self.graph.node for inner in _graphs(node) for name in _outer(inner))
+        return frozenset(name for node in self.graph.node for inner in graphs_of(node) for name in _outer(inner))
 
     def constant(self, name: str) -> Array | None:
         """The elements of a small constant, None where a value is computed."""
@@ -128,7 +128,7 @@ def guard(graph: onnx.GraphProto, version: int, fresh: Fresh) -> None:
 def _guard(graph: onnx.GraphProto, version: int, around: Mapping[str, onnx.TensorProto], fresh: Fresh) -> None:
     constants = {**around, **{item.name: item for item in graph.initializer}}
     for node in graph.node:
-        for inner in _graphs(node):
+        for inner in graphs_of(node):
             _guard(inner, version, constants, fresh)
     scope = _Scope(graph, version, constants, fresh)
     for node in graph.node:
@@ -289,13 +289,14 @@ _BY_OPERATOR = {
 }
 
 
-def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs of a node: branches, or the body of a loop."""
     return (attribute.g for attribute in node.attribute if attribute.type == onnx.AttributeProto.GRAPH)
 
 
 def _outer(graph: onnx.GraphProto) -> set[str]:
     """The names that a graph reads and does not define."""
     read = {name for node in graph.node for name in node.input} | {port.name for port in graph.output}
-    read.update(name for node in graph.node for inner in _graphs(node) for name in _outer(inner))
+    read.update(name for node in graph.node for inner in graphs_of(node) for name in _outer(inner))
     defined = {name for node in graph.node for name in node.output}
     return read - defined - {port.name for port in graph.input} - {item.name for item in graph.initializer}

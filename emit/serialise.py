@@ -17,11 +17,12 @@ import onnx
 from onnx import TensorProto, helper
 
 from layoutsolve.emit.barriers import guard
+from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.tensors import TYPES, tensor
-from layoutsolve.errors import OptionError
-from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Quant, Region, Value
+from layoutsolve.errors import LoweringError, OptionError
+from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Origin, Quant, Region, Value
 
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
@@ -66,7 +67,10 @@ def serialise(graph: Graph, opset: int | None = None, external: External | None 
     version = lowest if opset is None else opset
     if not lowest <= version <= HIGHEST_OPSET:
         raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
-    return _Writer(computed(graph), external).model(version)
+    writer = _Writer(computed(graph), external)
+    model = writer.model(version)
+    check(model, writer.origins)
+    return model
 
 
 _Infos = list[onnx.ValueInfoProto]
@@ -109,6 +113,8 @@ class _Writer:
         self.public = self._public_names()
         self.bodies: dict[Region | None, _Body] = {None: _Body()}
         self.here: Region | None = None
+        self.origin: Origin | None = None
+        self.origins: dict[str, Origin] = {}
         self.flows: dict[Region, _Flow] = {}
         self.initializers: dict[str, onnx.TensorProto] = {}
 
@@ -121,8 +127,9 @@ class _Writer:
 
     def model(self, version: int) -> onnx.ModelProto:
         for node in self.graph.nodes:
-            self.here = node.region
+            self.here, self.origin = node.region, node.origin
             self._write(node)
+        self.origin = None
         self._close_regions()
         self.here = None
         states = [node for node in self.graph.nodes if node.op == "State"]
@@ -285,7 +292,12 @@ class _Writer:
         name = self._fresh(f"{op}:{outputs[0] if outputs else ''}")
         proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
-            proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
+            try:
+                proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise LoweringError(f"{self.origin}: {op} has no attribute '{key}' that is {value!r:.80}") from error
+        if self.origin is not None:
+            self.origins[name] = self.origin
         self.bodies[self.here].nodes.append(proto)
         self.bodies[self.here].made.update(outputs)
 
@@ -338,7 +350,8 @@ class _Writer:
             return
         for name in node.outputs:
             self._describe(name)
-        if node.op == "Identity" and not node.storage and self._convert(node.inputs[0], node.outputs[0]):
+        single = len(node.inputs) == len(node.outputs) == 1
+        if node.op == "Identity" and single and not node.storage and self._convert(node.inputs[0], node.outputs[0]):
             return
         read = self._stored if node.storage else self._real
         inputs = [read(name) if name else "" for name in node.inputs]

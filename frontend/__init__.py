@@ -5,7 +5,7 @@ from __future__ import annotations
 from layoutsolve.frontend import blocks, normalised
 from layoutsolve.frontend.builder import Call, register
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.lower import lower
+from layoutsolve.frontend.lower import Check, lower
 from layoutsolve.frontend.model import Model
 from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.reader import parse
@@ -14,16 +14,22 @@ from layoutsolve.graph import Graph
 __all__ = ["Call", "GapError", "Reading", "lowered", "parse", "read", "register"]
 
 
-def read(data: bytes | memoryview, name: str = "model", reading: Reading | None = None) -> Graph:
-    """Read a TensorFlow Lite model.
+def read(
+    data: bytes | memoryview,
+    name: str = "model",
+    reading: Reading | None = None,
+    check: Check | None = None,
+) -> Graph:
+    """Read a TensorFlow Lite model. ``check`` is given what each lowering that a user has registered wrote, as a graph,
+    before anything relies on it.
 
     Raises :class:`layoutsolve.errors.ModelError` where the bytes are no such model, and
     :class:`layoutsolve.errors.UnsupportedError`, listing every gap, where it uses what cannot be converted.
     :class:`layoutsolve.errors.OptionError` is raised where ``reading`` names what the model does not have.
     """
-    return lowered(parse(data), name, reading or Reading())
+    return lowered(parse(data), name, reading or Reading(), check)
 
 
-def lowered(model: Model, name: str, reading: Reading) -> Graph:
-    """The reference graph of a model that was parsed; raises as :func:`read` does."""
-    return normalised.recognise(blocks.recognise(lower(model, name, reading)))
+def lowered(model: Model, name: str, reading: Reading, check: Check | None = None) -> Graph:
+    """The reference graph of a model that was parsed; ``check`` and what it raises are those of :func:`read`."""
+    return normalised.recognise(blocks.recognise(lower(model, name, reading, check)))

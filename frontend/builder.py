@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.errors import LoweringError, ModelError, OptionError
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.draft import Lowering, State
 from layoutsolve.frontend.flexbuffer import decode
@@ -19,7 +19,20 @@ from layoutsolve.frontend.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.moving import MOVING, Common, common_of
 from layoutsolve.frontend.quantisation import agree, quant_of, requantised, transposed_quant
 from layoutsolve.frontend.schema import BUILTIN_OPERATORS
-from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value, reshape_entries, symbol
+from layoutsolve.graph import (
+    Array,
+    Dim,
+    Node,
+    Origin,
+    Quant,
+    Region,
+    Shape,
+    Size,
+    Value,
+    product,
+    reshape_entries,
+    symbol,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +66,9 @@ REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_AB
 Lowered = Callable[["Call"], None]
 REGISTRY: dict[str, Lowered] = {}
 
+FOREIGN: set[str] = set()
+"""The operators whose lowering a user has registered."""
+
 
 def lowers(*operators: str) -> Callable[[Lowered], Lowered]:
     """Register a function as the lowering of TFLite operators."""
@@ -74,7 +90,12 @@ def register(operator: str) -> Callable[[Lowered], Lowered]:
     known = operator.removeprefix("CUSTOM:") if operator.startswith("CUSTOM:") else operator in BUILTIN_OPERATORS
     if not known:
         raise OptionError(f"'{operator}' is no operator: give 'CUSTOM:<code>', or a built-in one such as 'CONV_2D'")
-    return lowers(operator)
+
+    def foreign(function: Lowered) -> Lowered:
+        FOREIGN.add(operator)
+        return lowers(operator)(function)
+
+    return foreign
 
 
 def real_dtype(value: Value) -> str:
@@ -395,11 +416,12 @@ class Call:
         for _, slot in outputs:
             if slot.dtype in ("int2", "int4", "uint4"):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
-        values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
+        self._check_known(op, inputs)
+        values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         names = tuple(value.name if value else "" for value in inputs)
         made = tuple(value.name for value in values)
-        given = {**(attributes or {}), **more}
-        node = Node(op, names, made, given, self.origin, storage, pattern, domain, self.lowering.region, regions)
+        stated = {**(attributes or {}), **more}
+        node = Node(op, names, made, stated, self.origin, storage, pattern, domain, self.lowering.region, regions)
         self.draft.nodes.append(node)
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
@@ -407,9 +429,22 @@ class Call:
 
     def known(self, slot: Slot, data: Array) -> Value:
         """Write a constant."""
-        value = self.draft.add(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
+        value = self._enter(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
         self._finish(value, slot)
         return value
+
+    def _check_known(self, op: str, inputs: Sequence[Value | None]) -> None:
+        """Whoever registers a lowering may keep values of another model."""
+        for value in inputs if self.operator.name in FOREIGN else ():
+            if value is not None and self.draft.values.get(value.name) is not value:
+                raise LoweringError(f"{self.origin} reads '{value.name}' for its {op}, which is no value of this model")
+
+    def _enter(self, value: Value) -> Value:
+        """Add a value that is written here, and nowhere else."""
+        if value.name in self.draft.written:
+            raise LoweringError(f"{self.origin} writes '{value.name}' twice")
+        self.draft.written.add(value.name)
+        return self.draft.add(value)
 
     def _finish(self, value: Value, slot: Slot) -> None:
         if slot.tensor is None:
@@ -463,6 +498,9 @@ class Call:
 
     def reshape(self, value: Value, shape: Shape, slot: Slot) -> Value:
         """Regroup axes; a constant is reshaped at once."""
+        before, after = product(value.shape), product(shape)
+        if before != after and isinstance(before, int) and isinstance(after, int):
+            raise ModelError(f"{self.origin} reshapes '{value.name}' from {_text(value.shape)} to {_text(shape)}")
         static = [dim for dim in shape if isinstance(dim, int)]
         if value.data is not None and len(static) == len(shape):
             return self.known(slot, value.data.reshape(static))

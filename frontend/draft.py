@@ -15,7 +15,7 @@ from layoutsolve.frontend.model import Model, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.frontend.strings import strings
-from layoutsolve.graph import Array, Dim, Node, Region, Size, Value, symbol
+from layoutsolve.graph import Array, Dim, Node, Region, Size, Value, static_elements, symbol
 
 _GROWTH = 16
 
@@ -26,6 +26,9 @@ _SPARE_ENTRIES = 1 << 13
 """How many operators and tensors may be written beyond a multiple of the file's: a subgraph is written wherever it is
 called.
 """
+
+_MOST_ELEMENTS = 1 << 40
+"""Elements of one tensor. What tensors cost is added up in 64 bits."""
 
 
 @dataclass(eq=False)
@@ -60,6 +63,7 @@ class Draft:
         self.custom = custom
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
+        self.written: set[str] = set()
         self.contents: dict[str, Array] = {}
         self.complex: set[str] = set()
         self.dynamic = False
@@ -134,7 +138,10 @@ class Draft:
             raise GapError("its subgraphs grow far beyond the size of the file", "call subgraphs less often")
 
     def add(self, value: Value) -> Value:
-        """Enter a value."""
+        """Enter a value. Raises :class:`GapError` where it is larger than anything that has a place in memory."""
+        if static_elements(value.shape) > _MOST_ELEMENTS:
+            shape = ", ".join(map(str, value.shape))
+            raise GapError(f"'{value.name}' has the shape [{shape}], too much for any memory", "use smaller tensors")
         self.values[value.name] = value
         self.meanings.dimensions.update(dim for dim in value.shape if isinstance(dim, Size))
         return value

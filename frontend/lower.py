@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
-from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call
+from layoutsolve.errors import ConversionError, Gap, LoweringError, ModelError, OptionError, UnsupportedError
+from layoutsolve.frontend.builder import FOREIGN, REAL_NUMBERS, REGISTRY, Call, Lowered
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.draft import Draft, Lowering
 from layoutsolve.frontend.fold import fold
@@ -14,6 +16,7 @@ from layoutsolve.frontend.gaps import REFUSED, GapError
 from layoutsolve.frontend.model import Model, Operator, Signature, Tensor
 from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.options import Reading
+from layoutsolve.frontend.ports import check_ports, check_written
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.graph import Dim, Graph, Node, Shape, Size, Value
 from layoutsolve.sizes import Formula, free_symbols
@@ -34,7 +37,7 @@ _SCALED = {
         ),
         _BYTES | {"int16"},
     ),
-    "MAX_POOL_2D": frozenset({"int16"}),
+    **dict.fromkeys(("MAX_POOL_2D", "NOT_EQUAL"), frozenset({"int16"})),
 }  # fmt: skip
 """What LiteRT takes as quantised only: without parameters, its scale is zero and its results mean nothing."""
 
@@ -42,31 +45,43 @@ _REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lower
 _REMEDY = "express it by other operators in the source model"
 
 
-def lower(model: Model, name: str, reading: Reading) -> Graph:
-    """The reference graph of a model's main subgraph, or of a signature's.
+Check = Callable[[Graph], object]
+
+
+def lower(model: Model, name: str, reading: Reading, check: Check | None = None) -> Graph:
+    """The reference graph of a model's main subgraph, or of a signature's. ``check`` is given what each lowering that a
+    user has registered wrote.
 
     Raises :class:`UnsupportedError` with all its gaps at once, :class:`OptionError` for a signature or input that the
     model does not have.
     """
     chosen = _signature(model, reading.signature)
     try:
-        return _lowered(dilated(model), name, reading, chosen, {})
+        return _lowered(dilated(model), name, reading, chosen, partial(_write, check=check), {})
     except GapError as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
     except _CONTRADICTIONS as error:
         raise ModelError(f"the model contradicts itself: {error}") from error
 
 
-def _lowered(model: Model, name: str, reading: Reading, chosen: Signature | None, equal: Mapping[str, str]) -> Graph:
+def _lowered(
+    model: Model,
+    name: str,
+    reading: Reading,
+    chosen: Signature | None,
+    write: Callable[[Lowering], None],
+    equal: Mapping[str, str],
+) -> Graph:
     """The reference graph where some symbols of inputs stand for others; operators may force more to be equal."""
-    lowering = Lowering(Draft(model, _write, reading.custom, equal), chosen.subgraph if chosen else 0)
+    lowering = Lowering(Draft(model, write, reading.custom, equal), chosen.subgraph if chosen else 0)
     names = _public_ends(lowering, chosen)
     _enter_inputs(lowering, _pinned(lowering, names, reading))
-    _write(lowering)
+    write(lowering)
     if lowering.draft.forced:
-        return _lowered(model, name, reading, chosen, lowering.draft.equalities())
+        return _lowered(model, name, reading, chosen, write, lowering.draft.equalities())
+    outputs = _outputs(lowering)
     lowering.draft.close_states()
-    return _graph(lowering, name, names)
+    return _graph(lowering, name, names, outputs)
 
 
 def _signature(model: Model, key: str) -> Signature | None:
@@ -85,7 +100,7 @@ def _public_ends(lowering: Lowering, signature: Signature | None) -> dict[int, s
         subgraph = lowering.subgraph
         for ports, given in ((subgraph.inputs, signature.inputs), (subgraph.outputs, signature.outputs)):
             for public, index in sorted(given.items()):
-                if index in ports and public not in names.values():
+                if public and index in ports and public not in names.values():
                     names.setdefault(index, public)
     return names
 
@@ -108,12 +123,12 @@ def _pinned(lowering: Lowering, names: Mapping[int, str], reading: Reading) -> d
     return found
 
 
-def _write(lowering: Lowering) -> None:
+def _write(lowering: Lowering, check: Check | None) -> None:
     """Write all operators of a subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
     gaps: list[Gap] = []
     broken: set[int] = set()
     for operator in lowering.subgraph.operators:
-        found = _write_operator(lowering, operator, broken)
+        found = _write_operator(lowering, operator, broken, check)
         gaps += found
         if found or broken.intersection(operator.inputs):
             broken.update(operator.outputs)
@@ -121,7 +136,7 @@ def _write(lowering: Lowering) -> None:
         raise UnsupportedError(gaps)
 
 
-def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) -> list[Gap]:
+def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], check: Check | None) -> list[Gap]:
     call = Call(lowering, operator)
     function = REGISTRY.get(operator.name)
     if function is None and operator.name.startswith("CUSTOM:") and lowering.draft.custom == "passthrough":
@@ -131,9 +146,12 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
             raise GapError(*_refusal(operator.name))
         if operator.unread:
             raise GapError(operator.unread, "use a layoutsolve that knows the model's version of the schema")
-        if not broken.intersection(operator.inputs) and not fold(call):
-            _check_parameters(call)
-            function(call)
+        if not broken.intersection(operator.inputs):
+            check_ports(call)
+            if not fold(call):
+                _check_parameters(call)
+                _lower(function, call, check)
+            check_written(call)
     except GapError as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
         tensor = outputs[0] if outputs else ""
@@ -145,6 +163,32 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
     except _CONTRADICTIONS as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
     return []
+
+
+def _lower(function: Lowered, call: Call, check: Check | None) -> None:
+    """Run a lowering. Whatever goes wrong in one that a user has registered is an error that names it."""
+    if call.operator.name not in FOREIGN:
+        function(call)
+        return
+    start = len(call.draft.nodes)
+    try:
+        function(call)
+    except (ConversionError, GapError):
+        raise
+    except Exception as error:  # it is code of others, which may raise anything
+        name, reason = call.operator.name, f"{type(error).__name__}: {error}"
+        raise LoweringError(f"{call.origin}: the lowering that is registered for '{name}' failed: {reason}") from error
+    if check is not None:
+        check(_part(call.draft, call.draft.nodes[start:]))
+
+
+def _part(draft: Draft, written: Sequence[Node]) -> Graph:
+    """Some nodes as a graph of their own: what they read is its inputs, what they compute its outputs."""
+    nodes = tuple(replace(node, region=None) for node in written)
+    made = {name: draft.values[name] for node in nodes for name in node.outputs}
+    read = {name: draft.values[name] for node in nodes for name in node.inputs if name and name not in made}
+    inputs = tuple(name for name, value in read.items() if value.data is None)
+    return Graph("part", {**read, **made}, nodes, inputs, tuple(made))
 
 
 def _refusal(name: str) -> tuple[str, str]:
@@ -189,10 +233,20 @@ def _input_shape(lowering: Lowering, tensor: Tensor, given: tuple[int, ...]) -> 
     return tuple(dims)
 
 
-def _graph(lowering: Lowering, name: str, names: Mapping[int, str]) -> Graph:
+def _outputs(lowering: Lowering) -> tuple[str, ...]:
+    """The values of the outputs; one may be a variable that no operator reads."""
+    if not lowering.subgraph.outputs:
+        raise ModelError("the model has no outputs: state which tensors it is to compute")
+    for index in lowering.subgraph.outputs:
+        tensor = lowering.subgraph.tensors[index]
+        if tensor.dtype in ("resource", "variant"):
+            raise GapError(f"output '{tensor.name}' is of type {tensor.dtype}", "give the model outputs of numbers")
+    return tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
+
+
+def _graph(lowering: Lowering, name: str, names: Mapping[int, str], outputs: tuple[str, ...]) -> Graph:
     draft = lowering.draft
     inputs = tuple(lowering.value(index).name for index in dict.fromkeys(lowering.subgraph.inputs))
-    outputs = tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
     if draft.complex.intersection(outputs):
         raise GapError("an output of the model holds complex numbers", REAL_NUMBERS)
     nodes = live(draft.nodes, outputs, draft.values, draft.meanings.formulas)

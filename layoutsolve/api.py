@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -198,7 +198,7 @@ def convert(
     )
     content, boundary, reading = load(source), options.boundary, options.reading
     stage = Stages(content, options.said())
-    graph = reference(content, reading, stage)
+    graph = reference(content, reading, stage, options.opset)
     with stage("solve"):
         assignment = assign(
             graph,
@@ -224,12 +224,12 @@ def _apart(graph: Graph, asked: bool | None) -> bool:
     return large if asked is None else asked
 
 
-def reference(content: Content, reading: Reading, stage: Stages) -> Graph:
-    """The reference graph of a model, as a layout problem is stated of it."""
+def reference(content: Content, reading: Reading, stage: Stages, opset: int | None = None) -> Graph:
+    """The reference graph of a model, as a layout problem is stated of it; ``opset`` is the one that is asked for."""
     with stage("read"):
         parsed = parse(content.data)
     with stage("lower", counted="read"):
-        return in_steps(lowered(parsed, content.name, reading))
+        return in_steps(lowered(parsed, content.name, reading, partial(serialise, opset=opset)))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,10 @@ class StrategyError(OptionError):
     """A strategy cannot solve this model, or a package that it needs is missing; another strategy can."""
 
 
+class LoweringError(ConversionError):
+    """A lowering wrote what cannot be: it is wrong, or did not notice that the model contradicts itself."""
+
+
 class CertificateError(ConversionError):
     """A certificate does not hold for the given files, or cannot be made or read."""
 

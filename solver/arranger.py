@@ -110,7 +110,7 @@ class Arranger:
         dropped = self.form.dropped if number in self.outputs else frozenset()
         kept = [group for group in arrangement if not any(slot[0] in dropped for slot in group)]
         layout = tuple(group for stored in kept for group in self._stored(port, stored))
-        if not self.form.broadcast or number in self.outputs:
+        if not self.form.broadcast or number in self.outputs or number in self.form.complete:
             return [layout]
         short = stripped(layout)
         frame = self.ports[self.form.frame]

@@ -31,10 +31,10 @@ class Arranged:
     ``alone`` labels make up a stored dimension by themselves. ``heads`` begin theirs. ``dropped`` labels are missing
     from the outputs, dimension and all. ``frame`` is the port that has every label: its logical layout is the
     operator's. Labels that occur at some ports only broadcast at the others; with ``broadcast`` those ports may leave
-    out leading dimensions of size 1. A label in ``heads`` shares its stored dimension with labels in ``tails`` alone.
-    ``pinned`` ports always have their logical layout. ``inner`` labels are best stored innermost. A label in ``spread``
-    is stored as the dimensions that it has in the source, one after the other. ``price`` is what each row costs by
-    itself: Transposes and Reshapes that it is written with.
+    out leading dimensions of size 1, but for the ports in ``complete``. A label in ``heads`` shares its stored
+    dimension with labels in ``tails`` alone. ``pinned`` ports always have their logical layout. ``inner`` labels are
+    best stored innermost. A label in ``spread`` is stored as the dimensions that it has in the source, one after the
+    other. ``price`` is what each row costs by itself: Transposes and Reshapes that it is written with.
     """
 
     frame: int
@@ -43,6 +43,7 @@ class Arranged:
     tails: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     broadcast: bool = False
+    complete: frozenset[int] = frozenset()
     pinned: frozenset[int] = frozenset()
     inner: frozenset[str] = frozenset()
     spread: frozenset[str] = frozenset()

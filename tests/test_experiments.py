@@ -22,6 +22,7 @@ COMMANDS = {
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],
+    "levels": [MODELS],
     "minima": [MODELS],
     "operatorwise": [MODELS],
     "quantised_forms": [],
@@ -29,11 +30,12 @@ COMMANDS = {
     "runtime": [MODELS, "--only", "network/00000"],
     "scale": ["50", "100"],
     "strategies": [MODELS],
+    "torch_exports": ["{scratch}"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
 }
 """How each experiment is run here."""
 
-NEEDS = {"fuzz_coverage": "atheris"}
+NEEDS = {"fuzz_coverage": "atheris", "torch_exports": "litert_torch"}
 """The packages without which an experiment is left out: they are not among those for development."""
 
 

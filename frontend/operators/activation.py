@@ -14,6 +14,9 @@ from layoutsolve.graph import Value
 _CLAMPS = {"RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 _PLAIN = {"ELU": "Elu", "HARD_SWISH": "HardSwish", "LOGISTIC": "Sigmoid", "TANH": "Tanh"}
 
+_STEEP = 1e4
+"""The beta of SOFTMAX from which on a product with it may exceed the range of floats."""
+
 
 @lowers(*_CLAMPS)
 def clamp(call: Call) -> None:
@@ -48,7 +51,7 @@ def prelu(call: Call) -> None:
 
 @lowers("SOFTMAX")
 def softmax(call: Call) -> None:
-    """SOFTMAX over the last axis; beta scales its input.
+    """SOFTMAX over the last axis; beta scales its input, from which a large one needs the greatest subtracted first.
 
     ONNX Runtime's kernel for bytes (1.31) overflows where there is one class; exp(x - x) gives its 1 as well.
     """
@@ -59,6 +62,10 @@ def softmax(call: Call) -> None:
         zero = call.write("Sub", [x, x], x.shape, call.temporary("zero"))
         call.write("Exp", [zero], x.shape, call.slot())
         return
+    if beta > _STEEP:
+        axes = call.vector([len(x.shape) - 1], "axes")
+        most = call.write("ReduceMax", [x, axes], (*x.shape[:-1], 1), call.temporary("most", real_dtype(x)), keepdims=1)
+        x = call.write("Sub", [x, most], x.shape, call.temporary("below", real_dtype(x)))
     if beta != 1.0:
         x = call.write("Mul", [x, call.constant(beta, "beta", "float32")], x.shape, call.temporary("scaled"))
     call.write("Softmax", [x], x.shape, call.slot(), axis=len(x.shape) - 1)

@@ -173,6 +173,7 @@ def _check_states(call: Call, cell: Cell, states: tuple[Value, Value]) -> None:
 def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
     first = places.first
     coupled = call.optional(first + INPUT) is None
+    _check_groups(call, places, coupled)
     gates = _ORDER[1:] if coupled else _ORDER
     features, units, outputs = _sizes(call, x, first)
     formats = _formats(call, x, places) if x.quant is not None else _FLOATS
@@ -205,6 +206,17 @@ def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
         _clip(call, "cell_clip", formats.cell),
         None if projection is None else _clip(call, "proj_clip", formats.output),
     )
+
+
+def _check_groups(call: Call, places: Places, coupled: bool) -> None:
+    """A gate has all of its weights or none, and all gates that there are have a normalisation or none."""
+    first = places.first
+    gates = (FORGET, CELL, OUTPUT) if coupled else range(4)
+    groups = [[first + offset for offset in (INPUT, 4 + INPUT, 11 + INPUT)]]
+    groups += [[places.norms + gate for gate in gates]] if places.norms is not None else []
+    for group in groups:
+        if len({call.optional(position) is None for position in group}) > 1:
+            raise ModelError(f"{call.origin} has some but not all of its inputs {', '.join(map(str, group))}")
 
 
 def _sizes(call: Call, x: Value, first: int) -> tuple[int, int, int]:

@@ -56,6 +56,9 @@ _ARITHMETIC = {
     "STABLEHLO_MAXIMUM": "Max",
     "STABLEHLO_MINIMUM": "Min",
 }
+_EXTREMES = ("STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM")
+"""ONNX Runtime's Max and Min are right on uint32, but not on int64 beyond the range of int32 (1.31)."""
+
 _WIDER = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 """Types with which ONNX Runtime does not compute, and what they are widened to; cast back, sums wrap around."""
 
@@ -103,7 +106,7 @@ def write_binary(call: Call, name: str, a: Value, b: Value, slot: Slot) -> None:
     if a.dtype not in _PLAIN:
         raise GapError(f"it computes with {a.dtype}", "use float32 or int32")
     wide = _WIDER.get(a.dtype, a.dtype)
-    if wide == a.dtype:
+    if wide == a.dtype or (a.dtype == "uint32" and name in _EXTREMES):
         call.write(_ARITHMETIC[name], [a, b], a.shape, slot)
         return
     given = [cast_to(call, each, wide, "wide") for each in (a, b)]

@@ -28,12 +28,13 @@ def unary(site: Site) -> Rule:
 
 @rule(*BROADCASTING)
 def broadcasting(site: Site) -> Rule:
-    """Any layout; an operand lacks the dimensions along which it is repeated."""
+    """Any layout; an operand lacks the dimensions along which it is repeated. PRelu repeats its slope alone."""
     shape = site.output().shape
     inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
     pairs = [aligned(site.required(number).shape, shape) for number in inputs]
     apart = frozenset(label for _, labels in pairs for label in labels)
-    form = Arranged(frame=len(inputs), broadcast=True, alone=apart)
+    complete = frozenset({0} if site.node.op == "PRelu" else ())
+    form = Arranged(frame=len(inputs), broadcast=True, alone=apart, complete=complete)
     operands = (operand for operand, _ in pairs)
     return Rule(inputs, (*operands, numbered(shape)), (form,), lambda row, shapes: site.same(), solid=apart)
 

@@ -84,6 +84,8 @@ def prelu(table: Table) -> None:
 def softmax(table: Table) -> None:
     for shape, beta in product(((5,), (2, 7), (1, 3, 4, 5), (2, 3, 6)), (1.0, 0.5)):
         table.add(f"float32-{len(shape)}d-{beta}", [table.real(*shape, low=-5, high=5)], options={"beta": beta})
+    for beta in (1e5, 3.4e38):
+        table.add(f"float32-steep-{beta:g}", [table.real(4, 5, low=-5, high=5)], options={"beta": beta})
     for dtype, beta in product(("int8", "uint8", "int16"), (1.0, 0.5)):
         quant = {"int8": Quant([1 / 256], [-128]), "uint8": Quant([1 / 256], [0]), "int16": Quant([1 / 32768], [0])}[
             dtype

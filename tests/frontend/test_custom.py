@@ -16,7 +16,7 @@ from flatbuffers import flexbuffers
 import layoutsolve
 from layoutsolve.cli import main
 from layoutsolve.errors import ModelError, OptionError, UnsupportedError
-from layoutsolve.frontend.builder import REGISTRY
+from layoutsolve.frontend.builder import FOREIGN, REGISTRY
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.nodedef import node_def
 from layoutsolve.runtimes import OnnxRuntime
@@ -47,6 +47,7 @@ def registry() -> Iterator[None]:
     yield
     REGISTRY.clear()
     REGISTRY.update(before)
+    FOREIGN.clear()
 
 
 def test_all_unknown_operators_are_listed() -> None:

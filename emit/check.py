@@ -1,0 +1,155 @@
+"""Whether a model is what ONNX allows and what it says of itself, before anything is written.
+
+ONNX's own checker and its inference of types and shapes go over an outline of the model: all of its nodes, without the
+bytes of larger constants. So every node is known to its operator set, with as many inputs and outputs, attributes and
+types as its definition has, and every tensor has the type and the sizes that are declared for it. Then every operator
+has to be one that ONNX Runtime has a kernel for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+
+from layoutsolve.emit.barriers import graphs_of
+from layoutsolve.emit.kernels import missing_kernel
+from layoutsolve.errors import LoweringError
+from layoutsolve.graph import Origin
+
+_SMALL = 64
+"""Bytes up to which a constant stays in the outline: shapes, axes and the like, from which sizes follow."""
+
+_SMALL_SIZES = 1024
+"""The same for int64, the type of sizes."""
+
+_DOMAINS = ("", "ai.onnx.ml")
+"""The domains whose operators ONNX defines."""
+
+_REFUSALS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError)
+
+ELEMENTS = {
+    code: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower())
+    for name, code in onnx.TensorProto.DataType.items()
+}
+"""The names of types of elements, as definitions of operators have them."""
+
+
+def check(model: onnx.ModelProto, origins: Mapping[str, Origin]) -> None:
+    """Raise :class:`LoweringError` unless the model is valid; ``origins`` tells by a node's name where it is from."""
+    produced = {name for node in model.graph.node for name in node.output}
+    for port in model.graph.output:
+        if port.name not in produced:
+            raise LoweringError(f"nothing computes the output '{port.name}'")
+    data = _outline(model).SerializeToString()
+    try:
+        onnx.checker.check_model(data)
+        inferred = onnx.shape_inference.infer_shapes(data, check_type=True, strict_mode=True, data_prop=True).graph
+    except _REFUSALS as error:
+        raise _refusal(str(error), origins) from error
+    _check_sizes(model.graph, inferred)
+    version = model.opset_import[0].version
+    versions = {each.domain: each.version for each in model.opset_import}
+    _check_kernels(inferred, {"": version, **versions}, origins, {})
+
+
+def _outline(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with larger constants as inputs, and without nodes that ONNX does not define: their results are inputs.
+
+    Names of sizes are left out but for the inputs', so that they are inferred.
+    """
+    graph = model.graph
+    outline = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    made = outline.graph
+    made.name = graph.name or "graph"
+    made.node.extend(graph.node)
+    made.input.extend(graph.input)
+    made.output.extend(graph.output)
+    made.value_info.extend(graph.value_info)
+    inputs = {port.name for port in graph.input}
+    for constant in graph.initializer:
+        limit = _SMALL_SIZES if constant.data_type == onnx.TensorProto.INT64 else _SMALL
+        if len(constant.raw_data) <= limit and not constant.external_data:
+            made.initializer.append(constant)
+        elif constant.name not in inputs:
+            tensor_type = made.input.add(name=constant.name).type.tensor_type
+            tensor_type.elem_type = constant.data_type
+            tensor_type.shape.SetInParent()
+            for size in constant.dims:
+                tensor_type.shape.dim.add(dim_value=size)
+    made.input.extend(_without_foreign(made))
+    if _names(graph):
+        for info in (*made.output, *made.value_info):
+            for dim in info.type.tensor_type.shape.dim:
+                dim.ClearField("dim_param")
+    return outline
+
+
+def _names(graph: onnx.GraphProto) -> set[str]:
+    """The names of sizes of inputs."""
+    return {dim for port in graph.input for dim in _sizes(port) if isinstance(dim, str)}
+
+
+def _without_foreign(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Take nodes of other domains out of the graph and of those in it; returns what they compute."""
+    known = {info.name: info for info in (*graph.value_info, *graph.output)}
+    found: list[onnx.ValueInfoProto] = []
+    for index in reversed(range(len(graph.node))):
+        node = graph.node[index]
+        if node.domain not in _DOMAINS:
+            found += [known.get(name, onnx.ValueInfoProto(name=name)) for name in node.output if name]
+            del graph.node[index]
+        else:
+            found += (info for inner in graphs_of(node) for info in _without_foreign(inner))
+    return found
+
+
+def _refusal(text: str, origins: Mapping[str, Origin]) -> LoweringError:
+    """The error that names the operator of which a refused node comes."""
+    named = max((name for name in origins if f"ame: {name}" in text), key=len, default=None)
+    reason = text.strip().splitlines()[0]
+    if named is None:
+        return LoweringError(f"ONNX refuses the model: {reason}")
+    return LoweringError(f"{origins[named]} would become the node '{named}', which ONNX refuses: {reason}")
+
+
+def _check_sizes(graph: onnx.GraphProto, inferred: onnx.GraphProto) -> None:
+    """Raise where what is declared to be the size of an input is inferred to be another one."""
+    names = _names(graph)
+    if not names:
+        return
+    found = {info.name: _sizes(info) for info in (*inferred.value_info, *inferred.output)}
+    for info in (*graph.value_info, *graph.output):
+        declared = _sizes(info)
+        for mine, other in zip(declared, found.get(info.name, ()), strict=False):
+            if mine != other and mine in names and (other in names or isinstance(other, int)):
+                raise LoweringError(f"'{info.name}' is declared to have the size {mine}, but has {other}")
+
+
+def _sizes(info: onnx.ValueInfoProto) -> list[int | str | None]:
+    """The dimensions of a tensor, None where they are not known."""
+    dims = info.type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
+
+
+def _check_kernels(
+    graph: onnx.GraphProto,
+    versions: Mapping[str, int],
+    origins: Mapping[str, Origin],
+    outer: Mapping[str, str],
+) -> None:
+    """Raise where ONNX Runtime has no kernel for a node."""
+    infos = (*graph.value_info, *graph.input, *graph.output)
+    types = {**outer, **{info.name: ELEMENTS[info.type.tensor_type.elem_type] for info in infos}}
+    types.update((constant.name, ELEMENTS[constant.data_type]) for constant in graph.initializer)
+    for node in graph.node:
+        given, made = (tuple(types.get(name, "") for name in names) for names in (node.input, node.output))
+        missing = missing_kernel(node.domain, node.op_type, versions[node.domain], given, made)
+        if missing:
+            where = origins.get(node.name)
+            raise LoweringError(
+                f"{where or 'the model'} would become {node.op_type} of {' and '.join(missing)}, for which ONNX "
+                f"Runtime has no kernel: use another type of numbers in the source model"
+            )
+        for inner in graphs_of(node):
+            _check_kernels(inner, versions, origins, types)

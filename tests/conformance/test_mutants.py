@@ -1,0 +1,91 @@
+"""Broken operators are refused, or become a model that ONNX Runtime loads and that computes what LiteRT computes.
+
+``LAYOUTSOLVE_SEEDS=2000`` tries all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from layoutsolve.emit import serialise
+from layoutsolve.errors import ConversionError, VerifyError
+from layoutsolve.frontend import read
+from layoutsolve.frontend.builder import REGISTRY
+from layoutsolve.frontend.ports import definitions_of
+from layoutsolve.graph import Array
+from layoutsolve.runtimes import OnnxRuntime, Port
+from layoutsolve.verification import feeds
+from tests.conformance import families
+from tests.conformance.cases import Case
+from tests.conformance.mutants import mutants, representatives
+from tests.conformance.running import compare
+from tests.truth import litert
+
+SHARE = int(os.environ.get("LAYOUTSOLVE_SEEDS", "40")) / 2000
+CASES = [case for case in families.every_case() if case.operator in REGISTRY and "Flex" not in case.operator]
+OPERATORS = sorted({case.operator for case in CASES})
+
+WIDER = re.compile(r"(every|input|output).* of (float16|float64|u?int(8|16|32|64)|int4|string|bool|bfloat16)")
+"""Types that LiteRT has no kernel for, though the operator means the same on them: that is converted."""
+
+LENIENT = {
+    ("CONV_2D", "missing input"), ("CONV_2D", "empty input 2"), ("DEPTHWISE_CONV_2D", "missing input"),
+    ("DEPTHWISE_CONV_2D", "empty input 2"), ("RESHAPE", "surplus empty input"),
+}  # fmt: skip
+"""What LiteRT refuses besides, and is converted all the same: old converters wrote convolutions without a bias, and an
+input that is left out says nothing.
+"""
+
+NO_KERNEL = ("unresolved custom op", "Didn't find op")
+PACKED = ("int4", "uint4", "int2", "string")
+"""Types that are not compared: ONNX Runtime takes no arrays of them from numpy, or LiteRT gives none."""
+
+
+def test_every_operator_is_defined() -> None:
+    assert [name for name in REGISTRY if not definitions_of(name)] == []
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_mutants(operator: str) -> None:
+    chosen = random.Random(operator)
+    for case, source, place in representatives([case for case in CASES if case.operator == operator]):
+        for label, mutant in mutants(source, place):
+            if chosen.random() < SHARE:
+                try:
+                    model = serialise(read(mutant))
+                except ConversionError:
+                    continue
+                judge(operator, label, mutant, model, case)
+
+
+def judge(operator: str, label: str, source: bytes, model: onnx.ModelProto, case: Case) -> None:
+    """Raise AssertionError unless a model that was converted is valid and computes what LiteRT computes."""
+    onnx.checker.check_model(model, full_check=True)
+    runtime = OnnxRuntime(model.SerializeToString(), threads=1)
+    try:
+        described = litert().describe(source)
+        if any(dtype in label for dtype in PACKED):
+            return
+        inputs = [fed(port, data) for port, data in zip(described.inputs, case.make().inputs, strict=True)]
+        truth = litert().run(source, inputs)
+    except VerifyError as error:
+        known = WIDER.fullmatch(label) or (operator, label) in LENIENT or any(text in str(error) for text in NO_KERNEL)
+        assert known, f"{label}: converted, but {error}"
+        return
+    results = runtime.run(feeds(runtime, inputs, {}))
+    for port, expected, actual in zip(truth.outputs, truth.results, results, strict=False):
+        coarse = replace(case, tolerance=1e-2, steps=16) if port.dtype in ("float16", "bfloat16", "int16") else case
+        compare(coarse, port, expected, actual)
+
+
+def fed(port: Port, data: Array) -> Array:
+    """The data of a case, as the type that the mutant reads."""
+    with np.errstate(all="ignore"):
+        return np.zeros(port.shape, port.dtype) if data.dtype.kind == "S" else data.astype(port.dtype)
