@@ -100,9 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--time-limit",
         type=float,
-        default=30.0,
         metavar="S",
-        help="seconds that the search for layouts may take (default: 30)",
+        help="seconds that the search for layouts may take (default: counted work, the same on any machine)",
     )
     parser.add_argument(
         "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"
@@ -258,6 +257,8 @@ def _finite(found: object) -> object:
 def _summary(done: _Done) -> str:
     conversion, report = done.conversion, done.conversion.report
     proof = "proven minimal" if conversion.assignment.status == "optimal" else f"lower bound {conversion.bound}"
+    if report["ended"]:
+        proof += f", the search ended by its limit on {report['ended']}"
     hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
     lines = [
         f"{done.output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",
