@@ -8,7 +8,7 @@ a Transpose brings it into an order it is not produced in, ``given[layout]`` whe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from math import ceil, gcd, isfinite
 
@@ -346,6 +346,10 @@ class _Model:
             self.terms[name].append((literal, weight))
 
 
+POLL = 0.1
+"""The seconds after which who waits for a search looks for interrupts, which not every system wakes them for."""
+
+
 def _by_order(layouts: Iterable[Layout]) -> dict[Order, list[Layout]]:
     """Layouts by their order."""
     found: dict[Order, list[Layout]] = {}
@@ -358,7 +362,10 @@ def _interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_mod
     """Solve in a thread of its own, so that the one that waits can be interrupted; the search then stops as well."""
     executor = ThreadPoolExecutor(1)
     try:
-        return executor.submit(solver.solve, model).result()
+        future = executor.submit(solver.solve, model)
+        while not wait([future], POLL).done:
+            pass
+        return future.result()
     except BaseException:
         solver.stop_search()
         raise

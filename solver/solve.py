@@ -39,6 +39,9 @@ STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
 ENUMERATED = 4096
 """A component with at most so many combinations of rows is enumerated: quicker than to load a solver."""
 
+KEPT_BACK = 2.0
+"""What is set aside of a limit on seconds for writing down the result, against the time that stating the graph took."""
+
 SEARCHED, ORDERS, STATED, PRESOLVED = 0.8, 0.7, 0.4, 0.3
 """The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
 groupings, finding candidates, and striking out what is no choice.
@@ -109,7 +112,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     a share of the limit is left; the quickest of them runs in any case.
     """
     statement = Statement(graph, boundary, goal)
-    limit.keep_back()
+    limit.keep_back(KEPT_BACK)
     found = _searched(graph, statement, goal, limit.part(SEARCHED))
     if found is not None and found.status == "optimal":
         return found
@@ -149,7 +152,8 @@ def _assignment(fine: Solution, goal: Goal, coarse: Solution | None = None) -> A
     proven = coarse or fine
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
-    bound = 0 if proven.problem.capped else ranked(total, goal.tiers)[0] - proven.gap
+    lowest = ranked(price(proven.problem, proven.rows), goal.tiers)[0] - proven.gap
+    bound = 0 if proven.problem.capped else lowest
     status = "optimal" if proven.optimal and fine.optimal else "feasible"
     branched = fine.branched + (coarse.branched if coarse else 0)
     return Assignment(
