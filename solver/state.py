@@ -286,6 +286,7 @@ class _Closure:
             if generator is not None:
                 self.rows[number] += self._keeping(number, generator.source())
                 self.capped |= generator.capped
+        self.capped |= self.limit.over
         operators = tuple(draft.operator(rows) for draft, rows in zip(self.drafts, self.rows, strict=True))
         clock = self.target.clock if self.timed else None
         return LayoutProblem(tuple(self.variables), operators, self.capped, clock, scatter=self.target.scatter)

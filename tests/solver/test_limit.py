@@ -71,7 +71,8 @@ def test_any_work_gives_a_right_model(seed: int) -> None:
             found = assign(graph, objective=objective, limit=Limit(work))
             price = ranked(found.price, tiers)
             assert price[0] <= simple[0]
-            assert found.bound <= ranked(best.price, tiers)[0] <= price[0]
+            assert found.bound <= ranked(best.price, tiers)[0]
+            assert best.status == "feasible" or ranked(best.price, tiers)[0] <= price[0]
             assert found.status == "feasible" or price[:3] == ranked(best.price, tiers)[:3]
             assert found.ended == "work" or found.status == "optimal"
             computes_the_same(graph, found)
