@@ -18,7 +18,7 @@ WORK, WORK_EACH = 20_000_000, 2_000
 LOOK = 2_000
 """The most work that is done between two looks at the clock by stages that spend in small steps."""
 
-DETERMINISTIC_SECOND = 2_000_000
+DETERMINISTIC_SECOND = 1_000_000
 """The work that one deterministic second of CP-SAT counts as."""
 
 LEAST = 1e-3
