@@ -20,7 +20,6 @@ from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph
 from layoutsolve.solver import (
     DEFAULT_OBJECTIVE,
-    DEFAULT_SECONDS,
     STRATEGIES,
     Assignment,
     Boundary,
@@ -84,6 +83,7 @@ class Conversion:
             "bytes_moved": self.price.bytes,
             "bytes_copied": self.price.copies,
             "bound": self.bound,
+            "ended": self.assignment.ended,
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),
             "opset": self.model.opset_import[0].version,
@@ -135,10 +135,11 @@ class Conversion:
         ports = self.model.graph.input if inputs else self.model.graph.output
         return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
 
-    def explain(self, seconds: float = DEFAULT_SECONDS) -> Explanation:
+    def explain(self, seconds: float | None = None) -> Explanation:
         """Why each Transpose and Reshape is there, and what would remove it.
 
-        That is found by solving again with other choices for the ends, a few times, each for ``seconds`` at most.
+        That is found by solving again with other choices for the ends, a few times, for ``seconds`` in all, or
+        as much work as solving once may take.
         """
         limit = arguments.seconds("seconds", seconds)
         with Stages()("explain"):
@@ -163,7 +164,7 @@ def convert(
     opset: int | None = None,
     contrib: bool = False,
     external_data: bool | None = None,
-    time_limit: float = DEFAULT_SECONDS,
+    time_limit: float | None = None,
     custom: str = "error",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -176,7 +177,8 @@ def convert(
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
     source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``contrib`` allows operators that
     ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model, by default
-    where they are more than a model can hold. ``time_limit`` is in seconds and bounds the search for layouts.
+    where they are more than a model can hold. ``time_limit`` bounds the search for layouts, in seconds;
+    by default counted work does, so that the same model gives the same bytes on any machine.
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
     default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. Raises
@@ -251,7 +253,7 @@ def compare(
     inputs: Ends = "keep",
     outputs: Ends = "keep",
     contrib: bool = False,
-    time_limit: float = DEFAULT_SECONDS,
+    time_limit: float | None = None,
     custom: str = "error",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,

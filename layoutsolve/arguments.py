@@ -18,7 +18,7 @@ import numpy as np
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
 from layoutsolve.frontend.options import CUSTOM
-from layoutsolve.solver import DEFAULT_OBJECTIVE, DEFAULT_SECONDS, OBJECTIVES, STRATEGIES, Boundary
+from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, STRATEGIES, Boundary
 from layoutsolve.solver.boundary import Choice, Ends, Pair
 from layoutsolve.wording import nearest
 
@@ -40,7 +40,7 @@ class Options:
     opset: int | None = None
     contrib: bool = False
     external_data: bool | None = None
-    time_limit: float = DEFAULT_SECONDS
+    time_limit: float | None = None
     custom: str = "error"
     signature: str = ""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -124,8 +124,10 @@ def whole(name: str, value: object, least: int | None = None, most: int | None =
     return number
 
 
-def seconds(name: str, value: object) -> float:
-    """A positive time."""
+def seconds(name: str, value: object) -> float | None:
+    """A positive time, or None for a limit on work."""
+    if value is None:
+        return None
     if not isinstance(value, Real) or isinstance(value, bool):
         _wrong(name, "a number of seconds", value)
     number = float(value)

@@ -140,9 +140,8 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--time-limit",
         type=float,
-        default=30.0,
         metavar="S",
-        help="seconds that the search for layouts may take (default: 30)",
+        help="seconds that the search for layouts may take (default: counted work, the same on any machine)",
     )
     parser.add_argument(
         "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from layoutsolve.solver.layout import Layout, order
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.presolve import Domains
 from layoutsolve.solver.problem import LayoutProblem, Price, Row, Tiers, ranked
 
@@ -25,18 +26,18 @@ Place = tuple[int, int]
 """An operator and one of its ports."""
 
 
-def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool) -> Domains:
-    """The rows that are left; ``orders`` says that layouts stand for orders. Time is not counted by moves: it keeps
-    all.
+def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> Domains:
+    """The rows that are left, at the latest when the limit is over; ``orders`` says that layouts stand for orders.
+    Time is not counted by moves: it keeps all.
     """
     if problem.clock is not None:
         return domains
-    return _Dominance(problem, domains, tiers, orders).result()
+    return _Dominance(problem, domains, tiers, orders, limit).result()
 
 
 class _Dominance:
-    def __init__(self, problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool) -> None:
-        self.problem, self.tiers, self.orders = problem, tiers, orders
+    def __init__(self, problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> None:
+        self.problem, self.tiers, self.orders, self.limit = problem, tiers, orders, limit
         self.domains = [list(domain) for domain in domains]
         self.places: list[list[Place]] = [list(readers) for readers in problem.readers]
         for variable, writer in enumerate(problem.writers):
@@ -49,7 +50,7 @@ class _Dominance:
     def result(self) -> Domains:
         queue = deque(number for number, domain in enumerate(self.domains) if len(domain) > 1)
         queued = set(queue)
-        while queue:
+        while queue and not self.limit.over:
             number = queue.popleft()
             queued.discard(number)
             if not self._strike(number):
@@ -76,7 +77,8 @@ class _Dominance:
         ports = self._ports(number)
         if ports is None:
             return False
-        costs = {row: [self._cost(place, rows[row].layouts[place[1]]) for place in ports] for row in domain}
+        self.limit.spend(len(domain) * (len(ports) + 1) + sum(len(self.places[self._at(place)]) for place in ports))
+        costs = self._costs(ports, [(row, rows[row].layouts) for row in domain])
         best = min(
             domain, key=lambda row: (ranked(rows[row].price, self.tiers), sum(most for most, _ in costs[row]), row)
         )
@@ -101,19 +103,30 @@ class _Dominance:
                 return None
         return list(found.values())
 
-    def _cost(self, place: Place, layout: Layout) -> tuple[int, int]:
-        """The most that having ``layout`` at a place may cost against another, and the least that not having it
-        saves.
+    def _at(self, place: Place) -> int:
+        return self.problem.operators[place[0]].ports[place[1]]
+
+    def _costs(
+        self, ports: Sequence[Place], rows: Sequence[tuple[int, tuple[Layout, ...]]]
+    ) -> dict[int, list[tuple[int, int]]]:
+        """For each row and port the most that having its layout there may cost against another, and the least that
+        not having it saves.
         """
-        number, port = place
-        operator = self.problem.operators[number]
-        others = [self.open[other] for other in self.places[operator.ports[port]] if other != place]
-        certain = any(layouts == {layout} for layouts in others)
-        possible = any(layout in layouts for layouts in others)
-        if port >= operator.inputs:
-            alone = all(layouts == {layout} for layouts in others)
-            return (0 if certain or alone else 1), 0
-        return (0 if certain else 1), (0 if possible else 1)
+        found: dict[int, list[tuple[int, int]]] = {row: [] for row, _ in rows}
+        for place in ports:
+            number, port = place
+            others = [self.open[other] for other in self.places[self._at(place)] if other != place]
+            certain = {layout for layouts in others if len(layouts) == 1 for layout in layouts}
+            possible = frozenset().union(*others)
+            writes = port >= self.problem.operators[number].inputs
+            for row, layouts in rows:
+                layout = layouts[port]
+                if writes:
+                    alone = layout in certain or len(possible) == (layout in possible)
+                    found[row].append((0 if alone else 1, 0))
+                else:
+                    found[row].append((0 if layout in certain else 1, 0 if layout in possible else 1))
+        return found
 
     def _dominates(
         self,
@@ -123,35 +136,45 @@ class _Dominance:
         ports: Sequence[Place],
         costs: dict[int, list[tuple[int, int]]],
     ) -> bool:
-        moves = moved = lost = 0
-        for place, (most, _), (_, least) in zip(ports, costs[best], costs[other], strict=True):
-            number, port = place
-            if rows[best].layouts[port] != rows[other].layouts[port]:
-                moves += most - least
-                lost += self._lost(place, rows[best].layouts[port], rows[other].layouts[port], most, least)
-                moved += (most - least) * self.problem.variables[self.problem.operators[number].ports[port]].bytes
         mine, theirs = rows[best].price, rows[other].price
+        moves = moved = lost = 0
+        differing = [
+            (place, most, least)
+            for place, (most, _), (_, least) in zip(ports, costs[best], costs[other], strict=True)
+            if rows[best].layouts[place[1]] != rows[other].layouts[place[1]]
+        ]
+        for place, most, least in differing:
+            moves += most - least
+            moved += (most - least) * self.problem.variables[self._at(place)].bytes
         change = Price(
             (moves if self.orders else 0) + mine.transposes - theirs.transposes,
-            (lost if self.orders else 0) + mine.hidden - theirs.hidden,
+            mine.hidden - theirs.hidden,
             (0 if self.orders else moves) + mine.reshapes - theirs.reshapes,
             (moved if self.orders else 0) + mine.bytes - theirs.bytes,
         )
-        return ranked(change, self.tiers) <= (0,) * len(self.tiers)
+        free = (0,) * len(self.tiers)
+        if not (self.orders and self.problem.scatter):
+            return ranked(change, self.tiers) <= free
+        saved = sum(least for _, _, least in differing)
+        if ranked(change + Price(hidden=-saved * self.problem.scatter), self.tiers) > free:
+            return False
+        for place, most, least in differing:
+            lost += self._lost(place, rows[best].layouts[place[1]], rows[other].layouts[place[1]], most, least)
+        return ranked(change + Price(hidden=lost), self.tiers) <= free
 
     def _lost(self, place: Place, mine: Layout, theirs: Layout, most: int, least: int) -> int:
         """The most hidden transpositions of moves that having one layout at a place may cost against another."""
         number, port = place
         operator = self.problem.operators[number]
-        if not self.problem.scatter:
-            return 0
         variable = operator.ports[port]
         if port >= operator.inputs:
             wanted = {layout for reader in self.problem.readers[variable] for layout in self.open[reader]}
+            self.limit.spend(2 * len(wanted))
             worse = [self.problem.lost(mine, layout) - self.problem.lost(theirs, layout) for layout in wanted]
             return sum(max(0, each) for each in worse)
         writer = self.problem.writers[variable]
         written = self.open[writer] if writer else frozenset[Layout]()
+        self.limit.spend(2 * len(written))
         paid = max((self.problem.lost(layout, mine) for layout in written), default=0)
         saved = min((self.problem.lost(layout, theirs) for layout in written), default=0)
         return most * paid - least * saved

@@ -227,7 +227,8 @@ class Assignment:
     ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
     proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
     ``branched`` the Boolean variables that reached the solver. ``parts`` has what is known about each component; it
-    is empty for strategies that prove nothing.
+    is empty for strategies that prove nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or ''
+    for none.
     """
 
     problem: LayoutProblem
@@ -240,6 +241,7 @@ class Assignment:
     components: int = 0
     branched: int = 0
     parts: tuple[Part, ...] = ()
+    ended: str = ""
 
     @property
     def objective(self) -> str:
