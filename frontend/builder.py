@@ -284,7 +284,7 @@ class Call:
 
     def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
         """A slot for a value in between, named after the first output."""
-        return Slot(self.draft.unique(f"{self._name()}/{label}"), dtype, quant)
+        return Slot(self.draft.names.derived(self._name(), label), dtype, quant)
 
     def like(self, label: str, value: Value) -> Slot:
         """A slot for a value in between, stored as ``value`` is."""
@@ -294,7 +294,7 @@ class Call:
         """A new constant."""
         numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
         array = np.asarray(data, numpy)
-        name = self.draft.unique(f"{self._name()}/{label}")
+        name = self.draft.names.derived(self._name(), label)
         return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 
     def vector(self, numbers: Sequence[int], label: str) -> Value:
@@ -342,6 +342,7 @@ class Call:
         for _, slot in outputs:
             if slot.dtype in ("int2", "int4", "uint4"):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
+        self.draft.budget.enter(1)
         values = [self.draft.add(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)

@@ -6,7 +6,7 @@ the elements are objects, and what SHAPE, STRIDED_SLICE, PACK and their like mak
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -19,6 +19,7 @@ from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.graph import Array, Size, product, quotient
 
 _GROWTH = 2
+_WIDEST = 8
 _ALWAYS_SMALL = 4096
 _BROKEN = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
 
@@ -35,7 +36,7 @@ def fold(call: Call) -> bool:
     if evaluator is None or _alias(call):
         return evaluator is not None
     arrays = _known_inputs(call)
-    if arrays is None or _GROWTH * sum(array.size for array in arrays) > call.draft.spare:
+    if arrays is None or _GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:
         return False
     try:
         results = evaluator(call, arrays)
@@ -45,13 +46,20 @@ def fold(call: Call) -> bool:
     finished = [_concrete(result, slot.dtype) for result, slot in zip(results, slots, strict=True)]
     if any(result is None for result in finished):
         for result, slot in zip(results, slots, strict=True):
+            call.draft.budget.spend(result.nbytes)
             call.draft.contents[slot.name] = result
         return False
-    for number, slot in zip(finished, slots, strict=True):
-        if number is not None:
-            call.draft.spend(number.size if number.flags.owndata else 0)
-            call.known(slot, number)
+    known = [number for number in finished if number is not None]
+    if not call.draft.budget.folds([number for number in known if not _is_stored(number, arrays)]):
+        return False
+    for number, slot in zip(known, slots, strict=True):
+        call.known(slot, number)
     return True
+
+
+def _is_stored(result: Array, arrays: Sequence[Array]) -> bool:
+    """Whether a result is one of the inputs, read as it lies in memory: it takes no bytes of its own."""
+    return result.flags.c_contiguous and any(np.may_share_memory(result, array) for array in arrays)
 
 
 def _alias(call: Call) -> bool:
@@ -61,7 +69,7 @@ def _alias(call: Call) -> bool:
     value, slot = call.input(0), call.slot()
     if value.data is None or value.quant is None or slot.tensor is None or slot.dtype != "float32":
         return False
-    if slot.tensor.index in call.lowering.subgraph.outputs:
+    if slot.tensor.index in call.lowering.subgraph.results:
         return False
     call.lowering.bind(slot.tensor.index, value)
     return True

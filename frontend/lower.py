@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.errors import Gap, ModelError, OptionError, UnsupportedError
+from layoutsolve.budget import Budget
+from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.builder import REAL_NUMBERS, REGISTRY, Call
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.draft import Draft, Lowering
@@ -40,21 +41,22 @@ _REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lower
 _REMEDY = "express it by other operators in the source model"
 
 
-def lower(model: Model, name: str, reading: Reading) -> Graph:
+def lower(model: Model, name: str, reading: Reading, budget: Budget | None = None) -> Graph:
     """The reference graph of a model's main subgraph, or of a signature's.
 
     Raises :class:`UnsupportedError` with all its gaps at once, :class:`OptionError` for a signature or input that the
     model does not have.
     """
     chosen = _signature(model, reading.signature)
+    budget = budget or Budget(model.size, reading.max_size)
     try:
-        lowering = Lowering(Draft(dilated(model), _write, reading.custom), chosen.subgraph if chosen else 0)
+        lowering = Lowering(Draft(dilated(model), _write, reading.custom, budget), chosen.subgraph if chosen else 0)
         names = _public_ends(lowering, chosen)
         _enter_inputs(lowering, _pinned(lowering, names, reading))
         _write(lowering)
         lowering.draft.close_states()
         return _graph(lowering, name, names)
-    except GapError as error:
+    except (GapError, BudgetError) as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
     except _CONTRADICTIONS as error:
         raise ModelError(f"the model contradicts itself: {error}") from error
@@ -74,10 +76,13 @@ def _public_ends(lowering: Lowering, signature: Signature | None) -> dict[int, s
     names: dict[int, str] = {}
     if signature is not None:
         subgraph = lowering.subgraph
+        taken: set[str] = set()
         for ports, given in ((subgraph.inputs, signature.inputs), (subgraph.outputs, signature.outputs)):
+            tensors = frozenset(ports)
             for public, index in sorted(given.items()):
-                if index in ports and public not in names.values():
-                    names.setdefault(index, public)
+                if index in tensors and public not in taken and index not in names:
+                    names[index] = public
+                    taken.add(public)
     return names
 
 
@@ -122,7 +127,7 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int]) ->
         if not broken.intersection(operator.inputs) and not fold(call):
             _check_parameters(call)
             function(call)
-    except GapError as error:
+    except (GapError, BudgetError) as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
         tensor = outputs[0] if outputs else ""
         return [Gap(lowering.position, operator.index, operator.name, tensor, error.reason, error.remedy)]
@@ -208,10 +213,12 @@ def _public_names(lowering: Lowering, given: Mapping[int, str]) -> dict[str, str
     names: dict[str, str] = {}
     for index, public in given.items():
         names.setdefault(lowering.value(index).name, public)
+    inputs, taken = frozenset(lowering.subgraph.inputs), set(names.values())
     for index in lowering.subgraph.outputs:
         name, own = lowering.value(index).name, lowering.tensor_names[index]
-        if index not in lowering.subgraph.inputs and name != own and own not in names.values():
-            names.setdefault(name, own)
+        if index not in inputs and name != own and own not in taken and name not in names:
+            names[name] = own
+            taken.add(own)
     return names
 
 

@@ -89,6 +89,11 @@ class Subgraph:
     outputs: tuple[int, ...]
 
     @cached_property
+    def results(self) -> frozenset[int]:
+        """The tensors that are outputs."""
+        return frozenset(self.outputs)
+
+    @cached_property
     def tables(self) -> dict[int, int]:
         """The number of the table that each handle, a tensor, stands for."""
         made = (operator for operator in self.operators if operator.name == "HASHTABLE")

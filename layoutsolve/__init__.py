@@ -8,6 +8,7 @@
 from layoutsolve.api import Comparison, Conversion, compare, convert, verify
 from layoutsolve.certificate import Certificate, Recheck, certify, check_certificate
 from layoutsolve.errors import (
+    BudgetError,
     CertificateError,
     ConversionError,
     Gap,
@@ -26,6 +27,7 @@ from layoutsolve.solver import Assignment, Boundary, Price
 __all__ = [
     "Assignment",
     "Boundary",
+    "BudgetError",
     "Call",
     "Certificate",
     "CertificateError",

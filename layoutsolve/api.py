@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from layoutsolve.budget import Budget
 from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
 from layoutsolve.ends import End, ends_of, metadata, states_of
 from layoutsolve.errors import ModelError, OutputError, StrategyError, VerifyError
@@ -170,6 +171,7 @@ def convert(
     custom: str = "error",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
+    max_size: int | None = None,
 ) -> Conversion:
     """Convert a TensorFlow Lite model, given as a path or as bytes.
 
@@ -182,21 +184,24 @@ def convert(
     where they are more than a model can hold. ``time_limit`` is in seconds and bounds the search for layouts.
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
-    default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. Raises
+    default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
+    are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
     :class:`ConversionError`.
     """
     boundary = Boundary(inputs, outputs, dict(layouts or {}))
     clock = _Clock()
-    reading = _reading(custom, signature, shapes)
-    graph = reference(source, reading)
+    reading = _reading(custom, signature, shapes, max_size)
+    content = source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
+    budget = Budget(len(content), max_size)
+    graph = _reference(content, _title(source), reading, budget)
     clock.lap("read")
     assignment = assign(graph, boundary, strategy=strategy, objective=objective, contrib=contrib, seconds=time_limit)
     clock.lap("solve")
-    applied = apply(graph, assignment)
+    applied = apply(graph, assignment, budget)
     facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
     too_large = constant_bytes(applied) > LIMIT if external_data is None else external_data
     external = External() if too_large else None
-    model = serialise(replace(applied, metadata=facts), opset, external)
+    model = serialise(replace(applied, metadata=facts), opset, external, budget)
     clock.lap("emit")
     return Conversion(graph, assignment, model, clock.laps, boundary, reading, external)
 
@@ -212,20 +217,24 @@ class _Clock:
         self.last = now
 
 
-def _reading(custom: str, signature: str, shapes: Mapping[str, Sequence[int]] | None) -> Reading:
-    return Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+def _reading(
+    custom: str, signature: str, shapes: Mapping[str, Sequence[int]] | None, max_size: int | None = None
+) -> Reading:
+    return Reading(custom, signature, {name: tuple(shape) for name, shape in (shapes or {}).items()}, max_size)
 
 
 def reference(source: Source, reading: Reading) -> Graph:
     """The reference graph of a model, as a layout problem is stated of it."""
-    return in_steps(_read(source, reading))
+    content = source if isinstance(source, (bytes, memoryview)) else file_bytes(Path(source))
+    return _reference(content, _title(source), reading, Budget(len(content), reading.max_size))
 
 
-def _read(source: Source, reading: Reading) -> Graph:
-    if isinstance(source, (bytes, memoryview)):
-        return read(source, reading=reading)
-    path = Path(source)
-    return read(file_bytes(path), path.stem, reading)
+def _reference(content: bytes | memoryview, name: str, reading: Reading, budget: Budget) -> Graph:
+    return in_steps(read(content, name, reading, budget))
+
+
+def _title(source: Source) -> str:
+    return "model" if isinstance(source, (bytes, memoryview)) else Path(source).stem
 
 
 def file_bytes(path: Path) -> memoryview:

@@ -113,6 +113,12 @@ def _parser() -> argparse.ArgumentParser:
         default=None,
         help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
     )
+    parser.add_argument(
+        "--max-size",
+        type=int,
+        metavar="BYTES",
+        help="the most bytes of the ONNX model (default: 4 times those of the source and 16 MiB more)",
+    )
     parser.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
     parser.add_argument(
         "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
@@ -200,6 +206,7 @@ def _convert(options: argparse.Namespace, start: float) -> int:
         custom=options.custom,
         signature=options.signature,
         shapes=_shapes(options.shape),
+        max_size=options.max_size,
     )
     rechecked = _save(options, output, conversion)
     checked = verify(options.model, conversion) if options.verify else None

@@ -38,6 +38,17 @@ class VerifyError(ConversionError):
     """The converted model cannot be compared with the original (a runtime is missing or refuses the model)."""
 
 
+class BudgetError(ConversionError):
+    """The conversion would take far more memory, or write far more, than the size of the source calls for.
+
+    ``reason`` says what is too much, ``remedy`` what the user can do.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"{reason}; {remedy}")
+
+
 @dataclass(frozen=True)
 class Gap:
     """One operator that cannot be converted.

@@ -242,6 +242,11 @@ class Graph:
         return self.values[name].data if name else None
 
 
+def memory(data: Array) -> tuple[object, ...]:
+    """Where and how the elements of an array lie: arrays that have this in common are equal as long as they live."""
+    return data.__array_interface__["data"][0], data.strides, data.shape, data.dtype.str
+
+
 def element_bytes(dtype: str) -> float:
     """Bytes that one element takes in memory (int4 takes half a one)."""
     if dtype in ("int4", "uint4"):

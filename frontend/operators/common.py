@@ -21,6 +21,9 @@ BYTES = ("int8", "uint8")
 _BOUNDS: dict[int, tuple[float, float]] = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 _ACTIVATIONS = {4: "TANH", 5: "SIGN_BIT"}
 _INT32 = 2
+
+_COUNTED = 1 << 12
+"""The most numbers that are counted while converting."""
 """The schema's number of the type int32."""
 
 STATIC = "convert the model with static input shapes"
@@ -235,6 +238,14 @@ def cast_to(call: Call, value: Value, dtype: str, label: str = "cast") -> Value:
     if value.data is not None:
         return call.constant(value.data.astype(dtype), label, dtype)
     return call.write("Cast", [value], value.shape, call.temporary(label, dtype), real=dtype, to=dtype)
+
+
+def counting(call: Call, count: int, label: str, dtype: str) -> Value:
+    """The numbers from 0 on, as many as ``count``; many of them are counted at run time."""
+    if count <= _COUNTED:
+        return call.constant(np.arange(count), label, dtype)
+    ends = [call.constant(number, label, "int64") for number in (0, count, 1)]
+    return cast_to(call, call.write("Range", ends, (count,), call.temporary(label, "int64")), dtype, label)
 
 
 def write_stored(

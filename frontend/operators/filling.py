@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,16 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
-from layoutsolve.frontend.operators.common import as_int64, as_stored, finish_int, ranked, static, store, write_where
+from layoutsolve.frontend.operators.common import (
+    as_int64,
+    as_stored,
+    counting,
+    finish_int,
+    ranked,
+    static,
+    store,
+    write_where,
+)
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Dim, Shape, Size, Value, product
@@ -53,7 +61,7 @@ def broadcast_args(call: Call) -> None:
     counts = static(call, [vector.shape[0] for vector in vectors], "number of sizes")
     length, slot = max(counts), call.slot()
     if min(counts) < length:
-        call.draft.spend(length)
+        call.draft.ask(length)
         short = counts.index(min(counts))
         ones = call.vector([1] * (length - counts[short]), "ones")
         parts = [ones, vectors[short]] if counts[short] else [ones]
@@ -138,8 +146,8 @@ def one_hot(call: Call) -> None:
     if not 0 <= axis <= rank or depth < 0:
         raise ModelError(f"{call.origin} has the axis {axis} and the depth {depth}")
     expanded = call.reshaped(indices, (*indices.shape[:axis], 1, *indices.shape[axis:]), "indices")
-    along: Sequence[int] = [depth if position == axis else 1 for position in range(rank + 1)]
-    classes = call.constant(np.arange(depth).reshape(along), "classes", indices.dtype)
+    along = tuple(depth if position == axis else 1 for position in range(rank + 1))
+    classes = call.reshaped(counting(call, depth, "classes", indices.dtype), along, "along")
     dims = (*indices.shape[:axis], depth, *indices.shape[axis:])
     hit = call.write("Equal", [expanded, classes], dims, call.temporary("hit", "bool"), real="bool")
     on, off = call.reshaped(on, (), "on"), call.reshaped(off, (), "off")
@@ -170,10 +178,11 @@ def diagonal(call: Call) -> None:
     height, width = static(call, shape[-2:], "matrix")
     if line.shape != (*shape[:-2], min(height, width)):
         raise ModelError(f"{call.origin} puts the diagonal {list(map(str, line.shape))} into {list(map(str, shape))}")
-    call.draft.spend(height * width)
     along = (*line.shape, 1) if height < width else (*line.shape[:-1], 1, line.shape[-1])
     spread = call.reshaped(line, along, "spread")
-    mask = call.constant(np.eye(height, width, dtype=bool), "mask")
+    rows = call.reshaped(counting(call, height, "rows", "int64"), (height, 1), "rows")
+    columns = counting(call, width, "columns", "int64")
+    mask = call.write("Equal", [rows, columns], (height, width), call.temporary("mask", "bool"), real="bool")
     if slot.quant is None:
         write_where(call, mask, spread, field, shape, slot)
     else:

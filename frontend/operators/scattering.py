@@ -8,7 +8,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
-from layoutsolve.frontend.operators.common import as_int64, as_stored, ranked, static, store
+from layoutsolve.frontend.operators.common import as_int64, as_stored, counting, ranked, static, store
 from layoutsolve.frontend.operators.filling import size_vector
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.shapes import Span
@@ -219,8 +219,7 @@ def kept_inside(call: Call, begin: Value, axes: list[int], room: list[int]) -> V
 def _updated_along(call: Call, x: Value, update: Value, axis: int, starts: Value) -> Value:
     """A tensor with an update that is smaller along one axis only."""
     (count,) = static(call, [update.shape[axis]], "size")
-    call.draft.spend(count)
-    steps = call.vector(range(count), "steps")
+    steps = counting(call, count, "steps", "int64")
     places = call.write("Add", [starts, steps], (count,), call.temporary("places", "int64"))
     line = call.reshaped(places, tuple(count if at == axis else 1 for at in range(len(x.shape))), "line")
     sizes = call.vector(static(call, update.shape, "update"), "sizes")
@@ -233,7 +232,7 @@ def _updated(call: Call, x: Value, update: Value, partial: list[int], starts: Va
     """A tensor with an update that is smaller along several axes: its outer axes are indexed, the inner ones move."""
     depth = partial[-1] + 1
     outer = static(call, update.shape[:depth], "update")
-    call.draft.spend(depth * int(np.prod(outer)))
+    call.draft.ask(depth * int(np.prod(outer)))
     grid = np.stack(np.meshgrid(*map(np.arange, outer), indexing="ij"), -1)
     spread = np.zeros((len(partial), depth), np.int64)
     spread[range(len(partial)), partial] = 1
@@ -268,7 +267,7 @@ def embedding_lookup_sparse(call: Call) -> None:
     column = call.reshaped(weights, (count, *[1] * len(rest)), "weights")
     weighted = call.write("Mul", [rows, column], (count, *rest), call.temporary("weighted"))
     if depth == 1:
-        call.draft.spend(count)
+        call.draft.ask(count)
         places = call.constant(np.zeros((count, 1)), "places", "int64")
     else:
         places = take(call, as_int64(call, indices), {1: Span(0, depth - 1)}, call.temporary("places", "int64"))
