@@ -14,7 +14,7 @@ out.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from layoutsolve.solver.layout import Layout, order
@@ -34,6 +34,31 @@ def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: boo
     return _Dominance(problem, domains, tiers, orders).result()
 
 
+class _Tally:
+    """How many places of a variable may have each layout, how many of those that read it, and how many must have it."""
+
+    def __init__(self) -> None:
+        self.places = 0
+        self.possible: Counter[Layout] = Counter()
+        self.wanted: Counter[Layout] = Counter()
+        self.certain: Counter[Layout] = Counter()
+
+    def count(self, layouts: frozenset[Layout], reads: bool, change: int) -> None:
+        """Add a place with these layouts, or take one away."""
+        self.places += change
+        counters = [self.possible, *([self.wanted] if reads else []), *([self.certain] if len(layouts) == 1 else [])]
+        for counter in counters:
+            for layout in layouts:
+                counter[layout] += change
+                if not counter[layout]:
+                    del counter[layout]
+
+    def seen(self) -> object:
+        """What there is to see of it from one of the places: that there are none, one or more."""
+        sure = {layout: (min(count, 2), min(self.places - count, 2)) for layout, count in self.certain.items()}
+        return sure, {layout: min(count, 2) for layout, count in self.possible.items()}, set(self.wanted)
+
+
 class _Dominance:
     def __init__(self, problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool) -> None:
         self.problem, self.tiers, self.orders = problem, tiers, orders
@@ -43,6 +68,7 @@ class _Dominance:
             if writer is not None:
                 self.places[variable].append(writer)
         self.open: dict[Place, frozenset[Layout]] = {}
+        self.tallies = [_Tally() for _ in problem.variables]
         for number in range(len(problem.operators)):
             self._refresh(number)
 
@@ -54,19 +80,33 @@ class _Dominance:
             queued.discard(number)
             if not self._strike(number):
                 continue
-            self._refresh(number)
-            for variable in set(self.problem.operators[number].ports):
+            for variable in self._refresh(number):
                 for neighbour, _ in self.places[variable]:
                     if neighbour not in queued and len(self.domains[neighbour]) > 1:
                         queue.append(neighbour)
                         queued.add(neighbour)
         return self.domains
 
-    def _refresh(self, number: int) -> None:
+    def _refresh(self, number: int) -> list[int]:
+        """Note what is open at the ports of an operator; returns the variables for whose other places that matters."""
         operator = self.problem.operators[number]
         rows = [operator.rows[row] for row in self.domains[number]]
-        for port in range(len(operator.ports)):
-            self.open[number, port] = frozenset(row.layouts[port] for row in rows)
+        before: dict[int, object] = {}
+        for port, variable in enumerate(operator.ports):
+            found, known = frozenset(row.layouts[port] for row in rows), self.open.get((number, port))
+            if found == known:
+                continue
+            before.setdefault(variable, self._seen(variable))
+            self.open[number, port] = found
+            if known is not None:
+                self.tallies[variable].count(known, port < operator.inputs, -1)
+            self.tallies[variable].count(found, port < operator.inputs, 1)
+        return [variable for variable, seen in before.items() if seen != self._seen(variable)]
+
+    def _seen(self, variable: int) -> object:
+        """All that the operators at a variable look at of each other's choices."""
+        writer = self.problem.writers[variable]
+        return self.tallies[variable].seen(), self.open.get(writer) if writer else None
 
     def _strike(self, number: int) -> bool:
         """Remove the rows that the most promising one dominates."""
@@ -92,10 +132,7 @@ class _Dominance:
         for port, variable in enumerate(self.problem.operators[number].ports):
             if self.problem.variables[variable].constant or len(self.open[number, port]) < 2:
                 continue
-            if (
-                not self.orders
-                and len({order(layout) for place in self.places[variable] for layout in self.open[place]}) > 1
-            ):
+            if not self.orders and len(set(map(order, self.tallies[variable].possible))) > 1:
                 return None
             if found.setdefault(variable, (number, port)) != (number, port):
                 return None
@@ -107,11 +144,11 @@ class _Dominance:
         """
         number, port = place
         operator = self.problem.operators[number]
-        others = [self.open[other] for other in self.places[operator.ports[port]] if other != place]
-        certain = any(layouts == {layout} for layouts in others)
-        possible = any(layout in layouts for layouts in others)
+        tally, own = self.tallies[operator.ports[port]], self.open[place]
+        sure = tally.certain[layout] - (own == {layout})
+        certain, possible = sure > 0, tally.possible[layout] > (layout in own)
         if port >= operator.inputs:
-            alone = all(layouts == {layout} for layouts in others)
+            alone = sure == tally.places - 1
             return (0 if certain or alone else 1), 0
         return (0 if certain else 1), (0 if possible else 1)
 
@@ -147,7 +184,7 @@ class _Dominance:
             return 0
         variable = operator.ports[port]
         if port >= operator.inputs:
-            wanted = {layout for reader in self.problem.readers[variable] for layout in self.open[reader]}
+            wanted = self.tallies[variable].wanted
             worse = [self.problem.lost(mine, layout) - self.problem.lost(theirs, layout) for layout in wanted]
             return sum(max(0, each) for each in worse)
         writer = self.problem.writers[variable]

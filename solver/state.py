@@ -16,7 +16,7 @@ from layoutsolve.solver.boundary import Boundary, Permutation, permutation, whol
 from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
 from layoutsolve.solver.problem import Constant, Goal, LayoutProblem, Operator, Price, Row, Variable
-from layoutsolve.solver.relation import Placed, Port
+from layoutsolve.solver.relation import Arranged, Placed, Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target, motion_of
@@ -238,6 +238,9 @@ class _Closure:
         self.generators = [self._walker(draft) for draft in drafts]
         self.seen: list[dict[Layout, None]] = [{} for _ in variables]
         self.queue: deque[tuple[int, Layout]] = deque()
+        self.moving: list[list[int] | None] = [None for _ in drafts]
+        self.alike: list[list[object]] = [self._alike(draft) for draft in drafts]
+        self.pushed: set[tuple[int, object, Layout]] = set()
         self.touching: list[list[tuple[int, int]]] = [[] for _ in variables]
         for number, draft in enumerate(drafts):
             for port, variable in enumerate(draft.ports):
@@ -288,9 +291,22 @@ class _Closure:
             for number, port in self.touching[variable]:
                 self._found(number, self._pushed(number, port, layout))
 
+    @staticmethod
+    def _alike(draft: _Draft) -> list[object]:
+        """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
+        found, relations = draft.meaning, draft.relations
+        if found is None or relations is None or not all(isinstance(form, Arranged) for form in found.forms):
+            return list(range(len(draft.ports)))
+        pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
+        return [(port.key, *(number in each for each in pinned)) for number, port in enumerate(relations)]
+
     def _pushed(self, number: int, port: int, layout: Layout) -> Sequence[Row]:
         generator = self.generators[number]
         if generator is not None:
+            push = (number, self.alike[number][port], layout)
+            if push in self.pushed:
+                return []
+            self.pushed.add(push)
             return generator.push(port, layout)
         free = self.drafts[number].free
         if not free:
@@ -325,10 +341,12 @@ class _Closure:
 
     def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Those rows that have the orders to be kept."""
-        if self.kept is None:
-            return list(rows)
+        rows = list(rows)
+        if self.kept is None or not rows:
+            return rows
         wanted = self.kept[number].layouts
-        moving = [
-            port for port, variable in enumerate(self.drafts[number].ports) if not self.variables[variable].constant
-        ]
+        moving = self.moving[number]
+        if moving is None:
+            ports = enumerate(self.drafts[number].ports)
+            moving = self.moving[number] = [port for port, each in ports if not self.variables[each].constant]
         return [row for row in rows if all(order(row.layouts[port]) == order(wanted[port]) for port in moving)]
