@@ -20,7 +20,7 @@ from layoutsolve.frontend.reader import BUILTIN_OPERATORS
 from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Region, Shape, Size, Value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Slot:
     """A value about to be written: an output of the operator (with its ``tensor``), or something in between."""
 

@@ -68,7 +68,8 @@ class _Dominance:
             if writer is not None:
                 self.places[variable].append(writer)
         self.open: dict[Place, frozenset[Layout]] = {}
-        self.tallies = [_Tally() for _ in problem.variables]
+        self.tallies: dict[int, _Tally] = {}
+        self.sets: dict[frozenset[Layout], frozenset[Layout]] = {}
         for number in range(len(problem.operators)):
             self._refresh(number)
 
@@ -96,17 +97,26 @@ class _Dominance:
             found, known = frozenset(row.layouts[port] for row in rows), self.open.get((number, port))
             if found == known:
                 continue
-            before.setdefault(variable, self._seen(variable))
-            self.open[number, port] = found
             if known is not None:
-                self.tallies[variable].count(known, port < operator.inputs, -1)
-            self.tallies[variable].count(found, port < operator.inputs, 1)
+                before.setdefault(variable, self._seen(variable))
+            self.open[number, port] = self.sets.setdefault(found, found)
+            if known is not None:
+                self._tally(variable).count(known, port < operator.inputs, -1)
+                self._tally(variable).count(found, port < operator.inputs, 1)
         return [variable for variable, seen in before.items() if seen != self._seen(variable)]
 
     def _seen(self, variable: int) -> object:
         """All that the operators at a variable look at of each other's choices."""
         writer = self.problem.writers[variable]
-        return self.tallies[variable].seen(), self.open.get(writer) if writer else None
+        return self._tally(variable).seen(), self.open.get(writer) if writer else None
+
+    def _tally(self, variable: int) -> _Tally:
+        """What the places of a variable have open; it is made where an operator has a choice there."""
+        if variable not in self.tallies:
+            self.tallies[variable] = tally = _Tally()
+            for number, port in self.places[variable]:
+                tally.count(self.open[number, port], port < self.problem.operators[number].inputs, 1)
+        return self.tallies[variable]
 
     def _strike(self, number: int) -> bool:
         """Remove the rows that the most promising one dominates."""
@@ -132,7 +142,7 @@ class _Dominance:
         for port, variable in enumerate(self.problem.operators[number].ports):
             if self.problem.variables[variable].constant or len(self.open[number, port]) < 2:
                 continue
-            if not self.orders and len(set(map(order, self.tallies[variable].possible))) > 1:
+            if not self.orders and len(set(map(order, self._tally(variable).possible))) > 1:
                 return None
             if found.setdefault(variable, (number, port)) != (number, port):
                 return None
@@ -144,7 +154,7 @@ class _Dominance:
         """
         number, port = place
         operator = self.problem.operators[number]
-        tally, own = self.tallies[operator.ports[port]], self.open[place]
+        tally, own = self._tally(operator.ports[port]), self.open[place]
         sure = tally.certain[layout] - (own == {layout})
         certain, possible = sure > 0, tally.possible[layout] > (layout in own)
         if port >= operator.inputs:
@@ -184,7 +194,7 @@ class _Dominance:
             return 0
         variable = operator.ports[port]
         if port >= operator.inputs:
-            wanted = self.tallies[variable].wanted
+            wanted = self._tally(variable).wanted
             worse = [self.problem.lost(mine, layout) - self.problem.lost(theirs, layout) for layout in wanted]
             return sum(max(0, each) for each in worse)
         writer = self.problem.writers[variable]

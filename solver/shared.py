@@ -31,7 +31,7 @@ Request = tuple[str, int, Layout]
 """A method of :class:`Generator` and its arguments."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Stop:
     """A place in the tree: the request that leads to it from another one, and the generator that has taken all of them,
     if none has gone on.

@@ -36,7 +36,7 @@ SHARED = 1024
 """The fewest bytes of a constant of which copies are counted."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Draft:
     """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
 
@@ -255,7 +255,7 @@ class _Closure:
         size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
         weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
         alike = (draft.op, size, tuple(self.variables[variable].sizes for variable in draft.ports)) if weigh else ()
-        key = (alike, found.forms, tuple(port.key for port in ports))
+        key = (alike, found.forms, ports)
         if key not in self.shared:
             self.shared[key] = Shared(lambda: Generator(ports, found.forms, outputs, self.finest_only, exact, weigh))
         return self.shared[key].walker()
@@ -298,7 +298,7 @@ class _Closure:
         if found is None or relations is None or not all(isinstance(form, Arranged) for form in found.forms):
             return list(range(len(draft.ports)))
         pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
-        return [(port.key, *(number in each for each in pinned)) for number, port in enumerate(relations)]
+        return [(port, *(number in each for each in pinned)) for number, port in enumerate(relations)]
 
     def _pushed(self, number: int, port: int, layout: Layout) -> Sequence[Row]:
         generator = self.generators[number]
