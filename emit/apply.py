@@ -60,6 +60,9 @@ class _Applier:
         return reserved
 
     def result(self) -> Graph:
+        for name in self.graph.outputs:
+            if self.graph.values[name].data is not None:
+                self._original(name)
         for number, operator in enumerate(self.problem.operators):
             if operator.end and not operator.inputs:
                 layout = self.assignment.row(number).layouts[0]

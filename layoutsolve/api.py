@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from layoutsolve.budget import Budget
+from layoutsolve.budget import Budget, within_memory
 from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
 from layoutsolve.ends import End, ends_of, metadata, states_of
 from layoutsolve.errors import ModelError, OutputError, StrategyError, VerifyError
@@ -92,6 +92,7 @@ class Conversion:
             "seconds": dict(self.seconds),
         }
 
+    @within_memory()
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, whole or not at all, and external constants to a file with ``.data`` added to its name.
 
@@ -156,6 +157,7 @@ def _umask() -> int:
     return mask
 
 
+@within_memory()
 def convert(
     source: Source,
     *,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from layoutsolve.errors import BudgetError
 from layoutsolve.graph import Array, memory
@@ -25,6 +26,15 @@ _BYTES_PER_ENTRY = 1 << 11
 """What a larger model may be takes this for each operator and tensor that it has more."""
 
 REMEDY = "allow a larger model (--max-size)"
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """Where the machine has less memory than the budget allows, that is a :class:`BudgetError` as well."""
+    try:
+        yield
+    except MemoryError as error:
+        raise BudgetError(f"there is not enough memory: {error or 'none is left'}", "use a larger machine") from error
 
 
 class Budget:

@@ -83,8 +83,9 @@ class Atoms:
         return grouped(range(len(leaves)), counts), leaves
 
     def port(self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool) -> Port:
-        """A port of a node, given the logical layout of its tensor and the sizes of its atoms; the same one for all that
-        behave alike.
+        """A port of a node, given the logical layout of its tensor and the sizes of its atoms.
+
+        Those that behave alike are the same one.
         """
         linked = self._linked[number]
         atoms: dict[Slot, tuple[int, ...]] = {}
