@@ -23,4 +23,6 @@ def read(
     :class:`layoutsolve.errors.UnsupportedError`, listing every gap, where it uses what cannot be converted.
     :class:`layoutsolve.errors.OptionError` is raised where ``reading`` names what the model does not have.
     """
-    return normalised.recognise(blocks.recognise(lower(parse(data), name, reading or Reading(), budget)))
+    reading = reading or Reading()
+    budget = budget or Budget(len(data), reading.max_size)
+    return normalised.recognise(blocks.recognise(lower(parse(data), name, reading, budget)), budget)

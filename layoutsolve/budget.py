@@ -87,11 +87,16 @@ class Budget:
     def folds(self, results: Sequence[Array]) -> bool:
         """Whether these results are computed rather than written as an operator; accounts for them then."""
         fresh = {memory(each): each for each in results if memory(each) not in self._known}
-        size = sum(each.nbytes for each in fresh.values())
+        if not self.affords(sum(each.nbytes for each in fresh.values())):
+            return False
+        self._known.update(fresh)
+        return True
+
+    def affords(self, size: int) -> bool:
+        """Whether constants of so many bytes may stand for operators that compute them; accounts for them then."""
         if size > self._computed or (size > _SMALL and size > self._folded):
             return False
         self._folded -= size if size > _SMALL else 0
-        self._known.update(fresh)
         return True
 
     def open(self, entries: int) -> None:

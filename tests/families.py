@@ -135,22 +135,6 @@ def signatures(count: int) -> bytes:
     return builder.finish(y)
 
 
-def suppressions(count: int) -> bytes:
-    """Suppressions of boxes, each of which takes many operators."""
-    builder = Builder()
-    boxes, scores = builder.input("boxes", (10, 4)), builder.input("scores", (10,))
-    numbers = [
-        builder.constant("", np.int32(16)),
-        *(builder.constant("", np.float32(each)) for each in (0.5, 0.1, 0.5)),
-    ]
-    results: list[int] = []
-    for _ in range(count):
-        found = [builder.tensor("", (16,), "int32"), builder.tensor("", (16,)), builder.tensor("", (), "int32")]
-        builder.operator("NON_MAX_SUPPRESSION_V5", [boxes, scores, *numbers], found)
-        results += found
-    return builder.finish(*results)
-
-
 def rearranged(count: int) -> bytes:
     """One constant that operators want in another order each time."""
     builder = Builder()
@@ -262,6 +246,23 @@ def many_rounds(count: int) -> bytes:
     return builder.finish(*results)
 
 
+def normalised(size: int) -> bytes:
+    """A normalisation written out, whose scale is one number for all elements."""
+    builder = Builder()
+    x, axes = builder.input("x", (1, size)), _vector(builder, 1)
+    one, few = builder.constant("", np.float32(2)), builder.constant("", np.float32(1e-3))
+
+    def written(name: str, *given: int, narrow: bool = False) -> int:
+        result = builder.tensor("", (1, 1 if narrow else size))
+        builder.operator(name, given, [result], {"keep_dims": True} if name == "MEAN" else None)
+        return result
+
+    centred = written("SUB", x, written("MEAN", x, axes, narrow=True))
+    variance = written("MEAN", written("MUL", centred, centred), axes, narrow=True)
+    root = written("RSQRT", written("ADD", variance, few, narrow=True), narrow=True)
+    return builder.finish(written("MUL", written("MUL", centred, root), one))
+
+
 def of_rank(rank: int) -> bytes:
     """Dimensions as no kernel takes them."""
     builder = Builder()
@@ -324,6 +325,7 @@ HEAVY: Mapping[str, Callable[[], bytes]] = {
     "long_names": lambda: long_names(10),
     "variable": lambda: variable(2**8),
     "many_rounds": lambda: many_rounds(30),
+    "normalised": lambda: normalised(2**27),
     "of_rank": lambda: of_rank(10000),
     "joined": lambda: joined(5000),
     "unpacked": lambda: unpacked(5000),
@@ -344,7 +346,6 @@ LINEAR: Mapping[str, tuple[Callable[[int], bytes], int]] = {
     "shared": (shared, 200),
     "calls": (calls, 400),
     "signatures": (signatures, 800),
-    "suppressions": (suppressions, 8),
     "rearranged": (rearranged, 200),
 }
 """Families in which work has to grow as the size does, each with a size from which on that can be seen."""

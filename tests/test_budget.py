@@ -15,7 +15,7 @@ import layoutsolve
 from layoutsolve.budget import GROWTH, SPARE, Budget
 from layoutsolve.errors import BudgetError, OptionError
 from layoutsolve.names import LONGEST, Names, short
-from tests.families import HEAVY, LINEAR, long_names, of_constants, one_hot, shared_megabyte, unpacked
+from tests.families import HEAVY, LINEAR, long_names, normalised, of_constants, one_hot, shared_megabyte, unpacked
 
 _MEMORY, _SPARE_MEMORY = 20, 300 << 20
 
@@ -65,7 +65,7 @@ def test_work_is_linear(name: str) -> None:
     assert (work[2] - work[1]) / (work[1] - work[0]) < 2.6
 
 
-@pytest.mark.parametrize("name", [name for name in LINEAR if name not in ("calls", "suppressions")])
+@pytest.mark.parametrize("name", [name for name in LINEAR if name != "calls"])
 def test_what_is_converted_compactly_is_right(name: str) -> None:
     source = LINEAR[name][0](7)
     assert layoutsolve.verify(source, layoutsolve.convert(source)).passed
@@ -82,6 +82,12 @@ def test_numbers_counted_at_run_time_are_right() -> None:
     conversion = layoutsolve.convert(source)
     assert "Range" in [node.op_type for node in conversion.model.graph.node]
     assert layoutsolve.verify(source, conversion).passed
+
+
+@pytest.mark.parametrize(("size", "fused"), [(64, True), (1 << 24, False)])
+def test_normalisation_whose_constants_would_be_large_stays_written_out(size: int, fused: bool) -> None:
+    graph = layoutsolve.convert(normalised(size)).model.graph
+    assert ("LayerNormalization" in [node.op_type for node in graph.node]) == fused
 
 
 def test_one_buffer_is_one_initializer() -> None:
