@@ -169,7 +169,11 @@ class _Applier:
         return self.retyped[stored, name]
 
     def _original(self, name: str) -> str:
-        return self._entered(name, None, self.graph.values[name])
+        value = self.graph.values[name]
+        if value.data is not None:
+            return self._entered(name, None, value)
+        self.values.setdefault(name, value)
+        return name
 
     def _constant(self, name: str, variable: Variable, layout: Layout) -> str:
         """Add a constant in the layout of one port; ports that want the same one share it."""
