@@ -44,6 +44,7 @@ class Options:
     custom: str = "error"
     signature: str = ""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    max_size: int | None = None
 
     @property
     def boundary(self) -> Boundary:
@@ -53,7 +54,7 @@ class Options:
     @property
     def reading(self) -> Reading:
         """How the model is read."""
-        return Reading(self.custom, self.signature, self.shapes)
+        return Reading(self.custom, self.signature, self.shapes, self.max_size)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""
@@ -73,6 +74,7 @@ def options(
     custom: object,
     signature: object,
     shapes: object,
+    max_size: object,
     strategy: object = "cpsat",
     opset: object = None,
     external_data: object = None,
@@ -91,6 +93,7 @@ def options(
         choice("custom", custom, CUSTOM),
         text("signature", signature),
         {name: _shape(f"shapes['{name}']", shape) for name, shape in _mapping("shapes", shapes or {}).items()},
+        None if max_size is None else whole("max_size", max_size, 1),
     )
 
 

@@ -14,7 +14,7 @@ out.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from layoutsolve.solver.layout import Layout, order
@@ -35,6 +35,31 @@ def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: boo
     return _Dominance(problem, domains, tiers, orders, limit).result()
 
 
+class _Tally:
+    """How many places of a variable may have each layout, how many of those that read it, and how many must have it."""
+
+    def __init__(self) -> None:
+        self.places = 0
+        self.possible: Counter[Layout] = Counter()
+        self.wanted: Counter[Layout] = Counter()
+        self.certain: Counter[Layout] = Counter()
+
+    def count(self, layouts: frozenset[Layout], reads: bool, change: int) -> None:
+        """Add a place with these layouts, or take one away."""
+        self.places += change
+        counters = [self.possible, *([self.wanted] if reads else []), *([self.certain] if len(layouts) == 1 else [])]
+        for counter in counters:
+            for layout in layouts:
+                counter[layout] += change
+                if not counter[layout]:
+                    del counter[layout]
+
+    def seen(self) -> object:
+        """What there is to see of it from one of the places: that there are none, one or more."""
+        sure = {layout: (min(count, 2), min(self.places - count, 2)) for layout, count in self.certain.items()}
+        return sure, {layout: min(count, 2) for layout, count in self.possible.items()}, set(self.wanted)
+
+
 class _Dominance:
     def __init__(self, problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> None:
         self.problem, self.tiers, self.orders, self.limit = problem, tiers, orders, limit
@@ -44,6 +69,8 @@ class _Dominance:
             if writer is not None:
                 self.places[variable].append(writer)
         self.open: dict[Place, frozenset[Layout]] = {}
+        self.tallies: dict[int, _Tally] = {}
+        self.sets: dict[frozenset[Layout], frozenset[Layout]] = {}
         for number in range(len(problem.operators)):
             self._refresh(number)
 
@@ -55,19 +82,42 @@ class _Dominance:
             queued.discard(number)
             if not self._strike(number):
                 continue
-            self._refresh(number)
-            for variable in set(self.problem.operators[number].ports):
+            for variable in self._refresh(number):
                 for neighbour, _ in self.places[variable]:
                     if neighbour not in queued and len(self.domains[neighbour]) > 1:
                         queue.append(neighbour)
                         queued.add(neighbour)
         return self.domains
 
-    def _refresh(self, number: int) -> None:
+    def _refresh(self, number: int) -> list[int]:
+        """Note what is open at the ports of an operator; returns the variables for whose other places that matters."""
         operator = self.problem.operators[number]
         rows = [operator.rows[row] for row in self.domains[number]]
-        for port in range(len(operator.ports)):
-            self.open[number, port] = frozenset(row.layouts[port] for row in rows)
+        before: dict[int, object] = {}
+        for port, variable in enumerate(operator.ports):
+            found, known = frozenset(row.layouts[port] for row in rows), self.open.get((number, port))
+            if found == known:
+                continue
+            if known is not None:
+                before.setdefault(variable, self._seen(variable))
+            self.open[number, port] = self.sets.setdefault(found, found)
+            if known is not None:
+                self._tally(variable).count(known, port < operator.inputs, -1)
+                self._tally(variable).count(found, port < operator.inputs, 1)
+        return [variable for variable, seen in before.items() if seen != self._seen(variable)]
+
+    def _seen(self, variable: int) -> object:
+        """All that the operators at a variable look at of each other's choices."""
+        writer = self.problem.writers[variable]
+        return self._tally(variable).seen(), self.open.get(writer) if writer else None
+
+    def _tally(self, variable: int) -> _Tally:
+        """What the places of a variable have open; it is made where an operator has a choice there."""
+        if variable not in self.tallies:
+            self.tallies[variable] = tally = _Tally()
+            for number, port in self.places[variable]:
+                tally.count(self.open[number, port], port < self.problem.operators[number].inputs, 1)
+        return self.tallies[variable]
 
     def _strike(self, number: int) -> bool:
         """Remove the rows that the most promising one dominates."""
@@ -77,7 +127,7 @@ class _Dominance:
         ports = self._ports(number)
         if ports is None:
             return False
-        self.limit.spend(len(domain) * (len(ports) + 1) + sum(len(self.places[self._at(place)]) for place in ports))
+        self.limit.spend(len(domain) * (len(ports) + 1))
         costs = self._costs(ports, [(row, rows[row].layouts) for row in domain])
         best = min(
             domain, key=lambda row: (ranked(rows[row].price, self.tiers), sum(most for most, _ in costs[row]), row)
@@ -94,10 +144,7 @@ class _Dominance:
         for port, variable in enumerate(self.problem.operators[number].ports):
             if self.problem.variables[variable].constant or len(self.open[number, port]) < 2:
                 continue
-            if (
-                not self.orders
-                and len({order(layout) for place in self.places[variable] for layout in self.open[place]}) > 1
-            ):
+            if not self.orders and len(set(map(order, self._tally(variable).possible))) > 1:
                 return None
             if found.setdefault(variable, (number, port)) != (number, port):
                 return None
@@ -115,17 +162,17 @@ class _Dominance:
         found: dict[int, list[tuple[int, int]]] = {row: [] for row, _ in rows}
         for place in ports:
             number, port = place
-            others = [self.open[other] for other in self.places[self._at(place)] if other != place]
-            certain = {layout for layouts in others if len(layouts) == 1 for layout in layouts}
-            possible = frozenset().union(*others)
+            tally, own = self._tally(self._at(place)), self.open[place]
             writes = port >= self.problem.operators[number].inputs
             for row, layouts in rows:
                 layout = layouts[port]
+                sure = tally.certain[layout] - (own == {layout})
                 if writes:
-                    alone = layout in certain or len(possible) == (layout in possible)
+                    alone = sure > 0 or sure == tally.places - 1
                     found[row].append((0 if alone else 1, 0))
                 else:
-                    found[row].append((0 if layout in certain else 1, 0 if layout in possible else 1))
+                    possible = tally.possible[layout] > (layout in own)
+                    found[row].append((0 if sure > 0 else 1, 0 if possible else 1))
         return found
 
     def _dominates(
@@ -168,7 +215,7 @@ class _Dominance:
         operator = self.problem.operators[number]
         variable = operator.ports[port]
         if port >= operator.inputs:
-            wanted = {layout for reader in self.problem.readers[variable] for layout in self.open[reader]}
+            wanted = self._tally(variable).wanted
             self.limit.spend(2 * len(wanted))
             worse = [self.problem.lost(mine, layout) - self.problem.lost(theirs, layout) for layout in wanted]
             return sum(max(0, each) for each in worse)

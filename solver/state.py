@@ -17,7 +17,7 @@ from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.problem import Constant, Goal, LayoutProblem, Operator, Price, Row, Variable
-from layoutsolve.solver.relation import Placed, Port
+from layoutsolve.solver.relation import Arranged, Placed, Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target, motion_of
@@ -37,7 +37,7 @@ SHARED = 1024
 """The fewest bytes of a constant of which copies are counted."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Draft:
     """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
 
@@ -250,6 +250,9 @@ class _Closure:
         self.generators = [self._walker(draft, limit) for draft in self.drafts]
         self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
         self.queue: deque[tuple[int, Layout]] = deque()
+        self.moving: list[list[int] | None] = [None for _ in self.drafts]
+        self.alike: list[list[object]] = [self._alike(draft) for draft in self.drafts]
+        self.pushed: set[tuple[int, object, Layout]] = set()
         self.touching: list[list[tuple[int, int]]] = [[] for _ in self.variables]
         for number, draft in enumerate(self.drafts):
             for port, variable in enumerate(draft.ports):
@@ -264,7 +267,7 @@ class _Closure:
         size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
         weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
         alike = (draft.op, size, tuple(self.variables[variable].sizes for variable in draft.ports)) if weigh else ()
-        key = (limit, alike, found.forms, tuple(port.key for port in ports))
+        key = (limit, alike, found.forms, ports)
         if key not in self.shared:
             self.shared[key] = Shared(
                 lambda: Generator(ports, found.forms, outputs, limit, self.finest_only, exact, weigh)
@@ -312,8 +315,21 @@ class _Closure:
                 self.limit.spend(2)
                 self._found(number, self._pushed(number, port, layout, self.generators[number]))
 
+    @staticmethod
+    def _alike(draft: _Draft) -> list[object]:
+        """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
+        found, relations = draft.meaning, draft.relations
+        if found is None or relations is None or not all(isinstance(form, Arranged) for form in found.forms):
+            return list(range(len(draft.ports)))
+        pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
+        return [(port, *(number in each for each in pinned)) for number, port in enumerate(relations)]
+
     def _pushed(self, number: int, port: int, layout: Layout, generator: Walker | None) -> Sequence[Row]:
         if generator is not None:
+            push = (number, self.alike[number][port], layout)
+            if push in self.pushed and generator is self.generators[number]:
+                return []
+            self.pushed.add(push)
             return generator.push(port, layout)
         free = self.drafts[number].free
         if not free:
@@ -349,10 +365,12 @@ class _Closure:
 
     def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Those rows that have the orders to be kept."""
-        if self.kept is None:
-            return list(rows)
+        rows = list(rows)
+        if self.kept is None or not rows:
+            return rows
         wanted = self.kept[number].layouts
-        moving = [
-            port for port, variable in enumerate(self.drafts[number].ports) if not self.variables[variable].constant
-        ]
+        moving = self.moving[number]
+        if moving is None:
+            ports = enumerate(self.drafts[number].ports)
+            moving = self.moving[number] = [port for port, each in ports if not self.variables[each].constant]
         return [row for row in rows if all(order(row.layouts[port]) == order(wanted[port]) for port in moving)]
