@@ -51,9 +51,7 @@ def check(model: onnx.ModelProto, origins: Mapping[str, Origin]) -> None:
     except _REFUSALS as error:
         raise _refusal(str(error), origins) from error
     _check_sizes(model.graph, inferred)
-    version = model.opset_import[0].version
-    versions = {each.domain: each.version for each in model.opset_import}
-    _check_kernels(inferred, {"": version, **versions}, origins, {})
+    _check_kernels(inferred, {each.domain: each.version for each in model.opset_import}, origins, {})
 
 
 def _outline(model: onnx.ModelProto) -> onnx.ModelProto:
