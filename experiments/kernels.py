@@ -8,6 +8,7 @@ needs no kernel: ONNX Runtime computes those others, where it has kernels for th
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -125,5 +126,12 @@ def text() -> str:
     return "\n".join([*lines, "}}", ""])
 
 
+def main() -> None:
+    """Write the table where the package has it, or to another file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--to", type=Path, default=TABLE, metavar="FILE", help="where to write (default: the package)")
+    parser.parse_args().to.write_text(text())
+
+
 if __name__ == "__main__":
-    Path(TABLE).write_text(text())
+    main()

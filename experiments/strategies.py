@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ def main() -> None:
         [
             {"model": result.model, "peer": result.peer, "prototype": result.prototype}
             | {
-                name: {**vars(row.price), "status": row.status, "seconds": row.seconds}
+                name: {**asdict(row.price), "status": row.status, "seconds": row.seconds}
                 for name, row in result.rows.items()
             }
             for result in results

@@ -29,6 +29,7 @@ WRONG_TYPES: list[tuple[str, list[Any]]] = [
     ("contrib", [1, 0, "yes", None, np.int64(1)]),
     ("external_data", ["yes", 1, 0, []]),
     ("time_limit", ["x", True, [1], b"1", 1j, np.bool_(True)]),
+    ("max_size", ["1G", True, 1.5]),
     ("custom", [None, 5, True, ["error"]]),
     ("signature", [None, 5, b"serving_default"]),
     ("shapes", [[("image", (1, 2))], "image", {"image": "abc"}, {"image": 5}, {"image": None}, {5: (1, 2)}]),
