@@ -262,7 +262,7 @@ def change_buffer(opened: Opened) -> None:
     """Which buffer a tensor has: none, another's, one that does not exist."""
     tensor = opened.tensor()
     count = len(opened.model.buffers)
-    tensor.buffer = int(opened.one((0, int(opened.random.integers(count)), int(opened.random.integers(count)), count)))
+    tensor.buffer = int(opened.one((0, opened.one(range(count)), opened.one(range(count)), count)))
 
 
 @mutation
