@@ -14,6 +14,8 @@ from layoutsolve.frontend.reader import parse
 FAR = 2.0**30
 """How far scales of one operator may be apart: LiteRT's multipliers in fixed point have shifts of up to 30 bits."""
 
+TINY = float(np.finfo(np.float32).tiny)
+
 
 @dataclass(frozen=True)
 class Known:
@@ -40,7 +42,7 @@ KNOWN: tuple[Known, ...] = (
     Known(
         f"LiteRT: {_WRAPS}",
         "differs",
-        r"^(CONV_2D|DEPTHWISE_CONV_2D|TRANSPOSE_CONV|FULLY_CONNECTED) int16|^LEAKY_RELU .*alpha=-?(\S+e\+30|inf)",
+        r"^((BATCH_MATMUL|(DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV|FULLY_CONNECTED) int16|LEAKY_RELU .*alpha=-?\S+e\+30)",
         r"beyond the type",
     ),
     Known(
@@ -83,9 +85,9 @@ KNOWN: tuple[Known, ...] = (
         r"^BATCH_MATMUL \w+ int8 -> \w+ \(.*weights per channel",
     ),
     Known(
-        "LiteRT: kernels with weights per channel pass over their zero points, which are 0 by the specification",
+        "LiteRT: kernels with weights per channel, as all of convolutions are, pass over the weights' zero points (README)",
         "differs",
-        r"\(.*weights with offsets per channel",
+        r"^((DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV) .*\(.*weights with offsets|\(.*weights with offsets per channel",
     ),
     Known(
         "products beyond 32 bits: LiteRT wraps where ONNX Runtime's ReduceProd does not",
@@ -98,6 +100,22 @@ KNOWN: tuple[Known, ...] = (
         "differs",
         r"^STABLEHLO_SHIFT_LEFT u?int(8|16|32|64)",
         r"exact",
+    ),
+    Known(
+        "LiteRT: only DENSIFY and FULLY_CONNECTED know sparse constants, others read beyond their data",
+        "differs",
+        r"\(.*sparse constant",
+    ),
+    Known(
+        "LiteRT: aeq.hadamard_rotation leaves its output the shape that is declared",
+        "differs",
+        r"^CUSTOM:aeq\.hadamard_rotation .*\(.*declared another shape",
+        r"shape",
+    ),
+    Known(
+        "LiteRT: a sigma whose reciprocal is infinite makes scores that are no numbers, which are not selected",
+        "differs",
+        r"^NON_MAX_SUPPRESSION_V5 .*\(.*constants below all normal numbers",
     ),
     Known(
         "LiteRT: a loop copies what its body hands on one after the other, over what it has yet to copy",
@@ -134,11 +152,11 @@ def _fact(model: Model, graph: Subgraph, operator: Operator) -> str:
     made = [graph.tensors[index] for index in operator.outputs]
     types = f"{' '.join(each.dtype for each in read)} -> {' '.join(each.dtype for each in made)}"
     options = " ".join(f"{key}={value}" for key, value in operator.options.items())
-    traits = [*_traits(read, made), *_handed_on(model, operator)]
+    traits = [*_traits(operator.name, read, made), *_handed_on(model, operator)]
     return f"{operator.name} {types} ({', '.join(traits)}) {options}"
 
 
-def _traits(read: Sequence[Tensor], made: Sequence[Tensor]) -> list[str]:
+def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor]) -> list[str]:
     """What is unusual about the parameters and constants of an operator."""
     quants = [each.quant for each in (*read, *made) if each.quant is not None and each.quant.kind == "affine"]
     scales = np.concatenate([np.asarray(each.scale, np.float64).reshape(-1) for each in quants] or [np.ones(1)])
@@ -149,8 +167,13 @@ def _traits(read: Sequence[Tensor], made: Sequence[Tensor]) -> list[str]:
     told = {
         "scales far apart": scales.size > 0 and max(scales.max() / scales.min(), scales.max()) > FAR,
         "weights per channel": bool(apart),
+        "weights with offsets": any(each is not None and each.zero_point.any() for each in weights),
         "weights with offsets per channel": any(each.zero_point.any() for each in apart),
         "output offset": any(each.quant is not None and each.quant.zero_point.any() for each in made[:1]),
+        "constants below all normal numbers": any(each.size == 1 and 0 < abs(each.item()) < TINY for each in floats),
+        "sparse constant": any(each.sparsity is not None for each in read)
+        and name not in ("DENSIFY", "FULLY_CONNECTED"),
+        "declared another shape": bool(made) and bool(read) and made[0].shape != read[0].shape,
         "constants that are no numbers": any(not np.isfinite(each).all() for each in floats),
     }
     return [trait for trait, holds in told.items() if holds]
