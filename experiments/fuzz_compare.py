@@ -265,9 +265,13 @@ def _tolerance(model: Model) -> float:
     """The relative error that rounding explains."""
     tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
     half = any(tensor.dtype == "float16" for tensor in tensors)
-    hybrid = any(_is_hybrid(model, graph, each) for graph in range(len(model.subgraphs))
-                 for each in range(len(model.subgraphs[graph].operators)))  # fmt: skip
-    return HYBRID_TOLERANCE if hybrid else FLOAT16_TOLERANCE if half else FLOAT_TOLERANCE
+    computed = any(tensor.quant is not None and tensor.data is None for tensor in tensors)
+    hybrid = any(
+        _is_hybrid(model, number, index)
+        for number, graph in enumerate(model.subgraphs)
+        for index in range(len(graph.operators))
+    )
+    return HYBRID_TOLERANCE if hybrid or computed else FLOAT16_TOLERANCE if half else FLOAT_TOLERANCE
 
 
 def _is_hybrid(model: Model, graph: int, index: int) -> bool:

@@ -85,7 +85,7 @@ KNOWN: tuple[Known, ...] = (
         r"^BATCH_MATMUL \w+ int8 -> \w+ \(.*weights per channel",
     ),
     Known(
-        "LiteRT: kernels with weights per channel, as all of convolutions are, pass over the weights' zero points (README)",
+        "LiteRT: kernels with weights per channel, as all convolutions, pass over zero points of weights (README)",
         "differs",
         r"^((DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV) .*\(.*weights with offsets|\(.*weights with offsets per channel",
     ),

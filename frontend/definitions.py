@@ -251,6 +251,7 @@ CUSTOM:TFLite_Detection_PostProcess PQ PQ PQ -> P P P P
 CUSTOM:TransformLandmarks           F F -> =
 CUSTOM:TransformTensor              F F -> =
 CUSTOM:TransformTensorBilinear      F F -> =
+CUSTOM:aeq.hadamard_rotation        F -> =
 """
 
 _PORT = re.compile(r"(?:(?P<kinds>[A-Z]+)|=(?P<like>\d*))(?P<mark>[~?*]?)(?:x(?P<count>\d+))?")
