@@ -159,8 +159,8 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
             raise GapError(operator.unread, "use a layoutsolve that knows the model's version of the schema")
         if not broken.intersection(operator.inputs):
             check_ports(call)
+            _check_parameters(call)
             if not fold(call):
-                _check_parameters(call)
                 _lower(function, call, check)
             check_written(call)
     except GapError as error:
@@ -215,9 +215,9 @@ def _check_parameters(call: Call) -> None:
     scaled = _SCALED.get(operator.name, frozenset())
     positions = _ACTIVATIONS.get(operator.name, range(call.arity) if scaled else ())
     for position in positions:
-        value = call.optional(position)
-        if value is None:
+        if position >= call.arity or operator.inputs[position] == -1:
             continue
+        value = call.lowering.value(operator.inputs[position])
         if position == 0 and value.dtype in scaled and value.quant is None:
             raise GapError(f"its input of {value.dtype} has no quantisation parameters", "state scale and zero point")
         _check_channels(f"input '{value.name}'", value.quant)

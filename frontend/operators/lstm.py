@@ -180,7 +180,7 @@ def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
     if not formats.integer:
         real(call, x)
     weights = {gate: matrix(call, first + gate, units, features) for gate in gates}
-    recurrent = {gate: matrix(call, first + 4 + gate, units, outputs) for gate in gates}
+    recurrent = {gate: matrix(call, first + 4 + gate, units, outputs, diagonal=True) for gate in gates}
     norms = _norms(call, places, gates, units)
     biases = {gate: _bias(call, x, first, gate, weights[gate], places if norms else None) for gate in gates}
     if aux is not None:

@@ -158,3 +158,37 @@ def test_constants_are_not_computed_in_two_bits(dtype: str) -> None:
     builder.operator("CAST", [x], [out])
     with pytest.raises(UnsupportedError, match="computes a tensor of int2"):
         layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize("operator", ["ABS", "EXP", "LOGISTIC", "RELU", "RSQRT", "TANH"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_constants_without_parameters_are_as_little_computed_with(operator: str, dtype: str) -> None:
+    builder = Builder()
+    x, out = builder.constant("x", np.zeros(3, dtype)), builder.tensor("out", (3,), dtype)
+    builder.operator(operator, [x], [out])
+    with pytest.raises(UnsupportedError, match="has no quantisation parameters"):
+        layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize("position", [1, 2])
+@pytest.mark.parametrize("operator", ["RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"])
+def test_only_gates_may_be_diagonal(operator: str, position: int) -> None:
+    """A vector is a diagonal matrix to LSTM; other kernels read beyond it."""
+    builder, shape = Builder(), (2, 4) if operator == "RNN" else (2, 3, 4)
+    x, state = builder.input("x", shape), builder.tensor("state", (2, 4), variable=True)
+    matrices = [builder.constant(f"w{at}", np.ones((4, 4), np.float32)) for at in (1, 2)]
+    bias = builder.constant("b", np.ones(4, np.float32))
+    out = builder.tensor("out", shape)
+    given = [x, *matrices, bias, state]
+    layoutsolve.convert(finished(builder, operator, given, out))
+    builder.subgraph.operators.clear()
+    given[position] = bias
+    with pytest.raises(ModelError, match=r"weights of shape \[4\], it needs \[4, 4\]"):
+        layoutsolve.convert(finished(builder, operator, given, out))
+
+
+def finished(builder: Builder, operator: str, given: list[int], out: int) -> bytes:
+    """The model with one operator of ReLU."""
+    options = {"fused_activation_function": "RELU"}
+    builder.operator(operator, given, [out], options)
+    return builder.finish(out)
