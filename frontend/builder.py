@@ -35,7 +35,7 @@ from layoutsolve.graph import (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Slot:
     """A value about to be written: an output of the operator (with its ``tensor``), or something in between.
 
@@ -244,7 +244,7 @@ class Call:
         if storage and value.data is not None:
             return self.known(slot, value.data)
         if value.data is not None and value.quant is not None and slot.quant is not None:
-            self.draft.spend(value.data.size)
+            self.draft.ask(value.data.size)
             return self.known(slot, requantised(value.data, value.quant, slot.quant))
         return self.write("Identity", [value], value.shape, slot, storage=storage)
 
@@ -344,7 +344,7 @@ class Call:
         common = self._common
         if common is None or not common.gives(slot.dtype, slot.quant, position):
             return slot
-        return replace(slot, name=self.draft.unique(f"{slot.name}/moved"), quant=common.quant, final=slot)
+        return replace(slot, name=self.draft.names.derived(slot.name, "moved"), quant=common.quant, final=slot)
 
     def _name(self, position: int = 0) -> str:
         return self.lowering.tensor_names[self.tensor(position).index]
@@ -358,7 +358,7 @@ class Call:
 
     def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
         """A slot for a value in between, named after the first output."""
-        return Slot(self.draft.unique(f"{self._name()}/{label}"), dtype, quant)
+        return Slot(self.draft.names.derived(self._name(), label), dtype, quant)
 
     def like(self, label: str, value: Value) -> Slot:
         """A slot for a value in between, stored as ``value`` is."""
@@ -368,7 +368,7 @@ class Call:
         """A new constant."""
         numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
         array = np.asarray(data, numpy)
-        name = self.draft.unique(f"{self._name()}/{label}")
+        name = self.draft.names.derived(self._name(), label)
         return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 
     def vector(self, numbers: Sequence[int], label: str) -> Value:
@@ -416,6 +416,7 @@ class Call:
         for _, slot in outputs:
             if slot.dtype in ("int2", "int4", "uint4"):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
+        self.draft.budget.enter(1)
         self._check_known(op, inputs)
         values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         names = tuple(value.name if value else "" for value in inputs)
