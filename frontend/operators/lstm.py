@@ -302,6 +302,8 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     output, cell = (call.input(places.state + offset) for offset in range(2))
     if cell.dtype != "int16" or cell.quant is None or output.quant is None:
         raise ModelError(f"{call.origin} has states without quantisation parameters")
+    if quant_of(call.tensor()) is None:
+        raise ModelError(f"{call.origin} has an output without quantisation parameters")
     mantissa, exponent = np.frexp(cell.quant.scale[0])
     if mantissa != 0.5:
         raise ModelError(f"{call.origin} has a cell state whose scale {cell.quant.scale[0]} is no power of two")
