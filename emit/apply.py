@@ -44,6 +44,9 @@ class _Applier:
         self.late: dict[int, tuple[int, Layout]] = {}
         self.reserved = self._reserved()
         self.names = frozenset(operator.end for _, operator in self._ends())
+        for name in graph.outputs:  # constants that operators may want to have in another order as well
+            if graph.values[name].data is not None:
+                self.values[name] = graph.values[name]
 
     def _ends(self) -> Iterator[tuple[int, Operator]]:
         """The graph outputs and explicitly laid out tensors, but for those that are inputs as well."""

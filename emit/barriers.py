@@ -229,8 +229,8 @@ def _of_reciprocals(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]
 
 def _pooled(scope: _Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """The maxima of what is padded with zeros: padding of the pooling itself counts as less than all numbers."""
-    value = scope.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-    if len(node.input) > 3 or scope.constant(node.input[1]) is None or (value is not None and value.any()):
+    pads, value = (scope.constant(name) if name else None for name in (*node.input, "", "")[1:3])
+    if len(node.input) > 3 or pads is None or (value is not None and value.any()):
         return []
     return [reader for reader in scope.following(node.output[0], _REMOVED) if reader.op_type == "MaxPool"]
 

@@ -17,8 +17,8 @@ from layoutsolve.frontend.reader import parse
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.graph import Array
 
-_WEIGHTS = ("int2", "int4", "int8", "uint8")
-_EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
+WEIGHTS = ("int2", "int4", "int8", "uint8")
+EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
 """Operators that read such constants without rounding anything else."""
 
 
@@ -36,7 +36,7 @@ def dequantised(source: bytes) -> bytes | None:
 
 def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:
     """Which inputs of a float operator are quantised constants."""
-    if not operator.outputs or operator.name in _EXACT or subgraph.tensors[operator.outputs[0]].dtype != "float32":
+    if not operator.outputs or operator.name in EXACT or subgraph.tensors[operator.outputs[0]].dtype != "float32":
         return []
     tensors = [(slot, subgraph.tensors[index]) for slot, index in enumerate(operator.inputs) if index >= 0]
     if not any(tensor.dtype == "float32" and tensor.data is None for _, tensor in tensors):
@@ -45,7 +45,7 @@ def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:
 
 
 def _is_weight(tensor: Tensor) -> bool:
-    return tensor.data is not None and tensor.dtype in _WEIGHTS and quant_of(tensor) is not None
+    return tensor.data is not None and tensor.dtype in WEIGHTS and quant_of(tensor) is not None
 
 
 def _real(tensor: Tensor) -> Array:

@@ -24,19 +24,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 import layoutsolve
-from experiments.dequantised import dequantised
-from experiments.fuzz_known import cause_of
+from experiments.fuzz_compare import Verdict, compare, line
+from experiments.fuzz_known import cause_of, facts
 from experiments.mutation import mutant
-from layoutsolve import truth
-from layoutsolve.distance import distance, kind, passes
 from layoutsolve.errors import ConversionError
-from layoutsolve.frontend.reader import parse
-from layoutsolve.graph import Array
-from layoutsolve.runtimes import OnnxRuntime, Port
-from layoutsolve.verification import feeds, smooth
+from layoutsolve.runtimes import OnnxRuntime
 
 SECONDS = 10.0
 """Processor time that a mutant may take to convert."""
@@ -48,9 +41,6 @@ MEMORY, MEMORY_PER_BYTE = 300 << 20, 20
 OUTPUT, OUTPUT_PER_BYTE = 16 << 20, 4
 """Bytes that a conversion may take, and write, beside so many for each byte of the model."""
 
-FLOAT_TOLERANCE, HYBRID_TOLERANCE = 1e-3, 0.05
-"""Relative errors that are no finding; the second where LiteRT rounds activations to 8 bits."""
-
 LITERT_MEMORY = 2 << 30
 """Bytes that LiteRT may take to run a mutant."""
 
@@ -61,7 +51,9 @@ LARGEST = 300_000
 """Bytes of the largest model that is mutated."""
 
 FAILURES = ("traceback", "died", "hangs", "memory", "output", "unusable", "differs")
-"""What must not happen. The rest is fine: 'refused', 'agrees', 'not comparable', 'LiteRT refuses', 'LiteRT dies'."""
+"""What must not happen. The rest is fine: 'refused', 'agrees', 'not comparable', 'LiteRT refuses', 'LiteRT dies', and
+'differs unmutated', where the model differed before.
+"""
 
 
 @dataclass
@@ -74,7 +66,7 @@ class Record:
     verdict: str = "died"
     detail: str = ""
     stage: str = "mutate"
-    operators: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
     cause: str = ""
 
 
@@ -89,7 +81,7 @@ class Findings:
     def add(self, record: Record) -> None:
         """Count a record; a failure with a known cause is counted by that."""
         failed = record.verdict in FAILURES
-        record.cause = cause_of(record.verdict, record.detail, record.operators, record.mutations) if failed else ""
+        record.cause = cause_of(record.verdict, record.detail, record.facts) if failed else ""
         self.verdicts[f"{record.verdict}, known" if record.cause else record.verdict] += 1
         if record.cause:
             self.causes[record.cause] += 1
@@ -100,13 +92,12 @@ class Findings:
 # -- one mutant ----------------------------------------------------------------------------------------------------
 
 
-def examine(source: bytes, record: Record, note: Callable[[str], None]) -> None:
+def examine(source: bytes, original: bytes, record: Record, note: Callable[[str], None]) -> None:
     """Convert a mutant and run it; what became of it is entered into ``record``. ``note`` is told each stage."""
     note("convert")
     conversion = _converted(source, record)
     if conversion is None:
         return
-    record.operators = tuple(sorted({node.origin.operator for node in conversion.graph.nodes if node.origin}))
     written = conversion.model.ByteSize()
     if written > OUTPUT + OUTPUT_PER_BYTE * len(source):
         record.verdict, record.detail = "output", f"{written} bytes from {len(source)}"
@@ -115,9 +106,30 @@ def examine(source: bytes, record: Record, note: Callable[[str], None]) -> None:
     try:
         runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1)
     except ConversionError as error:
-        record.verdict, record.detail = "unusable", _line(error)
+        record.verdict, record.detail, record.facts = "unusable", line(error), facts(source)
         return
-    _compare(source, conversion, runtime, record, note)
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + LITERT_MEMORY, resource.RLIM_INFINITY))
+    try:
+        found = compare(source, conversion, runtime, note)
+        if found.verdict == "differs" and _differs(original, note):
+            found = Verdict("differs unmutated", found.detail)
+    except MemoryError:
+        found = Verdict("not comparable", "its results are too large")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    record.verdict, record.detail = found.verdict, found.detail
+    if found.verdict in FAILURES:
+        record.facts = facts(source)
+
+
+def _differs(original: bytes, note: Callable[[str], None]) -> bool:
+    """Whether the results of the model that was mutated differ as well, as those of real quantised ones may."""
+    try:
+        conversion = layoutsolve.convert(original)
+        runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1)
+    except ConversionError:
+        return False
+    return compare(original, conversion, runtime, note).verdict == "differs"
 
 
 def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
@@ -131,7 +143,7 @@ def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
         record.verdict, record.detail = "memory", _place(error)
     except ConversionError as error:
         internal = type(error).__name__ == "InternalError"
-        record.verdict, record.detail = ("traceback" if internal else "refused"), _line(error)
+        record.verdict, record.detail = ("traceback" if internal else "refused"), line(error)
         if isinstance(error.__cause__, MemoryError):
             record.verdict = "memory"
         elif internal and error.__cause__ is not None:
@@ -144,87 +156,10 @@ def _converted(source: bytes, record: Record) -> layoutsolve.Conversion | None:
     return None
 
 
-def _compare(
-    source: bytes, conversion: layoutsolve.Conversion, runtime: OnnxRuntime, record: Record, note: Callable[[str], None]
-) -> None:
-    ends = parse(source).subgraphs[0].inputs
-    if len(set(ends)) < len(ends):
-        record.verdict, record.detail = "not comparable", "a tensor is an input twice"
-        return
-    note("litert")
-    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + LITERT_MEMORY, resource.RLIM_INFINITY))
-    data = {"model": np.frombuffer(source, np.uint8)}
-    try:
-        described, _ = truth.answer({"delegate": False, "tensors": [], "runs": 0}, data)
-        inputs = _inputs([Port(*each.values()) for each in described["inputs"]], runtime)
-        data.update({f"input/{position}": each for position, each in enumerate(inputs)})
-        reply, results = truth.answer({"delegate": False, "tensors": [], "runs": 1}, data)
-        _, again = truth.answer({"delegate": False, "tensors": [], "runs": 1}, data)
-    except (RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
-        record.verdict, record.detail = "LiteRT refuses", _line(error)
-        return
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    if any(not np.array_equal(results[key], again[key], equal_nan=results[key].dtype.kind == "f") for key in results):
-        record.verdict, record.detail = "not comparable", "LiteRT's results differ from run to run"
-        return
-    note("run")
-    try:
-        found = runtime.run(feeds(runtime, inputs, conversion.permutations(inputs=True)))
-    except ConversionError as error:
-        record.verdict, record.detail = "unusable", _line(error)
-        return
-    ports = [Port(*(tuple(v) if isinstance(v, list) else v for v in each.values())) for each in reply["outputs"]]
-    expected = [results[f"output/{position}"] for position in range(len(ports))]
-    moved = conversion.permutations(inputs=False)
-    tolerance = FLOAT_TOLERANCE if dequantised(source) is None else HYBRID_TOLERANCE
-    for name, port, wanted, stored in zip(runtime.outputs, ports, expected, found, strict=False):
-        actual = np.transpose(stored, np.argsort(moved[name])) if name in moved else stored
-        difference = _difference(port, wanted, actual, tolerance, len(record.operators))
-        if difference:
-            record.verdict, record.detail = "differs", f"{port.name}: {difference}"
-            return
-    record.verdict = "agrees"
-
-
-def _inputs(ports: Sequence[Port], runtime: OnnxRuntime) -> list[Array]:
-    """Data for LiteRT's inputs; open dimensions are what the converted model knows, else 2."""
-    generator = np.random.default_rng(0)
-    stated = [shape for _, _, shape in runtime.inputs]
-    inputs = []
-    for position, port in enumerate(ports):
-        known = stated[position] if position < len(stated) else port.shape
-        sizes = [
-            size if size >= 0 else (known[axis] if axis < len(known) and isinstance(known[axis], int) else 2)
-            for axis, size in enumerate(port.signature)
-        ]
-        inputs.append(smooth(port.dtype, [int(size) for size in sizes], generator))
-    return inputs
-
-
-def _difference(port: Port, expected: Array, actual: Array, tolerance: float, operators: int) -> str:
-    """How two results differ beyond what rounding explains, '' where they do not."""
-    if expected.shape != actual.shape:
-        return f"shape {actual.shape} instead of {expected.shape}"
-    if expected.dtype.kind != "S" and expected.dtype != actual.dtype:
-        return f"{actual.dtype} instead of {expected.dtype}"
-    if expected.dtype.kind == "f":  # LiteRT clips infinities where an operator may have an activation
-        expected, actual = (np.nan_to_num(each, nan=np.nan) for each in (expected, actual))
-    compared = kind(port)
-    found = distance(port, [(expected, actual)])
-    if passes(compared, found, tolerance) or (compared == "quantised" and found.maximum <= 1 + operators):
-        return ""
-    return f"{compared}: {found}"
-
-
 def _address_space() -> int:
     """Bytes of this process' address space."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' | '.join(str(error).splitlines())}"[:400]
 
 
 def _place(error: BaseException) -> str:
@@ -233,7 +168,7 @@ def _place(error: BaseException) -> str:
     while trace is not None:
         places.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
         trace = trace.tb_next
-    return f"{_line(error)} at {' '.join(places[-3:])}"
+    return f"{line(error)} at {' '.join(places[-3:])}"
 
 
 # -- many ----------------------------------------------------------------------------------------------------------
@@ -273,7 +208,7 @@ def serve(plan: Plan, numbers: Sequence[int], pipe: BinaryIO) -> None:
 
         note("mutate")
         record.model, source, record.mutations = plan.made(number)
-        examine(source, record, note)
+        examine(source, plan.models[number % len(plan.models)][1].read_bytes(), record, note)
         record.stage = "done"
         _send(pipe, record)
 
@@ -305,9 +240,9 @@ class Child:
         """The records of mutants that are done, as far as they have arrived. Raises EOFError at the end."""
         data = os.read(self.pipe, 1 << 16)
         *lines, self.unread = (self.unread + data).split(b"\n")
-        for line in lines:
-            facts = json.loads(line)
-            record = Record(**{**facts, "mutations": tuple(facts["mutations"]), "operators": tuple(facts["operators"])})
+        for text in lines:
+            stated = json.loads(text)
+            record = Record(**{**stated, "mutations": tuple(stated["mutations"]), "facts": tuple(stated["facts"])})
             self.current, self.since = record, time.monotonic()
             if record.stage == "done":
                 self.left.remove(record.number)
@@ -414,9 +349,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for cause, count in findings.causes.most_common():
         print(f"  {count} with a known cause: {cause}")
     if options.json:
-        facts: dict[str, Any] = {"verdicts": findings.verdicts, "causes": findings.causes}
+        told: dict[str, Any] = {"verdicts": findings.verdicts, "causes": findings.causes}
         options.json.write_text(
-            json.dumps({**facts, "failures": [asdict(each) for each in findings.failures]}, indent=1)
+            json.dumps({**told, "failures": [asdict(each) for each in findings.failures]}, indent=1)
         )
     return 1 if findings.failures else 0
 
@@ -435,5 +370,13 @@ def _keep(folder: Path, plan: Plan, record: Record) -> None:
     (folder / f"{record.verdict}-{record.number}.tflite").write_bytes(plan.made(record.number)[1])
 
 
+def _without_caches() -> None:
+    """Start again with an allocator that keeps no small blocks aside: it fills all that it hands out."""
+    if "GLIBC_TUNABLES" not in os.environ:
+        os.environ["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0"
+        os.execv(sys.executable, [sys.executable, "-m", "experiments.fuzz", *sys.argv[1:]])
+
+
 if __name__ == "__main__":
+    _without_caches()
     sys.exit(main())

@@ -6,28 +6,196 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
+from layoutsolve.frontend.reader import parse
+
+FAR = 2.0**30
+"""How far scales of one operator may be apart: LiteRT's multipliers in fixed point have shifts of up to 30 bits."""
+
+TINY = float(np.finfo(np.float32).tiny)
+
 
 @dataclass(frozen=True)
 class Known:
-    """A cause, and the failures that it explains: verdict, a pattern in the detail, operators one of which occurs."""
+    """A cause, and the failures that it explains: the verdict, a pattern in the detail, one in a fact."""
 
     cause: str
     verdict: str
+    fact: str = ""
     detail: str = ""
-    operators: frozenset[str] = frozenset()
 
-    def explains(self, verdict: str, detail: str, operators: Sequence[str]) -> bool:
+    def explains(self, verdict: str, detail: str, facts: Sequence[str]) -> bool:
         """Whether a failure is of this kind."""
-        return (
-            verdict == self.verdict
-            and re.search(self.detail, detail) is not None
-            and (not self.operators or not self.operators.isdisjoint(operators))
-        )
+        stated = any(re.search(self.fact, fact) for fact in facts) if self.fact else True
+        return verdict == self.verdict and re.search(self.detail, detail) is not None and stated
 
 
-KNOWN: tuple[Known, ...] = ()
+_WRAPS = (
+    "MultiplyByQuantizedMultiplier casts its product to 32 bits before it clamps (seen: all that differs is beyond the "
+    "range of the type)"
+)
+
+KNOWN: tuple[Known, ...] = (
+    Known(f"LiteRT: {_WRAPS}", "differs", r"\(.*scales far apart", r"beyond the type"),
+    Known(
+        f"LiteRT: {_WRAPS}",
+        "differs",
+        r"^((BATCH_MATMUL|(DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV|FULLY_CONNECTED) int16|LEAKY_RELU .*alpha=-?\S+e\+30)",
+        r"beyond the type",
+    ),
+    Known(
+        "LiteRT: scales further apart than the shifts of its fixed point arithmetic reach (30 bits)",
+        "differs",
+        r"\(.*scales far apart",
+        r"quantised",
+    ),
+    Known(
+        "LiteRT: SOFTMAX of int16 looks powers of e up in a table for exponents below 0, which a negative beta turns",
+        "differs",
+        r"^SOFTMAX int16 .*beta=-",
+    ),
+    Known(
+        "LiteRT: SOFTMAX of uint8 passes over the zero point of its output (README)",
+        "differs",
+        r"^SOFTMAX uint8 -> uint8 \(.*output offset",
+        r"quantised",
+    ),
+    Known(
+        "LiteRT: DIV of uint8 loses quotients below a step (README)",
+        "differs",
+        r"^DIV uint8 uint8 -> uint8",
+        r"quantised",
+    ),
+    Known(
+        "LiteRT: RESIZE_BILINEAR of int16 rounds positions to 1/1024 of a pixel (README)",
+        "differs",
+        r"^RESIZE_BILINEAR int16",
+        r"quantised: .*cosine (1\.0|0\.9999)",
+    ),
+    Known(
+        "LiteRT: LOG, RSQRT and GELU of int16 look their results up in coarse tables (README)",
+        "differs",
+        r"^(GELU|LOG|RSQRT) int16",
+        r"quantised",
+    ),
+    Known(
+        "a step of rounding before a logarithm or a reciprocal near 0 is many steps after it",
+        "differs",
+        r"^(LOG|RSQRT|DIV) u?int8",
+        r"quantised: .*cosine 0\.999",
+    ),
+    Known(
+        "LiteRT: a table of uint8 is read as int8 by EMBEDDING_LOOKUP (unlike signs, README)",
+        "differs",
+        r"^EMBEDDING_LOOKUP int32 uint8 -> float32",
+    ),
+    Known(
+        "LiteRT: BATCH_MATMUL has no scale for a constant with scales per channel (README)",
+        "differs",
+        r"^BATCH_MATMUL \w+ int8 -> \w+ \(.*weights per channel",
+    ),
+    Known(
+        "LiteRT: kernels with weights per channel, as all convolutions, pass over zero points of weights (README)",
+        "differs",
+        r"^((DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV) .*\(.*weights with offsets|\(.*weights with offsets per channel",
+    ),
+    Known(
+        "products beyond 32 bits: LiteRT wraps where ONNX Runtime's ReduceProd does not",
+        "differs",
+        r"^(REDUCE_WINDOW u?int(8|16) .*reduce_function=2|STABLEHLO_REDUCE_WINDOW u?int(8|16))",
+        r"exact",
+    ),
+    Known(
+        "a shift by a negative number or by more than the bits of the type, which C++ leaves undefined",
+        "differs",
+        r"^STABLEHLO_SHIFT_LEFT u?int(8|16|32|64)",
+        r"exact",
+    ),
+    Known(
+        "LiteRT: only DENSIFY and FULLY_CONNECTED know sparse constants, others read beyond their data",
+        "differs",
+        r"\(.*sparse constant",
+    ),
+    Known(
+        "LiteRT: aeq.hadamard_rotation leaves its output the shape that is declared",
+        "differs",
+        r"^CUSTOM:aeq\.hadamard_rotation .*\(.*declared another shape",
+        r"shape",
+    ),
+    Known(
+        "LiteRT: a sigma whose reciprocal is infinite makes scores that are no numbers, which are not selected",
+        "differs",
+        r"^NON_MAX_SUPPRESSION_V5 .*\(.*constants below all normal numbers",
+    ),
+    Known(
+        "LiteRT: a loop copies what its body hands on one after the other, over what it has yet to copy",
+        "differs",
+        r"^WHILE .*\(.*hands inputs on",
+    ),
+    Known(
+        "ONNX Runtime: LSTM and RNN clip what is no number to the bounds of their activations",
+        "differs",
+        r"^(UNIDIRECTIONAL_SEQUENCE|BIDIRECTIONAL_SEQUENCE)?_?(LSTM|RNN) .*\(.*constants that are no numbers",
+    ),
+    Known(
+        "indices that are computed are taken to be in range (README)",
+        "unusable",
+        r"^(EMBEDDING_LOOKUP_SPARSE|SPARSE_TO_DENSE|SCATTER_ND|GATHER|GATHER_ND|EMBEDDING_LOOKUP) ",
+        r"invalid indice found|indices element out of data bounds|out of range",
+    ),
+)
 
 
-def cause_of(verdict: str, detail: str, operators: Sequence[str], mutations: Sequence[str]) -> str:
+def cause_of(verdict: str, detail: str, facts: Sequence[str]) -> str:
     """The known cause of a failure, '' where there is none."""
-    return next((known.cause for known in KNOWN if known.explains(verdict, detail, operators)), "")
+    return next((known.cause for known in KNOWN if known.explains(verdict, detail, facts)), "")
+
+
+def facts(source: bytes) -> tuple[str, ...]:
+    """What patterns are matched with: a line per operator, with its types, its traits and its options."""
+    model = parse(source)
+    return tuple(sorted({_fact(model, graph, each) for graph in model.subgraphs for each in graph.operators}))
+
+
+def _fact(model: Model, graph: Subgraph, operator: Operator) -> str:
+    read = [graph.tensors[index] for index in operator.inputs if index >= 0]
+    made = [graph.tensors[index] for index in operator.outputs]
+    types = f"{' '.join(each.dtype for each in read)} -> {' '.join(each.dtype for each in made)}"
+    options = " ".join(f"{key}={value}" for key, value in operator.options.items())
+    traits = [*_traits(operator.name, read, made), *_handed_on(model, operator)]
+    return f"{operator.name} {types} ({', '.join(traits)}) {options}"
+
+
+def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor]) -> list[str]:
+    """What is unusual about the parameters and constants of an operator."""
+    quants = [each.quant for each in (*read, *made) if each.quant is not None and each.quant.kind == "affine"]
+    scales = np.concatenate([np.asarray(each.scale, np.float64).reshape(-1) for each in quants] or [np.ones(1)])
+    scales = scales[np.isfinite(scales) & (scales > 0)]
+    weights = [each.quant for each in read if each.data is not None and each.dtype in ("int8", "int4")]
+    apart = [each for each in weights if each is not None and each.scale.size > 1]
+    floats = [each.data for each in read if each.data is not None and each.dtype == "float32"]
+    told = {
+        "scales far apart": scales.size > 0 and max(scales.max() / scales.min(), scales.max()) > FAR,
+        "weights per channel": bool(apart),
+        "weights with offsets": any(each is not None and each.zero_point.any() for each in weights),
+        "weights with offsets per channel": any(each.zero_point.any() for each in apart),
+        "output offset": any(each.quant is not None and each.quant.zero_point.any() for each in made[:1]),
+        "constants below all normal numbers": any(each.size == 1 and 0 < abs(each.item()) < TINY for each in floats),
+        "sparse constant": any(each.sparsity is not None for each in read)
+        and name not in ("DENSIFY", "FULLY_CONNECTED"),
+        "declared another shape": bool(made) and bool(read) and made[0].shape != read[0].shape,
+        "constants that are no numbers": any(not np.isfinite(each).all() for each in floats),
+    }
+    return [trait for trait, holds in told.items() if holds]
+
+
+def _handed_on(model: Model, operator: Operator) -> list[str]:
+    """Whether the body of a loop gives an input of its own back, at another place."""
+    number = operator.options.get("body_subgraph_index", -1)
+    if operator.name != "WHILE" or not 0 <= number < len(model.subgraphs):
+        return []
+    body = model.subgraphs[number]
+    pairs = zip(body.inputs, body.outputs, strict=False)
+    return ["hands inputs on"] if any(given != made and made in body.inputs for given, made in pairs) else []

@@ -16,6 +16,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
+from flatbuffers import flexbuffers
 
 from layoutsolve.graph import Array
 from tests.builder import Buffer
@@ -262,7 +263,7 @@ def change_buffer(opened: Opened) -> None:
     """Which buffer a tensor has: none, another's, one that does not exist."""
     tensor = opened.tensor()
     count = len(opened.model.buffers)
-    tensor.buffer = int(opened.one((0, int(opened.random.integers(count)), int(opened.random.integers(count)), count)))
+    tensor.buffer = int(opened.one((0, opened.one(range(count)), opened.one(range(count)), count)))
 
 
 @mutation
@@ -278,6 +279,53 @@ def change_constant(opened: Opened) -> None:
         place = int(opened.one(range(len(numbers))))
         numbers[place] = opened.number(int(np.clip(numbers[place], -1 << 30, 1 << 30)))
     tensor.buffer = opened.keep(data)
+
+
+@mutation
+def rearrange_constant(opened: Opened) -> None:
+    """A vector of integers (axes, sizes, paddings, an order) with its numbers in another order, or of other signs."""
+    tensor = opened.one(
+        [each for each in opened.graph().tensors or [] if each.type in _WHOLE and len(_list(each.shape))]
+    )
+    data = opened.content(tensor)
+    numbers = data[: len(data) // 4 * 4].view(np.int32) if tensor.type == schema.TensorType.INT32 else _longs(data)
+    if len(numbers) > 1 and opened.random.random() < 0.7:
+        numbers[:] = opened.random.permutation(numbers)
+    elif len(numbers):
+        place = int(opened.one(range(len(numbers))))
+        numbers[place] = int(opened.one((-numbers[place], numbers[place] - 1, numbers[place] + 1)))
+    tensor.buffer = opened.keep(data)
+
+
+_WHOLE = (schema.TensorType.INT32, schema.TensorType.INT64)
+
+
+def _longs(data: Array) -> Array:
+    return data[: len(data) // 8 * 8].view(np.int64)
+
+
+@mutation
+def change_sparsity(opened: Opened) -> None:
+    """How a sparse constant is packed: the order of its dimensions, a size, a format, an index."""
+    tensor = opened.one([each for each in opened.graph().tensors or [] if each.sparsity is not None])
+    sparsity = tensor.sparsity
+    way = opened.random.integers(4)
+    dimension = opened.one(sparsity.dimMetadata or [])
+    if way == 0:
+        field = opened.one(("traversalOrder", "blockMap"))
+        setattr(
+            sparsity, field, [int(each) for each in opened.random.permutation([*_list(getattr(sparsity, field)), 0])]
+        )
+    elif way == 1:
+        dimension.denseSize = _int32(opened.number(dimension.denseSize))
+    elif way == 2:
+        dimension.format = 1 - dimension.format
+    else:
+        vector = opened.one([each for each in (dimension.arraySegments, dimension.arrayIndices) if each is not None])
+        values = _list(vector.values)
+        place = int(opened.one(range(len(values))))
+        values[place] = max(0, values[place] + int(opened.one((-1, 1, 100))))
+        vector.values = values
 
 
 @mutation
@@ -407,14 +455,36 @@ def change_custom_options(opened: Opened) -> None:
 
 
 @mutation
+def change_custom_setting(opened: Opened) -> None:
+    """A setting of a custom operator whose options are a map."""
+    _, operator = opened.operator()
+    data = operator.customOptions
+    if data is None or not len(data):
+        raise UnfitError
+    try:
+        settings = flexbuffers.Loads(bytes(np.asarray(data, np.uint8)))
+    except (struct.error, ValueError, TypeError, IndexError, AttributeError):
+        raise UnfitError from None
+    if not isinstance(settings, dict):
+        raise UnfitError
+    key = opened.one(sorted(settings))
+    value = settings[key]
+    if isinstance(value, bool):
+        settings[key] = not value
+    elif isinstance(value, int):
+        settings[key] = opened.number(value)
+    elif isinstance(value, float):
+        settings[key] = float(opened.one((*SCALES, value * 2, -value)))
+    else:
+        del settings[key]
+    operator.customOptions = np.frombuffer(bytes(flexbuffers.Dumps(settings)), np.uint8)
+
+
+@mutation
 def change_operator(opened: Opened) -> None:
     """An operator becomes another one, with the options that it had."""
     _, operator = opened.operator()
-    number = int(opened.one(OPERATORS))
-    code = schema.OperatorCodeT(deprecatedBuiltinCode=min(number, 127), builtinCode=number)
-    code.version = int(opened.one((1, 1, 2, 3)))
-    opened.model.operatorCodes.append(code)
-    operator.opcodeIndex = len(opened.model.operatorCodes) - 1
+    _become(opened, operator, int(opened.one(OPERATORS)))
 
 
 @mutation
@@ -434,6 +504,80 @@ def move_operator(opened: Opened) -> None:
     if way != 2:
         again = copy.copy(operator) if way == 1 else operator
         graph.operators.insert(int(opened.random.integers(len(graph.operators) + 1)), again)
+
+
+ALIKE = (
+    ("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "LOG_SOFTMAX",
+     "NEG", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SOFTMAX", "SQRT",
+     "SQUARE", "TANH"),
+    ("ADD", "ATAN2", "DIV", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL", "POW", "SQUARED_DIFFERENCE", "SUB"),
+    ("EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"),
+    ("MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM"),
+    ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"),
+    ("ARG_MAX", "ARG_MIN"),
+    ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"),
+    ("LOGICAL_AND", "LOGICAL_OR"),
+    ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"),
+)  # fmt: skip
+"""Operators that can stand in each other's place."""
+
+
+@mutation
+def change_for_alike(opened: Opened) -> None:
+    """An operator becomes one that takes and gives the same."""
+    _, operator = opened.operator()
+    code = opened.model.operatorCodes[operator.opcodeIndex]
+    number = max(code.builtinCode, code.deprecatedBuiltinCode)
+    alike = opened.one([group for group in ALIKE if number in _numbers(group)])
+    _become(opened, operator, int(opened.one(_numbers(alike))))
+
+
+@mutation
+def insert_operator(opened: Opened) -> None:
+    """One more operator of a tensor, which some or all of those that read it read instead."""
+    graph, before = opened.operator()
+    index = opened.one([each for each in _list(before.outputs) if each >= 0])
+    made = copy.deepcopy(graph.tensors[index])
+    made.name = f"inserted{len(graph.tensors)}".encode()
+    graph.tensors.append(made)
+    added = schema.OperatorT(inputs=[index], outputs=[len(graph.tensors) - 1])
+    _become(opened, added, int(opened.one(_numbers(ALIKE[0]))))
+    place = graph.operators.index(before) + 1
+    for operator in graph.operators[place:]:
+        if opened.random.random() < 0.7:
+            operator.inputs = [added.outputs[0] if each == index else each for each in _list(operator.inputs)]
+    graph.operators.insert(place, added)
+    if index in _list(graph.outputs):
+        graph.outputs = [added.outputs[0] if each == index else each for each in _list(graph.outputs)]
+
+
+@mutation
+def rewire(opened: Opened) -> None:
+    """An operator reads another tensor of the same type and shape."""
+    graph, operator = opened.operator()
+    inputs = _list(operator.inputs)
+    place = opened.one([place for place, index in enumerate(inputs) if 0 <= index < len(graph.tensors)])
+    old = graph.tensors[inputs[place]]
+    inputs[place] = opened.one(
+        [
+            index
+            for index, each in enumerate(graph.tensors)
+            if each is not old and each.type == old.type and _list(each.shape) == _list(old.shape)
+        ]
+    )
+    operator.inputs = inputs
+
+
+def _numbers(names: tuple[str, ...]) -> list[int]:
+    return [int(getattr(schema.BuiltinOperator, name)) for name in names]
+
+
+def _become(opened: Opened, operator: Any, number: int) -> None:
+    """Give an operator the code of a built-in one."""
+    opened.model.operatorCodes.append(
+        schema.OperatorCodeT(deprecatedBuiltinCode=min(number, 127), builtinCode=number, version=1)
+    )
+    operator.opcodeIndex = len(opened.model.operatorCodes) - 1
 
 
 # -- graphs --------------------------------------------------------------------------------------------------------

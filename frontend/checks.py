@@ -14,6 +14,9 @@ def check_subgraph(position: int, subgraph: Subgraph) -> None:
     place = f"subgraph {position}"
     _check_indices(f"the inputs of {place}", subgraph.inputs, subgraph)
     _check_indices(f"the outputs of {place}", subgraph.outputs, subgraph)
+    for index in subgraph.inputs:
+        if subgraph.tensors[index].data is not None:
+            raise ModelError(f"input tensor {index} '{subgraph.tensors[index].name}' of {place} has data of its own")
     inputs = frozenset(subgraph.inputs)
     available = set(inputs)
     for tensor in subgraph.tensors:

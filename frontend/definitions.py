@@ -44,7 +44,8 @@ ARG_MIN                      FZB I -> I
 ASSIGN_VARIABLE              R FZBS ->
 ATAN2                        F = -> =
 AVERAGE_POOL_2D              FQ -> =
-BATCH_MATMUL                 FZ FZ -> FZ
+BATCH_MATMUL                 FZ FZ -> =
+BATCH_MATMUL                 Q Q -> W
 BATCH_TO_SPACE_ND            FZB I I -> =
 BIDIRECTIONAL_SEQUENCE_LSTM  PQI~x48 -> PQ PQ?
 BIDIRECTIONAL_SEQUENCE_RNN   PQ~x12 -> P P?
@@ -250,6 +251,7 @@ CUSTOM:TFLite_Detection_PostProcess PQ PQ PQ -> P P P P
 CUSTOM:TransformLandmarks           F F -> =
 CUSTOM:TransformTensor              F F -> =
 CUSTOM:TransformTensorBilinear      F F -> =
+CUSTOM:aeq.hadamard_rotation        F -> =
 """
 
 _PORT = re.compile(r"(?:(?P<kinds>[A-Z]+)|=(?P<like>\d*))(?P<mark>[~?*]?)(?:x(?P<count>\d+))?")

@@ -27,7 +27,7 @@ from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.ports import check_ports, check_written
 from layoutsolve.frontend.quantisation import quant_of
-from layoutsolve.graph import Dim, Graph, Node, Shape, Size, Value
+from layoutsolve.graph import Dim, Graph, Node, Quant, Shape, Size, Value
 from layoutsolve.sizes import Formula, free_symbols
 from layoutsolve.wording import listed, nearest
 
@@ -49,6 +49,17 @@ _SCALED = {
     **dict.fromkeys(("MAX_POOL_2D", "NOT_EQUAL"), frozenset({"int16"})),
 }  # fmt: skip
 """What LiteRT takes as quantised only: without parameters, its scale is zero and its results mean nothing."""
+
+_ACTIVATIONS = {
+    "BATCH_MATMUL": (0,),
+    "CONV_2D": (0,),
+    "DEPTHWISE_CONV_2D": (0,),
+    "FULLY_CONNECTED": (0,),
+    "TRANSPOSE_CONV": (2,),
+}
+"""The inputs that are no weights, of operators that have weights. LiteRT's kernels know one scale for these, for all
+inputs of the others that compute with scales, and for all outputs.
+"""
 
 _REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lowering for it, or cut the model before it"}
 _REMEDY = "express it by other operators in the source model"
@@ -157,8 +168,8 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
             raise GapError(operator.unread, "use a layoutsolve that knows the model's version of the schema")
         if not broken.intersection(operator.inputs):
             check_ports(call)
+            _check_parameters(call)
             if not fold(call):
-                _check_parameters(call)
                 _lower(function, call, check)
             check_written(call)
     except (GapError, BudgetError) as error:
@@ -209,13 +220,23 @@ def _refusal(name: str) -> tuple[str, str]:
 
 
 def _check_parameters(call: Call) -> None:
-    scaled = _SCALED.get(call.operator.name, frozenset())
-    if not scaled:
-        return
-    for index in call.operator.inputs[:1]:
-        value = call.lowering.value(index)
-        if value.dtype in scaled and value.quant is None:
+    operator = call.operator
+    scaled = _SCALED.get(operator.name, frozenset())
+    positions = _ACTIVATIONS.get(operator.name, range(call.arity) if scaled else ())
+    for position in positions:
+        if position >= call.arity or operator.inputs[position] == -1:
+            continue
+        value = call.lowering.value(operator.inputs[position])
+        if position == 0 and value.dtype in scaled and value.quant is None:
             raise GapError(f"its input of {value.dtype} has no quantisation parameters", "state scale and zero point")
+        _check_channels(f"input '{value.name}'", value.quant)
+    for position in range(len(operator.outputs)) if positions else ():
+        _check_channels(f"output '{call.tensor(position).name}'", quant_of(call.tensor(position)))
+
+
+def _check_channels(what: str, quant: Quant | None) -> None:
+    if quant is not None and quant.axis is not None:
+        raise GapError(f"its {what} is quantised per channel", "quantise all but weights per tensor")
 
 
 def _enter_inputs(lowering: Lowering, pinned: Mapping[int, tuple[int, ...]]) -> None:

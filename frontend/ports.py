@@ -21,6 +21,9 @@ _STATED = {
 }
 """The outputs whose type is an option as well, and its name."""
 
+_CHOICES = {"padding": ("SAME", "VALID"), "mode": ("REFLECT", "SYMMETRIC")}
+"""The options that are one of a few ways, numbered from 0, none of which a kernel takes another number for."""
+
 _INDICES = {2: "int32", 4: "int64"}
 """Types of indices by their number in the schema."""
 
@@ -47,10 +50,19 @@ def check_ports(call: Call) -> None:
         _check_number(call, "inputs", [each.inputs for each in known], len(given))
         _check_number(call, "outputs", [each.outputs for each in known], len(made))
     types = _types(call, given)
-    if fitting:
-        _check_types(call, "input", fitting[0].inputs, given, types)
-        _check_types(call, "output", fitting[0].outputs, made, types)
+    refusals: list[Exception] = []
+    for each in fitting:
+        try:
+            _check_types(call, "input", each.inputs, given, types)
+            _check_types(call, "output", each.outputs, made, types)
+            break
+        except (ModelError, GapError) as error:
+            refusals.append(error)
+    else:
+        if refusals:
+            raise refusals[0]
     _check_stated(call)
+    _check_choices(call)
     _check_variables(call)
 
 
@@ -99,6 +111,13 @@ def _check_stated(call: Call) -> None:
         raise ModelError(
             f"{call.origin} declares output {position} as {call.tensor(position).dtype} and gives {stated} as its {key}"
         )
+
+
+def _check_choices(call: Call) -> None:
+    for key, ways in _CHOICES.items():
+        chosen = call.option(key, None)
+        if isinstance(chosen, int) and not 0 <= chosen < len(ways):
+            raise ModelError(f"{call.origin} has the {key} {chosen}, which is none of {', '.join(ways)}")
 
 
 def _check_variables(call: Call) -> None:

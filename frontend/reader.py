@@ -165,6 +165,8 @@ class _Reader:
             raise ModelError(f"{place} has a negative dimension in its shape {list(shape)} or {list(signature)}")
         if signature and len(signature) != len(shape):
             raise ModelError(f"{place} has the shape {list(shape)} but the signature {list(signature)}")
+        # a signature says which sizes are open; the others are those of the shape, whatever it states for them
+        signature = tuple(mark if mark == -1 else size for mark, size in zip(signature, shape, strict=False))
         dtype, raw = schema.TYPES[code], self.buffer_at(found.Buffer())
         sparsity = self.sparsity(found.Sparsity()) if len(raw) else None
         data = _decode(raw, dtype, None if sparsity else shape, place) if len(raw) else None

@@ -122,3 +122,32 @@ def test_resize_to_a_size_beyond_all_memory() -> None:
     builder.operator("RESIZE_NEAREST_NEIGHBOR", [x, size], [y], {"half_pixel_centers": True})
     with pytest.raises(ConversionError, match="far beyond the size of the file"):
         layoutsolve.convert(builder.finish(y))
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "shape", "made"),
+    [
+        ("ADD", (1, 4, 5, 3), (1, 1, 3), (1, 4, 5, 3)),
+        ("ADD", (3, 4, 5, 3), (3, 1, 1, 3), (3, 4, 5, 3)),
+        ("CONV_2D", (1, 4, 5, 3), (2, 3, 3, 3), (1, 4, 5, 2)),
+        ("DEPTHWISE_CONV_2D", (1, 4, 5, 3), (1, 3, 3, 3), (1, 4, 5, 3)),
+        ("FULLY_CONNECTED", (4, 3), (2, 3), (4, 2)),
+        ("PRELU", (1, 4, 5, 3), (1, 1, 3), (1, 4, 5, 3)),
+        ("PRELU", (2, 4, 5, 3), (4, 1, 3), (2, 4, 5, 3)),
+    ],
+)
+@pytest.mark.parametrize("around", [False, True])
+def test_constants_that_are_outputs_as_well(
+    operator: str, given: tuple[int, ...], shape: tuple[int, ...], made: tuple[int, ...], around: bool
+) -> None:
+    """An operator may read a constant in another order or shape; the output is as the file has it."""
+    builder = Builder()
+    x, constant, y = builder.input("x", given), builder.constant("c", real(*shape)), builder.tensor("y", made)
+    bias = [builder.constant("b", real(made[-1]))] if "CONV" in operator else []
+    options = {"padding": "SAME", "stride_h": 1, "stride_w": 1} if "CONV" in operator else {}
+    options |= {"depth_multiplier": 1} if "DEPTHWISE" in operator else {}
+    builder.operator(operator, [x, constant, *bias], [y], options)
+    z = builder.tensor("z", made)
+    builder.operator("NEG", [y], [z])
+    ends = (constant, z) if around else (z, constant)
+    check(builder.finish(*ends), [[real(*given)]], EVERY_WAY)

@@ -180,7 +180,7 @@ def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
     if not formats.integer:
         real(call, x)
     weights = {gate: matrix(call, first + gate, units, features) for gate in gates}
-    recurrent = {gate: matrix(call, first + 4 + gate, units, outputs) for gate in gates}
+    recurrent = {gate: matrix(call, first + 4 + gate, units, outputs, diagonal=True) for gate in gates}
     norms = _norms(call, places, gates, units)
     biases = {gate: _bias(call, x, first, gate, weights[gate], places if norms else None) for gate in gates}
     if aux is not None:
@@ -302,6 +302,8 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     output, cell = (call.input(places.state + offset) for offset in range(2))
     if cell.dtype != "int16" or cell.quant is None or output.quant is None:
         raise ModelError(f"{call.origin} has states without quantisation parameters")
+    if quant_of(call.tensor()) is None:
+        raise ModelError(f"{call.origin} has an output without quantisation parameters")
     mantissa, exponent = np.frexp(cell.quant.scale[0])
     if mantissa != 0.5:
         raise ModelError(f"{call.origin} has a cell state whose scale {cell.quant.scale[0]} is no power of two")

@@ -63,10 +63,10 @@ class Matrix:
         return call.constant(data, label, "int8", Quant(self.scale, self.zero, axis))
 
 
-def matrix(call: Call, position: int, rows: Dim, columns: Dim) -> Matrix:
-    """An input that is a constant matrix of this shape; a vector stands for a diagonal matrix."""
+def matrix(call: Call, position: int, rows: Dim, columns: Dim, *, diagonal: bool = False) -> Matrix:
+    """An input that is a constant matrix of this shape; a vector may stand for a ``diagonal`` one."""
     value, data = _weights(call, position)
-    if data.ndim == 1 and rows == columns == data.size:
+    if diagonal and data.ndim == 1 and rows == columns == data.size:
         call.draft.ask(data.size**2)
         return Matrix(np.diag(_real(value, data)))
     if data.shape != (rows, columns):

@@ -91,3 +91,20 @@ def test_computed_weights() -> None:
     y, state = builder.tensor("y", (1, UNITS)), builder.tensor("s", (1, UNITS), variable=True)
     builder.operator("RNN", [x, weights, recurrent, bias, state], [y], {"fused_activation_function": "TANH"})
     assert "weights are computed" in refusal(builder.finish(y))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_integers_without_parameters_of_the_output(given: bool) -> None:
+    """LiteRT takes a scale of zero for one that is missing."""
+    builder, quant = Builder(), Quant([2.0**-12], [0])
+    x = builder.input("x", (1, STEPS, FEATURES), "int8", quant=quant)
+    y = builder.tensor("y", (1, STEPS, UNITS), "int8", quant=quant if given else None)
+    between = [builder.tensor(f"i{at}", (), "int16" if at < 4 else "int8", quant=quant) for at in range(5)]
+    inputs = [x, *cell(builder, dtype="int8"), *states(builder, 1, dtypes=("int8", "int16"))]
+    options = {"fused_activation_function": "TANH"}
+    builder.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], options, intermediates=between)
+    if given:
+        read(builder.finish(y), "converted")
+    else:
+        with pytest.raises(ModelError, match="has an output without quantisation parameters"):
+            read(builder.finish(y), "refused")

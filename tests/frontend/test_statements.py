@@ -1,0 +1,194 @@
+"""What a file states about tensors and options and what no kernel takes it for: refused, or read as LiteRT reads it."""
+
+from __future__ import annotations
+
+import itertools
+
+import flatbuffers
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+import layoutsolve
+from layoutsolve.errors import ConversionError, ModelError, UnsupportedError
+from layoutsolve.frontend.lower import _ACTIVATIONS, _SCALED
+from tests.builder import Builder, Quant
+
+PER_TENSOR, PER_CHANNEL = Quant([0.1], [0]), Quant([0.1, 0.2], [0, 0], 3)
+WINDOW = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+
+
+def binary(operator: str, quants: tuple[Quant, Quant, Quant]) -> bytes:
+    """An operator of two tensors of int8, and its result, with these parameters."""
+    builder = Builder()
+    inputs = [builder.input(f"in{at}", (1, 2, 2, 2), "int8", quant=quant) for at, quant in enumerate(quants[:2])]
+    out = builder.tensor("out", (1, 2, 2, 2), "int8", quant=quants[2])
+    builder.operator(operator, inputs, [out], {})
+    return builder.finish(out)
+
+
+def unary(operator: str, quants: tuple[Quant, Quant]) -> bytes:
+    """An operator of one tensor of int8, and its result, with these parameters."""
+    builder = Builder()
+    x = builder.input("x", (1, 2, 2, 2), "int8", quant=quants[0])
+    out = builder.tensor("out", (1, 2, 2, 2), "int8", quant=quants[1])
+    builder.operator(
+        operator, [x], [out], WINDOW | {"filter_height": 1, "filter_width": 1} if "POOL" in operator else {}
+    )
+    return builder.finish(out)
+
+
+def convolution(operator: str, quants: tuple[Quant, Quant]) -> bytes:
+    """A convolution of int8, or a product, with these parameters of its input and its output."""
+    builder, weights = Builder(), Quant([0.5, 0.25], [0, 0], 3 if operator == "DEPTHWISE_CONV_2D" else 0)
+    flat, channels = operator == "FULLY_CONNECTED", (1, 2) if operator == "DEPTHWISE_CONV_2D" else (2, 2)
+    shape = (3, 2) if flat else (1, 3, 3, 2)
+    quants = tuple(Quant(each.scale, each.zero_point, len(shape) - 1) for each in quants)  # type: ignore[assignment]
+    x = builder.input("x", shape, "int8", quant=quants[0])
+    kernel = np.ones((2, 2) if flat else (channels[0], 1, 1, channels[1]), np.int8)
+    given = [x, builder.constant("w", kernel, quant=weights)]
+    if operator == "TRANSPOSE_CONV":
+        given = [builder.constant("sizes", np.array(shape, np.int32)), given[1], x]
+    out = builder.tensor("out", shape, "int8", quant=quants[1])
+    builder.operator(operator, given, [out], {} if flat else WINDOW)
+    return builder.finish(out)
+
+
+@pytest.mark.parametrize("operator", ["ADD", "SUB", "MUL", "SQUARED_DIFFERENCE"])
+@pytest.mark.parametrize("where", range(3))
+def test_scales_per_channel_of_two_tensors(operator: str, where: int) -> None:
+    """Only weights have several scales: for all else LiteRT's kernels have room for one."""
+    quants = [PER_TENSOR] * 3
+    layoutsolve.convert(binary(operator, (quants[0], quants[1], quants[2])))
+    quants[where] = PER_CHANNEL
+    with pytest.raises(UnsupportedError, match="is quantised per channel"):
+        layoutsolve.convert(binary(operator, (quants[0], quants[1], quants[2])))
+
+
+@pytest.mark.parametrize("operator", ["ABS", "AVERAGE_POOL_2D", "EXP", "LOGISTIC", "RELU", "RELU6", "SOFTMAX", "TANH"])
+@pytest.mark.parametrize("where", range(2))
+def test_scales_per_channel_of_activations(operator: str, where: int) -> None:
+    assert operator in _SCALED
+    quants = [PER_TENSOR, PER_TENSOR]
+    layoutsolve.convert(unary(operator, (quants[0], quants[1])))
+    quants[where] = PER_CHANNEL
+    with pytest.raises(UnsupportedError, match="is quantised per channel"):
+        layoutsolve.convert(unary(operator, (quants[0], quants[1])))
+
+
+@pytest.mark.parametrize("operator", sorted(set(_ACTIVATIONS) - {"BATCH_MATMUL"}))
+@pytest.mark.parametrize("where", range(2))
+def test_scales_per_channel_beside_weights(operator: str, where: int) -> None:
+    quants = [PER_TENSOR, PER_TENSOR]
+    layoutsolve.convert(convolution(operator, (quants[0], quants[1])))
+    quants[where] = PER_CHANNEL
+    with pytest.raises(UnsupportedError, match="is quantised per channel"):
+        layoutsolve.convert(convolution(operator, (quants[0], quants[1])))
+
+
+@pytest.mark.parametrize(
+    ("operator", "key"), [("MAX_POOL_2D", "padding"), ("CONV_2D", "padding"), ("MIRROR_PAD", "mode")]
+)
+@pytest.mark.parametrize("number", [-1, 2, 3, 127])
+def test_choices_that_there_are_not(operator: str, key: str, number: int) -> None:
+    """LiteRT computes nothing, or refuses, where an option is none of its ways."""
+    builder = Builder()
+    x, out = builder.input("x", (1, 3, 3, 2)), builder.tensor("out", (1, 3, 3, 2))
+    constants = {
+        "MAX_POOL_2D": [],
+        "CONV_2D": [builder.constant("w", np.ones((2, 1, 1, 2), np.float32))],
+        "MIRROR_PAD": [builder.constant("pads", np.zeros((4, 2), np.int32))],
+    }
+    window = WINDOW | ({"filter_height": 1, "filter_width": 1} if operator == "MAX_POOL_2D" else {})
+    builder.operator(operator, [x, *constants[operator]], [out], {"mode": "REFLECT"} if key == "mode" else window)
+    source = builder.finish(out)
+    layoutsolve.convert(source)
+    model = schema.ModelT.InitFromPackedBuf(source)
+    setattr(model.subgraphs[0].operators[0].builtinOptions, key, number)
+    written = flatbuffers.Builder()
+    written.Finish(model.Pack(written), b"TFL3")
+    with pytest.raises(ModelError, match=f"has the {key} {number}, which is none of"):
+        layoutsolve.convert(bytes(written.Output()))
+
+
+def test_inputs_with_data_of_their_own() -> None:
+    """Which of the two an operator reads depends on when LiteRT computes it."""
+    builder = Builder()
+    x = builder.input("x", (2, 3), data=np.ones((2, 3), np.float32))
+    y = builder.tensor("y", (2, 3))
+    builder.operator("NEG", [x], [y])
+    with pytest.raises(ModelError, match="input tensor 0 'x' of subgraph 0 has data of its own"):
+        layoutsolve.convert(builder.finish(y))
+
+
+@pytest.mark.parametrize("signature", list(itertools.product((-1, 2, 7), (-1, 3, 9))))
+def test_signatures_only_say_what_is_open(signature: tuple[int, ...]) -> None:
+    """The sizes that are not open are those of the shape."""
+    builder = Builder()
+    x, y = builder.input("x", (2, 3), signature=signature), builder.tensor("y", (2, 3), signature=signature)
+    builder.operator("NEG", [x], [y])
+    conversion = layoutsolve.convert(builder.finish(y))
+    dims = conversion.model.graph.input[0].type.tensor_type.shape.dim
+    stated = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in dims]
+    assert stated == [-1 if mark == -1 else size for mark, size in zip(signature, (2, 3), strict=True)]
+
+
+TYPES = ("int8", "int16", "int32", "float32")
+
+
+@pytest.mark.parametrize(("left", "right", "made"), list(itertools.product(TYPES, repeat=3)))
+def test_types_of_products(left: str, right: str, made: str) -> None:
+    """LiteRT writes what the first input is, or sums in 32 bits, whatever type is declared for the result."""
+    builder = Builder()
+    quants = {"int8": Quant([0.1], [0]), "int16": Quant([0.1], [0])}
+    x = builder.input("x", (2, 3), left, quant=quants.get(left))
+    y = builder.input("y", (3, 2), right, quant=quants.get(right))
+    out = builder.tensor("out", (2, 2), made, quant=quants.get(made))
+    builder.operator("BATCH_MATMUL", [x, y], [out], {})
+    sums = made == "int32" and {left, right} <= set(quants)
+    if made != left and not sums:
+        with pytest.raises(ConversionError, match="where its definition has"):
+            layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int16", "int32"])
+def test_constants_are_not_computed_in_two_bits(dtype: str) -> None:
+    builder = Builder()
+    x, out = builder.constant("x", np.zeros(3, dtype)), builder.tensor("out", (3,), "int2")
+    builder.operator("CAST", [x], [out])
+    with pytest.raises(UnsupportedError, match="computes a tensor of int2"):
+        layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize("operator", ["ABS", "EXP", "LOGISTIC", "RELU", "RSQRT", "TANH"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_constants_without_parameters_are_as_little_computed_with(operator: str, dtype: str) -> None:
+    builder = Builder()
+    x, out = builder.constant("x", np.zeros(3, dtype)), builder.tensor("out", (3,), dtype)
+    builder.operator(operator, [x], [out])
+    with pytest.raises(UnsupportedError, match="has no quantisation parameters"):
+        layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize("position", [1, 2])
+@pytest.mark.parametrize("operator", ["RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"])
+def test_only_gates_may_be_diagonal(operator: str, position: int) -> None:
+    """A vector is a diagonal matrix to LSTM; other kernels read beyond it."""
+    builder, shape = Builder(), (2, 4) if operator == "RNN" else (2, 3, 4)
+    x, state = builder.input("x", shape), builder.tensor("state", (2, 4), variable=True)
+    matrices = [builder.constant(f"w{at}", np.ones((4, 4), np.float32)) for at in (1, 2)]
+    bias = builder.constant("b", np.ones(4, np.float32))
+    out = builder.tensor("out", shape)
+    given = [x, *matrices, bias, state]
+    layoutsolve.convert(finished(builder, operator, given, out))
+    builder.subgraph.operators.clear()
+    given[position] = bias
+    with pytest.raises(ModelError, match=r"weights of shape \[4\], it needs \[4, 4\]"):
+        layoutsolve.convert(finished(builder, operator, given, out))
+
+
+def finished(builder: Builder, operator: str, given: list[int], out: int) -> bytes:
+    """The model with one operator of ReLU."""
+    options = {"fused_activation_function": "RELU"}
+    builder.operator(operator, given, [out], options)
+    return builder.finish(out)
