@@ -263,6 +263,24 @@ class Call:
             raise GapError("it assigns a variable in a branch or loop", "assign the variable outside of it")
         state.current = value
 
+    def kept(self, label: str, initial: Array) -> Value:
+        """What the operator itself keeps under a name from run to run: ``initial`` at first, see :meth:`keep`."""
+        state = self._own_state(label)
+        if state.initial is None:
+            self.draft.spend(initial.size)
+            name = self.draft.unique(f"{state.name}/initial")
+            state.initial = self.draft.add(Value(name, initial.dtype.name, initial.shape, None, initial))
+        return self.draft.read_state(state, replace(state.initial, data=None))
+
+    def keep(self, label: str, value: Value) -> None:
+        """Leave ``value`` for the next run to find with :meth:`kept`."""
+        self.assign(self._own_state(label), value)
+
+    def _own_state(self, label: str) -> State:
+        key = (self.origin, label)
+        name = "" if key in self.draft.states else self.draft.unique(f"{self._name()}/{label}")
+        return self.draft.state(key, name)
+
     def subgraph(self, position: int) -> Subgraph:
         """A subgraph that the operator names."""
         subgraphs = self.draft.model.subgraphs
