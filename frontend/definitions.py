@@ -34,7 +34,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "V": ("variant", "complex128"),
 }  # fmt: skip
 """The types of each kind: floats, the plain one, numbers that are quantised, indices, short ones, the plain integer,
-32 and 64 bits without sign, bytes, integers, truth values, texts, complex numbers, handles, and types that nothing computes with.
+32 and 64 bits without sign, bytes, integers, truth values, texts, complex numbers, handles, and types that nothing
+computes with.
 """
 
 _TABLE = """

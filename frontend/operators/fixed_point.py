@@ -1,4 +1,4 @@
-"""Fixed point arithmetic as kernels in C++ do it, written in int64: shifts round down, narrow types wrap or saturate."""
+"""Fixed point arithmetic as kernels in C++ do it, in int64: shifts round down, narrow types wrap or saturate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Fourier transform of kiss FFT in fixed point: its butterflies stage by stage, with its rounding after each product.
+"""The Fourier transform of kiss FFT in fixed point: its butterflies stage by stage, rounded after each product.
 
 Complex numbers are int64 with the parts apart. A stage of radix p takes ``[groups, p, 2, m]`` to ``[groups, 2, p, m]``,
 which the next one reads as ``[groups / p', p', 2, p * m]``: nothing is transposed. What a butterfly adds up is one
@@ -122,8 +122,7 @@ def multiplied(call: Call, x: Value, by: Array, fft: KissFft) -> Value:
 
 def combined(call: Call, x: Value, matrix: Array, label: str) -> Value:
     """A matrix of integers times the rows [groups, rows, m]."""
-    rows, columns = matrix.shape
-    shape = (x.shape[0], rows, x.shape[2])
+    shape = (x.shape[0], len(matrix), x.shape[2])
     by = call.constant(matrix, f"{label}_matrix", "int64")
     return call.write("MatMul", [by, x], shape, call.temporary(label, "int64"), real="int64")
 

@@ -79,7 +79,9 @@ def square_root(call: Call) -> None:
     rest = apply(call, "Sub", x, apply(call, "Mul", root, root, "squared"), "rest")
     up = apply(call, "Greater", rest, root, "up", "bool")
     for most in (0xFFFF, 0xFFFFFFFF):
-        less = call.write("Not", [apply(call, "Equal", root, most, "full", "bool")], x.shape, call.temporary("open", "bool"))
+        less = call.write(
+            "Not", [apply(call, "Equal", root, most, "full", "bool")], x.shape, call.temporary("open", "bool")
+        )
         up = apply(call, "And", up, less, "rounded", "bool")
     rounded = apply(call, "Add", root, cast_to(call, up, "uint64", "one"), "nearest")
     store(call, _shifted(call, rounded, cast_to(call, bits, "uint64", "bits"), "shifted"), call.slot())
@@ -156,7 +158,9 @@ def _gain(call: Call, x: Value, table: Array) -> Value:
     place = chosen(call, tiny, x, place, "piece")
     high = apply(call, "Mul", x, 1 << 11, "high")
     moved = apply(call, "Div", high, looked_up(call, np.int64(1) << np.arange(33), length, "power"), "moved")
-    fraction = chosen(call, tiny, call.constant(0, "nothing", "int64"), apply(call, "Mod", moved, 1 << 10, "low"), "part")
+    fraction = chosen(
+        call, tiny, call.constant(0, "nothing", "int64"), apply(call, "Mod", moved, 1 << 10, "low"), "part"
+    )
     last = table.size - 2
     first, second, third = (looked_up(call, table[at : last + at], place, f"part{at}") for at in range(3))
     bent = shift_right(call, apply(call, "Mul", third, fraction, "bend"), 5, "bent")
@@ -179,7 +183,9 @@ def log(call: Call) -> None:
     segment = apply(call, "Div", fraction, 1 << _SEGMENT_BITS, "segment")
     within = apply(call, "Mod", fraction, 1 << _SEGMENT_BITS, "within")
     steps = apply(call, "Mul", looked_up(call, np.diff(_LOG), segment, "step"), within, "slope")
-    bent = apply(call, "Add", looked_up(call, _LOG[:-1], segment, "bend"), shift_right(call, steps, _LOG_BITS, "bent"), "above")
+    bent = apply(
+        call, "Add", looked_up(call, _LOG[:-1], segment, "bend"), shift_right(call, steps, _LOG_BITS, "bent"), "above"
+    )
     whole = apply(call, "Mul", powers, 1 << _LOG_BITS, "whole")
     binary = apply(call, "Add", apply(call, "Add", whole, fraction, "line"), bent, "binary")
     natural = shift_right(call, apply(call, "Mul", binary, _LN_2, "natural"), _LOG_BITS, "log", 1 << (_LOG_BITS - 1))

@@ -82,7 +82,9 @@ def stacker(call: Call) -> None:
     first = apply(call, "Less", count, 0, "first", "bool")
     whole = _stacked(call, x, first, channels, frames - 1)
     store(call, whole, call.slot(0))
-    grown = chosen(call, first, call.constant(left + 1, "begin", "int64"), apply(call, "Add", count, 1, "next"), "grown")
+    grown = chosen(
+        call, first, call.constant(left + 1, "begin", "int64"), apply(call, "Add", count, 1, "next"), "grown"
+    )
     valid = apply(call, "GreaterOrEqual", grown, frames, "valid", "bool")
     call.keep("count", chosen(call, valid, apply(call, "Sub", grown, step, "consumed"), grown, "count"))
     store(call, valid, call.slot(1))
@@ -130,7 +132,7 @@ def _extended(call: Call, x: Value, zeros: tuple[int, int], axis: int) -> Value:
         shape[axis] = count
         values.append(call.constant(np.zeros(shape), "zeros", x.dtype) if count else None)
     given = [value for value in (values[0], x, values[1]) if value is not None]
-    shape[axis] = x.shape[axis] + sum(zeros)
+    shape[axis] = call.arithmetic.total((x.shape[axis], *zeros))
     return call.write("Concat", given, tuple(shape), call.temporary("extended", x.dtype), axis=axis)
 
 

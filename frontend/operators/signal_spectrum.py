@@ -19,7 +19,7 @@ from layoutsolve.frontend.operators.fixed_point import (
     shift_right,
     wrapped,
 )
-from layoutsolve.frontend.operators.kissfft import KissFft, combined, divided, multiplied, parted, transformed
+from layoutsolve.frontend.operators.kissfft import KissFft, combined, divided, multiplied, transformed
 from layoutsolve.frontend.operators.padding import write_pad
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.shapes import Span
@@ -175,7 +175,9 @@ def _unfolded(call: Call, first: Value, inner: Value, rows: int, fft: KissFft, e
     table = np.arange(4 * size).reshape(4, size)
     columns = [table[:2, 0], *table[:2, 1 : fft.length - size + 1].T, *table[2:, :0:-1].T, table[2:, 0]]
     places = np.concatenate(columns[: fft.length - 1 + ends]).tolist()
-    return looked_up(call, call.reshaped(joined, (rows, 4 * size), "flat"), call.vector(places, "places"), "unfolded", 1)
+    return looked_up(
+        call, call.reshaped(joined, (rows, 4 * size), "flat"), call.vector(places, "places"), "unfolded", 1
+    )
 
 
 def _inverse(call: Call, x: Value, rows: int, length: int) -> Value:

@@ -142,6 +142,9 @@ def gains(table: Table) -> None:
             noise = np.concatenate([noise, loud(table, "uint32", 16).values])
             given = [loud(table, "uint32", noise.size), Operand(noise, "uint32"), lut]
             add(table, f"{label}-{shift}", given, packed(snr_shift=shift), reference.pcan, shift=shift)
+    quiet = [table.integers(12, low=0, high=5000, dtype="uint32") for _ in range(2)]
+    lut = table.integers(125, low=0, high=100, dtype="int16").fixed
+    add(table, "quiet", [*quiet, lut], packed(snr_shift=12), reference.pcan, shift=12)
 
 
 @cases("CUSTOM:SignalFilterBankLog")
@@ -151,6 +154,8 @@ def logarithms(table: Table) -> None:
         x = Operand(np.concatenate([numbers, loud(table, "uint32", 40).values]), "uint32")
         options = packed(input_correction_bits=bits, output_scale=scale)
         add(table, f"{bits}-{scale}", [x], options, reference.log, correction_bits=bits, scale=scale)
+    quiet = table.integers(12, low=0, high=5000, dtype="uint32")
+    add(table, "quiet", [quiet], options, reference.log, correction_bits=bits, scale=scale)
 
 
 def first(make: Callable[[], Callable[[Array], reference.Outputs]]) -> Callable[[Array], reference.Outputs]:
@@ -177,7 +182,13 @@ def frames(table: Table) -> None:
 def stacks(table: Table) -> None:
     for channels, left, step in ((4, 2, 1), (3, 1, 2), (5, 0, 1)):
         kernel = first(partial(reference.Stacker, channels, left, 0, step))
-        add(table, f"{channels}-{left}-{step}", [loud(table, "int16", channels)], stacking(channels, left, 0, step), kernel)
+        add(
+            table,
+            f"{channels}-{left}-{step}",
+            [loud(table, "int16", channels)],
+            stacking(channels, left, 0, step),
+            kernel,
+        )
 
 
 def stacking(channels: int, left: int, right: int, step: int) -> bytes:
