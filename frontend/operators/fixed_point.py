@@ -12,7 +12,7 @@ from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Array, Value
 
 _LIFT = 1 << 62
-"""What is added to make numbers positive: numbers that are shifted are below it."""
+"""What is added to make numbers positive, most of which are below it when they are shifted."""
 
 Number = Value | int | Array
 """An operand: a value, or a constant of the other one's type."""
@@ -25,11 +25,20 @@ def apply(call: Call, op: str, a: Value, b: Number, label: str, dtype: str = "",
     return call.write(op, [a, other], shape, call.temporary(label, made), real=made, **attributes)
 
 
-def shift_right(call: Call, x: Value, bits: int, label: str, rounding: int | Array = 0) -> Value:
-    """``x + rounding`` in int64 shifted right with its sign: divided by a power of two and rounded down."""
+def shift_right(
+    call: Call, x: Value, bits: int, label: str, rounding: int | Array = 0, *, large: bool = False
+) -> Value:
+    """``x + rounding`` in int64 shifted right with its sign: divided by a power of two and rounded down.
+
+    ``large`` is for numbers from 2^62 on, which take longer.
+    """
     if bits == 0:
         return x
     # ONNX divides towards zero.
+    if large:
+        total = apply(call, "Add", x, rounding, f"{label}_total")
+        rest = apply(call, "Mod", total, 1 << bits, f"{label}_rest")
+        return apply(call, "Div", apply(call, "Sub", total, rest, f"{label}_multiple"), 1 << bits, label)
     lifted = apply(call, "Add", x, _LIFT + rounding, f"{label}_lifted")
     quotient = apply(call, "Div", lifted, 1 << bits, f"{label}_quotient")
     return apply(call, "Sub", quotient, _LIFT >> bits, label)

@@ -117,7 +117,7 @@ def multiplied(call: Call, x: Value, by: Array, fft: KissFft) -> Value:
     swapped = looked_up(call, x, call.vector([1, 0], "parts"), "swapped", axis=2)
     crossed = apply(call, "Mul", swapped, np.stack([-imaginary, imaginary], 1), "crossed")
     total = apply(call, "Add", straight, crossed, "product")
-    return shift_right(call, total, fft.bits, "turned", 1 << (fft.bits - 1))
+    return shift_right(call, total, fft.bits, "turned", 1 << (fft.bits - 1), large=fft.bits > 15)
 
 
 def combined(call: Call, x: Value, matrix: Array, label: str) -> Value:

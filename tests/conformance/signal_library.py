@@ -54,8 +54,19 @@ def scales(table: Table) -> None:
         add(table, f"lowest-{pattern}", [Operand(np.array(pattern, np.int16), "int16")], b"", reference.auto_scale)
 
 
+def _extremes(table: Table, kernel: Callable[..., reference.Outputs], more: int) -> None:
+    """Transforms of which every product is as large as can be."""
+    for dtype in ("int16", "int32"):
+        limits = np.iinfo(dtype)
+        for length in (8, 12, 20, 32):
+            ends = np.array([limits.min, limits.min + 1, limits.max], dtype)
+            x = Operand(table.random.choice(ends, (24, length + more)), dtype)
+            add(table, f"{dtype}-extreme-{length}", [x], packed(T=0, fft_length=length), kernel, length=length)
+
+
 @cases("CUSTOM:SignalRfft")
 def spectra(table: Table) -> None:
+    _extremes(table, reference.rfft, 0)
     sizes = ((4, 4), (6, 6), (16, 16), (24, 20), (30, 30), (40, 40), (50, 44), (64, 64), (512, 480))
     for dtype in ("int16", "int32", "float32"):
         for length, given in sizes:
@@ -67,6 +78,7 @@ def spectra(table: Table) -> None:
 
 @cases("CUSTOM:SignalIrfft")
 def inverses(table: Table) -> None:
+    _extremes(table, reference.irfft, 2)
     for dtype in ("int16", "int32", "float32"):
         for length in (4, 6, 16, 24, 30, 40, 64, 128):
             outer = (2,) if length % 3 else (2, 1, 2)
