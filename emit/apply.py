@@ -11,30 +11,36 @@ from dataclasses import replace
 
 import numpy as np
 
+from layoutsolve.budget import Budget
 from layoutsolve.emit.constants import rearranged
 from layoutsolve.emit.steps import joined
-from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, reshape_entries, static_elements
+from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, memory, reshape_entries, static_elements
+from layoutsolve.names import Names, short
+from layoutsolve.solver.copies import Stored, stored
 from layoutsolve.solver.layout import Layout, move, stored_shape
 from layoutsolve.solver.price import deliver
-from layoutsolve.solver.problem import Assignment, Operator, Row
+from layoutsolve.solver.problem import Assignment, Operator, Row, Variable
 from layoutsolve.solver.rule import Rule, Step
 
 
-def apply(graph: Graph, assignment: Assignment) -> Graph:
-    """The graph with every tensor in the layout that the assignment gives it."""
-    return _Applier(graph, assignment).result()
+def apply(graph: Graph, assignment: Assignment, budget: Budget | None = None) -> Graph:
+    """The graph with every tensor in the layout that the assignment gives it; constants count in the ``budget``."""
+    return _Applier(graph, assignment, budget or Budget()).result()
 
 
 class _Applier:
-    def __init__(self, graph: Graph, assignment: Assignment) -> None:
-        self.graph, self.assignment = graph, assignment
+    def __init__(self, graph: Graph, assignment: Assignment, budget: Budget) -> None:
+        self.graph, self.assignment, self.budget = graph, assignment, budget
+        self.inputs, self.outputs = frozenset(graph.inputs), frozenset(graph.outputs)
         self.problem = assignment.problem
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
-        self.taken = set(graph.values)
+        self.taken = Names(graph.values)
         self.stored: dict[tuple[int, Layout], str] = {}
         self.retyped: dict[tuple[str, str], str] = {}
         self.shared: dict[tuple[str, Shape, bytes], str] = {}
+        self.constants: dict[tuple[str, Stored | None], str] = {}
+        self.arrays: dict[tuple[object, ...], Array] = {}
         self.late: dict[int, tuple[int, Layout]] = {}
         self.reserved = self._reserved()
         self.names = frozenset(operator.end for _, operator in self._ends())
@@ -42,7 +48,7 @@ class _Applier:
     def _ends(self) -> Iterator[tuple[int, Operator]]:
         """The graph outputs and explicitly laid out tensors, but for those that are inputs as well."""
         for number, operator in enumerate(self.problem.operators):
-            if operator.end and operator.inputs and operator.end not in self.graph.inputs:
+            if operator.end and operator.inputs and operator.end not in self.inputs:
                 yield number, operator
 
     def _reserved(self) -> dict[tuple[int, Layout], str]:
@@ -53,6 +59,9 @@ class _Applier:
         return reserved
 
     def result(self) -> Graph:
+        for name in self.graph.outputs:
+            if self.graph.values[name].data is not None:
+                self._original(name)
         for number, operator in enumerate(self.problem.operators):
             if operator.end and not operator.inputs:
                 layout = self.assignment.row(number).layouts[0]
@@ -66,7 +75,7 @@ class _Applier:
             inputs = (*node.inputs[:at], self._input(node.inputs[at], *port), *node.inputs[at + 1 :])
             self.nodes[index] = replace(node, inputs=inputs)
         for number, operator in enumerate(self.problem.operators):
-            if operator.end in self.graph.outputs and operator.inputs:
+            if operator.end in self.outputs and operator.inputs:
                 self._finish(operator.end, self.stored[operator.ports[0], self.assignment.row(number).layouts[0]])
         for name in self.graph.outputs:
             self.values.setdefault(name, self.graph.values[name])
@@ -74,7 +83,7 @@ class _Applier:
 
     def _finish(self, name: str, stored: str) -> None:
         """Give a graph output its own name where its stored tensor is called differently."""
-        if stored != name and name not in self.graph.inputs:
+        if stored != name and name not in self.inputs:
             self.values[name] = replace(self.values[stored], name=name)
             self.nodes.append(Node("Identity", (stored,), (name,), storage=True))
 
@@ -119,16 +128,15 @@ class _Applier:
             results = []
             for item in step.outputs:
                 if isinstance(item, str) and item:
-                    local[item] = self._between(step, names, f"{main}/{item}", outputs[0])
+                    local[item] = self._between(step, names, self.taken.derived(main, item), outputs[0])
                     results.append(local[item])
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
             written = replace(node, op=step.op, inputs=names, outputs=tuple(results), attributes=step.attributes)
             self.nodes.append(replace(written, pattern=False, domain=step.domain))
 
-    def _between(self, step: Step, inputs: Sequence[str], name: str, result: str) -> str:
+    def _between(self, step: Step, inputs: Sequence[str], unique: str, result: str) -> str:
         """A value between two steps: a vector of sizes, or real numbers as many as the result."""
-        unique = self._unique(name)
         sizes = {
             "Sizes": lambda: len(step.attributes["dims"]),
             "Shape": lambda: len(self.values[inputs[0]].shape),
@@ -146,9 +154,7 @@ class _Applier:
         """The stored tensor from which a port reads."""
         if not self.problem.variables[variable].constant:
             return self._retyped(self.stored[variable, layout], name, self._region(variable))
-        data = self.problem.variables[variable]
-        value = rearranged(self.graph.values[name], data.readings[name], layout, data.sizes)
-        return self._constant(value, name)
+        return self._constant(name, self.problem.variables[variable], layout)
 
     def _retyped(self, stored: str, name: str, region: Region | None) -> str:
         """A view may read the same stored integers with another scale than they were written with."""
@@ -156,44 +162,52 @@ class _Applier:
         if wanted.quant is None or wanted.quant.matches(present.quant):
             return stored
         if (stored, name) not in self.retyped:
-            unique = self._unique(f"{stored}/as/{name}")
+            unique = self.taken.derived(stored, f"as/{short(name)}")
             self.values[unique] = replace(present, name=unique, quant=wanted.quant)
             self.nodes.append(Node("Identity", (stored,), (unique,), storage=True, region=region))
             self.retyped[stored, name] = unique
         return self.retyped[stored, name]
 
     def _original(self, name: str) -> str:
-        self.values.setdefault(name, self.graph.values[name])
+        value = self.graph.values[name]
+        if value.data is not None:
+            return self._entered(name, None, value)
+        self.values.setdefault(name, value)
         return name
 
-    def _constant(self, value: Value, name: str) -> str:
+    def _constant(self, name: str, variable: Variable, layout: Layout) -> str:
         """Add a constant in the layout of one port; ports that want the same one share it."""
-        known = self.values.get(name)
-        if known is None or known.data is value.data:
-            self.values[name] = value
-            return name
-        data = np.ascontiguousarray(value.data)
-        key = (f"{name}:{value.dtype}", value.shape, data.tobytes())
-        if key not in self.shared:
-            unique = self._unique(name)
+        way = stored(variable, layout)
+        known = self.constants.get((name, way))
+        if known is not None:
+            return known
+        source = self.graph.values[name]
+        value = rearranged(source, variable.readings[name], layout, variable.sizes)
+        if value.data is source.data:
+            return self.constants.setdefault((name, way), self._entered(name, None, source))
+        if value.data is not None and source.data is not None and value.dtype == source.dtype:
+            # Constants that lie in the same memory also share what is made of it.
+            value = replace(value, data=self.arrays.setdefault((memory(source.data), way), value.data))
+        return self._entered(name, way, value)
+
+    def _entered(self, name: str, way: Stored | None, value: Value) -> str:
+        """Enter a value of the source as it is stored in some way, None for the source's; the first keeps its name."""
+        if (name, way) not in self.constants:
+            unique = self.taken.unique(name) if name in self.values else name
+            if value.data is not None:
+                self.budget.keep(value.data)
             self.values[unique] = replace(value, name=unique)
-            self.shared[key] = unique
-        return self.shared[key]
+            self.constants[name, way] = unique
+        return self.constants[name, way]
 
     def _new_constant(self, data: Array, near: str) -> str:
         key = (str(data.dtype), data.shape, data.tobytes())
         if key not in self.shared:
-            unique = self._unique(f"{near}/{'x'.join(map(str, data.shape)) or 'scalar'}")
+            unique = self.taken.derived(near, "x".join(map(str, data.shape)) or "scalar")
+            self.budget.keep(data)
             self.values[unique] = Value(unique, str(data.dtype), data.shape, None, data)
             self.shared[key] = unique
         return self.shared[key]
-
-    def _unique(self, name: str) -> str:
-        unique, count = name, 1
-        while unique in self.taken:
-            unique, count = f"{name}_{count}", count + 1
-        self.taken.add(unique)
-        return unique
 
     def _produce(self, variable: int, layout: Layout, name: str) -> str:
         """Declare the tensor that an operator writes."""
@@ -201,7 +215,7 @@ class _Applier:
         if (variable, layout) in self.reserved:
             name = self.reserved[variable, layout]
         elif name in self.names:
-            name = self._unique(f"{name}/stored")
+            name = self.taken.derived(name, "stored")
         return self._declare(variable, layout, name, like)
 
     def _declare(self, variable: int, layout: Layout, name: str, like: Value) -> str:
@@ -222,14 +236,16 @@ class _Applier:
         moved = self.problem.variables[variable]
         readings, rigid = moved.readings, moved.rigid
         root = next(iter(readings))
+        free: dict[Layout, str] = {}
+        for name, layout in readings.items():
+            if name not in self.values:
+                free.setdefault(layout, name)
         for source, target in deliver(written, self.assignment.read(variable), rigid).moves:
-            known = next(
-                (name for name, layout in readings.items() if layout == target and name not in self.values), None
-            )
-            outputs = self.graph.outputs
-            name = self.reserved.get((variable, target))
-            if name is None:
-                name = known if known is not None and known not in outputs else self._unique(f"{root}/moved")
+            known = free.get(target)
+            name = self.reserved.get((variable, target), "")
+            if not name:
+                named = known is not None and known not in self.values and known not in self.outputs
+                name = known if named and known is not None else self.taken.derived(root, "moved")
             self._move(variable, source, target, name)
 
     def _move(self, variable: int, source: Layout, target: Layout, name: str) -> None:
@@ -240,11 +256,11 @@ class _Applier:
         current = self.stored[variable, source]
         like = self.values[current]
         if steps.split is not None:
-            current = self._reshape(current, layout, steps.split, variable, self._unique(f"{name}/split"))
+            current = self._reshape(current, layout, steps.split, variable, self.taken.derived(name, "split"))
             layout = steps.split
         if steps.perm is not None:
             layout = tuple(layout[axis] for axis in steps.perm)
-            moved = name if steps.target is None else self._unique(f"{name}/transposed")
+            moved = name if steps.target is None else self.taken.derived(name, "transposed")
             self.values[moved] = Value(moved, like.dtype, stored_shape(layout, sizes), like.quant)
             self.nodes.append(
                 Node("Transpose", (current,), (moved,), {"perm": steps.perm}, storage=True, region=region)
@@ -259,7 +275,7 @@ class _Applier:
         shape, region = stored_shape(target, sizes), self._region(variable)
         entries = reshape_entries(stored_shape(source, sizes), shape)
         if entries is None:
-            vector = self._unique(f"{name}/shape")
+            vector = self.taken.derived(name, "shape")
             self.values[vector] = Value(vector, "int64", (len(shape),))
             self.nodes.append(Node("Sizes", (), (vector,), {"dims": shape}, region=region))
         else:

@@ -23,6 +23,8 @@ _SMALL = 64
 _SMALL_SIZES = 1024
 """The same for int64, the type of sizes."""
 
+_INT64 = onnx.TensorProto.INT64
+
 _DOMAINS = ("", "ai.onnx.ml")
 """The domains whose operators ONNX defines."""
 
@@ -41,16 +43,15 @@ def check(model: onnx.ModelProto, origins: Mapping[str, Origin]) -> None:
     for port in model.graph.output:
         if port.name not in produced:
             raise LoweringError(f"nothing computes the output '{port.name}'")
+    follow = bool(_names(model.graph)) and not _has_long_vectors(model.graph)
     data = _outline(model).SerializeToString()
     try:
         onnx.checker.check_model(data)
-        inferred = onnx.shape_inference.infer_shapes(data, check_type=True, strict_mode=True, data_prop=True).graph
+        inferred = onnx.shape_inference.infer_shapes(data, check_type=True, strict_mode=True, data_prop=follow).graph
     except _REFUSALS as error:
         raise _refusal(str(error), origins) from error
     _check_sizes(model.graph, inferred)
-    version = model.opset_import[0].version
-    versions = {each.domain: each.version for each in model.opset_import}
-    _check_kernels(inferred, {"": version, **versions}, origins, {})
+    _check_kernels(inferred, {each.domain: each.version for each in model.opset_import}, origins, {})
 
 
 def _outline(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -88,6 +89,13 @@ def _outline(model: onnx.ModelProto) -> onnx.ModelProto:
 def _names(graph: onnx.GraphProto) -> set[str]:
     """The names of sizes of inputs."""
     return {dim for port in graph.input for dim in _sizes(port) if isinstance(dim, str)}
+
+
+def _has_long_vectors(graph: onnx.GraphProto) -> bool:
+    """Whether there are long vectors of int64: inference that follows numbers follows each of theirs."""
+    ports = (each.type.tensor_type for each in (*graph.input, *graph.output, *graph.value_info))
+    vectors = (port.shape.dim[0].dim_value for port in ports if len(port.shape.dim) == 1 and port.elem_type == _INT64)
+    return any(size > _SMALL_SIZES for size in vectors)
 
 
 def _without_foreign(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

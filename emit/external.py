@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from layoutsolve.graph import Array, Graph
+from layoutsolve.graph import Array, Graph, memory
 
 LIMIT = (1 << 31) - (1 << 27)
 """Bytes of constants beyond which a model has to keep them outside; what is left is for everything else."""
@@ -19,8 +19,9 @@ _ALIGNMENT = 4096
 
 
 def constant_bytes(graph: Graph) -> int:
-    """The bytes of all constants of a graph."""
-    return sum(value.data.nbytes for value in graph.values.values() if value.data is not None)
+    """The bytes of all constants of a graph; what lies in the same memory is written once."""
+    found = {memory(value.data): value.data.nbytes for value in graph.values.values() if value.data is not None}
+    return sum(found.values())
 
 
 class External:

@@ -8,7 +8,7 @@ nodes.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +16,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from layoutsolve.budget import Budget
 from layoutsolve.emit.barriers import guard
 from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
 from layoutsolve.emit.sizes import computed
-from layoutsolve.emit.tensors import TYPES, tensor
+from layoutsolve.emit.tensors import TYPES, stored_bytes, tensor
 from layoutsolve.errors import LoweringError, OptionError
-from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Origin, Quant, Region, Value
+from layoutsolve.graph import CONTROL, Array, Dim, Graph, Node, Origin, Quant, Region, Value, memory
+from layoutsolve.names import Names, short
 
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
@@ -31,6 +33,9 @@ HIGHEST_OPSET = 24
 
 STATE = "layoutsolve.state."
 """The prefix of the metadata that tell for each input that is a state which output replaces it."""
+
+_BYTES_PER_DIMENSION = 8
+"""About what a dimension takes in the description of a tensor, and the rest of it."""
 
 _OPSET_OF_OPERATOR = {"DFT": 20, "Gelu": 20}
 _OPSET_OF_STRINGS = {"Equal": 19}
@@ -57,8 +62,12 @@ def required_opset(graph: Graph) -> int:
     return max([LOWEST_OPSET, *operators, *texts, *stored])
 
 
-def serialise(graph: Graph, opset: int | None = None, external: External | None = None) -> onnx.ModelProto:
+def serialise(
+    graph: Graph, opset: int | None = None, external: External | None = None, budget: Budget | None = None
+) -> onnx.ModelProto:
     """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
+
+    All that is written counts in the ``budget``. Constants that lie in the same memory are written once.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where ``opset`` is too
     low for the graph or outside of what is written at all.
@@ -67,7 +76,7 @@ def serialise(graph: Graph, opset: int | None = None, external: External | None 
     version = lowest if opset is None else opset
     if not lowest <= version <= HIGHEST_OPSET:
         raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
-    writer = _Writer(computed(graph), external)
+    writer = _Writer(computed(graph), external, budget or Budget())
     model = writer.model(version)
     check(model, writer.origins)
     return model
@@ -107,9 +116,9 @@ class _Flow:
 class _Writer:
     """One model in the making. Names of new tensors derive from the stored tensor's and are made unique."""
 
-    def __init__(self, graph: Graph, external: External | None = None) -> None:
-        self.graph, self.external = graph, external
-        self.taken = set(graph.values) | set(graph.names.values())
+    def __init__(self, graph: Graph, external: External | None, budget: Budget) -> None:
+        self.graph, self.external, self.budget = graph, external, budget
+        self.taken = Names([*graph.values, *graph.names.values()])
         self.public = self._public_names()
         self.bodies: dict[Region | None, _Body] = {None: _Body()}
         self.here: Region | None = None
@@ -117,6 +126,7 @@ class _Writer:
         self.origins: dict[str, Origin] = {}
         self.flows: dict[Region, _Flow] = {}
         self.initializers: dict[str, onnx.TensorProto] = {}
+        self.stored: dict[tuple[object, ...], tuple[str, Array]] = {}
 
     def _public_names(self) -> dict[str, str]:
         """What each graph input or output is called in the file; a tensor that is both keeps its input name."""
@@ -144,7 +154,7 @@ class _Writer:
             list(self.initializers.values()),
             value_info=self.bodies[None].infos,
         )
-        guard(graph, version, self._fresh)
+        guard(graph, version, self.taken.unique)
         opsets = [helper.make_opsetid("", version)]
         others = sorted({node.domain for node in self.graph.nodes if node.domain})
         model = helper.make_model(
@@ -172,7 +182,7 @@ class _Writer:
             public = self.graph.names.get(name, name)
             if name not in produced or name in seen:
                 source = self._stored(name)
-                public = self._fresh(public) if public in self.taken and public in (source, *seen) else public
+                public = self.taken.unique(public) if public == source or public in seen else public
                 self._node("Identity", [source], [public])
             seen.add(name)
             infos.append(self._info(value, public))
@@ -201,7 +211,7 @@ class _Writer:
             fill(flow)
             results = [self._name(tie.outputs[-1]) for tie in flow.ties]
             flow.proto.output.extend(results)
-            flow.proto.name = self._fresh(f"{flow.node.op}:{flow.node.origin or results[0]}")
+            flow.proto.name = self.taken.unique(f"{flow.node.op}:{short(str(flow.node.origin or results[0]))}")
 
     def _fill_if(self, flow: _Flow) -> None:
         self.here = flow.node.region
@@ -214,7 +224,7 @@ class _Writer:
         (region,) = flow.node.regions
         starts = [flow.node.inputs[0], *(tie.inputs[0] for tie in flow.ties)]
         flow.proto.input.extend(["", *map(self._stored, starts)])
-        turn, going = self._fresh("turn"), self._fresh("going")
+        turn, going = self.taken.unique("turn"), self.taken.unique("going")
         inputs = [
             helper.make_tensor_value_info(turn, TensorProto.INT64, []),
             helper.make_tensor_value_info(going, TensorProto.BOOL, []),
@@ -232,7 +242,7 @@ class _Writer:
         for name in names:
             result = self._stored(name)
             if result not in own or result in seen:
-                result = self._fresh(f"{result}/result")
+                result = self.taken.derived(result, "result")
                 self._node("Identity", [self._stored(name)], [result])
             seen.add(result)
             infos.append(self._info(self.graph.values[name], result))
@@ -256,7 +266,7 @@ class _Writer:
         self._initializer(self._name(node.outputs[0]), initial.dtype, initial.data)
 
     def _next_state(self, node: Node) -> onnx.ValueInfoProto:
-        public = self._fresh(f"{self._name(node.outputs[0])}/next")
+        public = self.taken.derived(self._name(node.outputs[0]), "next")
         self._node("Identity", [self._stored(node.inputs[1])], [public])
         return self._info(self.graph.values[node.inputs[1]], public)
 
@@ -267,19 +277,12 @@ class _Writer:
         if name and name not in self.public:
             self.bodies[self.here].infos.append(self._info(self.graph.values[name], name))
 
-    @staticmethod
-    def _info(value: Value, name: str) -> onnx.ValueInfoProto:
+    def _info(self, value: Value, name: str) -> onnx.ValueInfoProto:
+        self.budget.write(len(name) + _BYTES_PER_DIMENSION * (len(value.shape) + 1), "its tensors")
         return helper.make_tensor_value_info(name, TYPES[value.dtype], [_dimension(dim) for dim in value.shape])
 
     def _name(self, name: str) -> str:
         return self.public.get(name, name)
-
-    def _fresh(self, name: str) -> str:
-        unique, count = name, 1
-        while unique in self.taken:
-            unique, count = f"{name}_{count}", count + 1
-        self.taken.add(unique)
-        return unique
 
     def _node(
         self,
@@ -289,7 +292,8 @@ class _Writer:
         attributes: Mapping[str, Any] | None = None,
         domain: str = "",
     ) -> None:
-        name = self._fresh(f"{op}:{outputs[0] if outputs else ''}")
+        name = self.taken.unique(f"{op}:{short(outputs[0]) if outputs else ''}")
+        self.budget.write(sum(map(len, (op, name, *inputs, *outputs))), "its operators")
         proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
             try:
@@ -302,17 +306,23 @@ class _Writer:
         self.bodies[self.here].made.update(outputs)
 
     def _initializer(self, name: str, dtype: str, data: Array) -> str:
+        self.budget.write(len(name) + stored_bytes(dtype, data), f"the constant '{short(name)}'")
         self.initializers[name] = tensor(name, dtype, data, self.external)
         return name
+
+    def _shared(self, dtype: str, data: Array, name: Callable[[], str]) -> str:
+        """The initializer that holds an array; it is written, under the name that ``name`` gives, if there is none."""
+        key = (dtype, *memory(data))
+        if key not in self.stored:
+            self.stored[key] = self._initializer(name(), dtype, data), data
+        return self.stored[key][0]
 
     def _stored(self, name: str) -> str:
         """The name under which the stored tensor is found in the file."""
         value = self.graph.values[name]
         if value.data is None:
             return self._name(name)
-        if name not in self.initializers:
-            self._initializer(name, value.dtype, value.data)
-        return name
+        return self._shared(value.dtype, value.data, lambda: name)
 
     def _real(self, name: str) -> str:
         """The name under which the real numbers of a tensor are found; written once, read by all."""
@@ -321,7 +331,7 @@ class _Writer:
             return self._stored(name)
         real = self.bodies[self.here].real.get(name)
         if real is None:
-            real = self._fresh(f"{name}/real")
+            real = self.taken.derived(name, "real")
             self._dequantize(name, value.quant, real)
             self.bodies[self.here].real[name] = real
         return real
@@ -329,10 +339,10 @@ class _Writer:
     def _parameters(self, name: str, dtype: str, quant: Quant) -> tuple[list[str], dict[str, int]]:
         scalar = quant.axis is None
         scale = quant.scale.reshape(()) if scalar else quant.scale
-        inputs = [self._initializer(self._fresh(f"{name}/scale"), "float32", scale)]
+        inputs = [self._shared("float32", scale, lambda: self.taken.derived(name, "scale"))]
         if dtype != "int32" and (not quant.block or quant.zero_point.any()):
             zero = np.asarray(quant.zero_point).reshape(scale.shape)
-            inputs.append(self._initializer(self._fresh(f"{name}/zero_point"), dtype, zero))
+            inputs.append(self._shared(dtype, zero, lambda: self.taken.derived(name, "zero_point")))
         attributes = {} if quant.axis is None else {"axis": quant.axis}
         return inputs, ({**attributes, "block_size": quant.block} if quant.block else attributes)
 
@@ -356,7 +366,7 @@ class _Writer:
         read = self._stored if node.storage else self._real
         inputs = [read(name) if name else "" for name in node.inputs]
         quantised = [(name, self._quant(name, node)) for name in node.outputs]
-        outputs = [self._fresh(f"{name}/real") if quant else self._name(name) for name, quant in quantised]
+        outputs = [self.taken.derived(name, "real") if quant else self._name(name) for name, quant in quantised]
         self._node(node.op, inputs, outputs, node.attributes, node.domain)
         for real, (name, quant) in zip(outputs, quantised, strict=True):
             if quant:

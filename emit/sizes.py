@@ -14,6 +14,7 @@ import numpy as np
 
 from layoutsolve.errors import ConversionError
 from layoutsolve.graph import Dim, Graph, Node, Region, Size, Value
+from layoutsolve.names import Names
 from layoutsolve.sizes import Formula, Polynomial
 
 
@@ -40,7 +41,7 @@ class _Computer:
         self.graph = graph
         self.values = dict(graph.values)
         self.nodes: list[Node] = []
-        self.taken = set(graph.values)
+        self.taken = Names(graph.values)
         self.opened: dict[Region, int] = {}
         self.given: dict[Dim, list[_Home]] = {}
         self.homes: dict[Dim, list[_Home]] = {}
@@ -246,7 +247,7 @@ class _Computer:
         count: int = 1,
         name: str | None = None,
     ) -> str:
-        made = name or self._fresh(f"{self.node.outputs[0]}/{op.lower()}")
+        made = name or self.taken.derived(self.node.outputs[0], op.lower())
         if name is None:
             self.values[made] = Value(made, "bool" if op == "Equal" else "int64", (count,))
         origin, region = self.node.origin, self.node.region
@@ -256,14 +257,7 @@ class _Computer:
     def _constant(self, numbers: Sequence[int]) -> str:
         key = tuple(numbers)
         if key not in self.constants:
-            name = self._fresh("size/" + "x".join(map(str, key)))
+            name = self.taken.unique("size/" + "x".join(map(str, key)))
             self.constants[key] = name
             self.values[name] = Value(name, "int64", (len(key),), None, np.array(key, np.int64))
         return self.constants[key]
-
-    def _fresh(self, name: str) -> str:
-        unique, count = name, 1
-        while unique in self.taken:
-            unique, count = f"{name}_{count}", count + 1
-        self.taken.add(unique)
-        return unique

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from layoutsolve.graph import Graph, Node
@@ -16,21 +16,33 @@ def joined(graph: Graph, kept: Collection[str]) -> Graph:
     reads = Counter(name for node in graph.nodes for name in node.inputs)
     reads.update([*graph.outputs, *kept])
     single: dict[str, Node] = {}
-    gone: set[str] = set()
-    nodes: list[Node] = []
+    gone: dict[str, Node] = {}
     for node in graph.nodes:
         if node.op == "Concat":
             parts = {name for name in node.inputs if name in single and _continues(graph, single[name], node)}
-            operands = (single[name].inputs if name in parts else (name,) for name in node.inputs)
-            node = replace(node, inputs=tuple(each for group in operands for each in group))
-            gone |= parts
+            gone.update({name: single[name] for name in parts})
             if reads[node.outputs[0]] == 1:
                 single[node.outputs[0]] = node
-        nodes.append(node)
     if not gone:
         return graph
     values = {name: value for name, value in graph.values.items() if name not in gone}
-    return replace(graph, values=values, nodes=tuple(node for node in nodes if not gone.intersection(node.outputs)))
+    left = (node for node in graph.nodes if not (node.op == "Concat" and node.outputs[0] in gone))
+    return replace(graph, values=values, nodes=tuple(_whole(node, gone) for node in left))
+
+
+def _whole(node: Node, gone: Mapping[str, Node]) -> Node:
+    """A node that reads the operands of concatenations that are left out instead of their results."""
+    if gone.keys().isdisjoint(node.inputs):
+        return node
+    operands: list[str] = []
+    stack = list(node.inputs)[::-1]
+    while stack:
+        name = stack.pop()
+        if name in gone:
+            stack.extend(gone[name].inputs[::-1])
+        else:
+            operands.append(name)
+    return replace(node, inputs=tuple(operands))
 
 
 def _continues(graph: Graph, first: Node, node: Node) -> bool:

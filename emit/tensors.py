@@ -48,6 +48,13 @@ def tensor(name: str, dtype: str, data: Array, external: External | None = None)
     return proto
 
 
+def stored_bytes(dtype: str, data: Array) -> int:
+    """The bytes that the elements of an array take in a file."""
+    if dtype == "string":
+        return sum(len(each) + 8 for each in data.reshape(-1).tolist())
+    return -(-data.size // 2) if dtype in ("int4", "uint4") else int(data.size * np.dtype(dtype).itemsize)
+
+
 def _packed(data: Array) -> Array:
     """Integers of four bits, two per byte, the lower bits first."""
     halves = np.asarray(data).reshape(-1).astype(np.uint8) & 15

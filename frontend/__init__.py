@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from layoutsolve.budget import Budget
 from layoutsolve.frontend import blocks, normalised
 from layoutsolve.frontend.builder import Call, register
 from layoutsolve.frontend.gaps import GapError
@@ -19,17 +20,21 @@ def read(
     name: str = "model",
     reading: Reading | None = None,
     check: Check | None = None,
+    budget: Budget | None = None,
 ) -> Graph:
     """Read a TensorFlow Lite model. ``check`` is given what each lowering that a user has registered wrote, as a graph,
-    before anything relies on it.
+    before anything relies on it. ``budget`` is by default what the size of the data allows.
 
     Raises :class:`layoutsolve.errors.ModelError` where the bytes are no such model, and
     :class:`layoutsolve.errors.UnsupportedError`, listing every gap, where it uses what cannot be converted.
     :class:`layoutsolve.errors.OptionError` is raised where ``reading`` names what the model does not have.
     """
-    return lowered(parse(data), name, reading or Reading(), check)
+    return lowered(parse(data), name, reading or Reading(), check, budget)
 
 
-def lowered(model: Model, name: str, reading: Reading, check: Check | None = None) -> Graph:
-    """The reference graph of a model that was parsed; ``check`` and what it raises are those of :func:`read`."""
-    return normalised.recognise(blocks.recognise(lower(model, name, reading, check)))
+def lowered(
+    model: Model, name: str, reading: Reading, check: Check | None = None, budget: Budget | None = None
+) -> Graph:
+    """The reference graph of a model that was parsed; the rest, and what it raises, is as for :func:`read`."""
+    budget = budget or Budget(model.size, reading.max_size)
+    return normalised.recognise(blocks.recognise(lower(model, name, reading, check, budget)), budget)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from layoutsolve.graph import (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Slot:
     """A value about to be written: an output of the operator (with its ``tensor``), or something in between.
 
@@ -244,7 +245,7 @@ class Call:
         if storage and value.data is not None:
             return self.known(slot, value.data)
         if value.data is not None and value.quant is not None and slot.quant is not None:
-            self.draft.spend(value.data.size)
+            self.draft.ask(value.data.size)
             return self.known(slot, requantised(value.data, value.quant, slot.quant))
         return self.write("Identity", [value], value.shape, slot, storage=storage)
 
@@ -263,13 +264,12 @@ class Call:
             raise GapError("it assigns a variable in a branch or loop", "assign the variable outside of it")
         state.current = value
 
-    def kept(self, label: str, initial: Array) -> Value:
-        """What the operator itself keeps under a name from run to run: ``initial`` at first, see :meth:`keep`."""
+    def kept(self, label: str, shape: Sequence[int], dtype: str, first: int = 0) -> Value:
+        """What the operator itself keeps from run to run (see :meth:`keep`): full of ``first`` to begin with."""
         state = self._own_state(label)
         if state.initial is None:
-            self.draft.spend(initial.size)
-            name = self.draft.unique(f"{state.name}/initial")
-            state.initial = self.draft.add(Value(name, initial.dtype.name, initial.shape, None, initial))
+            self.draft.ask(prod(shape))
+            state.initial = self.constant(np.full(shape, first, dtype), f"{label}/initial")
         return self.draft.read_state(state, replace(state.initial, data=None))
 
     def keep(self, label: str, value: Value) -> None:
@@ -278,7 +278,7 @@ class Call:
 
     def _own_state(self, label: str) -> State:
         key = (self.origin, label)
-        name = "" if key in self.draft.states else self.draft.unique(f"{self._name()}/{label}")
+        name = "" if key in self.draft.states else self.draft.names.derived(self._name(), label)
         return self.draft.state(key, name)
 
     def subgraph(self, position: int) -> Subgraph:
@@ -362,7 +362,7 @@ class Call:
         common = self._common
         if common is None or not common.gives(slot.dtype, slot.quant, position):
             return slot
-        return replace(slot, name=self.draft.unique(f"{slot.name}/moved"), quant=common.quant, final=slot)
+        return replace(slot, name=self.draft.names.derived(slot.name, "moved"), quant=common.quant, final=slot)
 
     def _name(self, position: int = 0) -> str:
         return self.lowering.tensor_names[self.tensor(position).index]
@@ -376,7 +376,7 @@ class Call:
 
     def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
         """A slot for a value in between, named after the first output."""
-        return Slot(self.draft.unique(f"{self._name()}/{label}"), dtype, quant)
+        return Slot(self.draft.names.derived(self._name(), label), dtype, quant)
 
     def like(self, label: str, value: Value) -> Slot:
         """A slot for a value in between, stored as ``value`` is."""
@@ -386,7 +386,7 @@ class Call:
         """A new constant."""
         numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
         array = np.asarray(data, numpy)
-        name = self.draft.unique(f"{self._name()}/{label}")
+        name = self.draft.names.derived(self._name(), label)
         return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
 
     def vector(self, numbers: Sequence[int], label: str) -> Value:
@@ -434,6 +434,7 @@ class Call:
         for _, slot in outputs:
             if slot.dtype in ("int2", "int4", "uint4"):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
+        self.draft.budget.enter(1)
         self._check_known(op, inputs)
         values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
         names = tuple(value.name if value else "" for value in inputs)

@@ -14,7 +14,8 @@ def check_subgraph(position: int, subgraph: Subgraph) -> None:
     place = f"subgraph {position}"
     _check_indices(f"the inputs of {place}", subgraph.inputs, subgraph)
     _check_indices(f"the outputs of {place}", subgraph.outputs, subgraph)
-    available = set(subgraph.inputs)
+    inputs = frozenset(subgraph.inputs)
+    available = set(inputs)
     for tensor in subgraph.tensors:
         without_elements = prod(tensor.shape) == 0 and -1 not in tensor.signature
         held = tensor.data is not None or tensor.external or tensor.is_variable
@@ -22,14 +23,19 @@ def check_subgraph(position: int, subgraph: Subgraph) -> None:
             available.add(tensor.index)
     produced: set[int] = set()
     for operator in subgraph.operators:
-        _check_operator(place, operator, subgraph, available, produced)
+        _check_operator(place, operator, subgraph, inputs, available, produced)
     for index in subgraph.outputs:
         if index not in available:
             raise ModelError(f"output tensor {index} '{subgraph.tensors[index].name}' of {place} is never computed")
 
 
 def _check_operator(
-    place: str, operator: Operator, subgraph: Subgraph, available: set[int], produced: set[int]
+    place: str,
+    operator: Operator,
+    subgraph: Subgraph,
+    inputs: frozenset[int],
+    available: set[int],
+    produced: set[int],
 ) -> None:
     where = f"operator {operator.index} {operator.name} of {place}"
     _check_indices(f"the inputs of {where}", (index for index in operator.inputs if index != -1), subgraph)
@@ -44,7 +50,7 @@ def _check_operator(
             )
     for index in operator.outputs:
         tensor = subgraph.tensors[index]
-        if index in produced or index in subgraph.inputs:
+        if index in produced or index in inputs:
             raise ModelError(f"{where} computes tensor {index} '{tensor.name}', which has a source already")
         if tensor.data is not None:
             raise ModelError(f"{where} computes tensor {index} '{tensor.name}', which is constant")

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 from math import prod
 
 import numpy as np
 
+from layoutsolve.budget import Budget
 from layoutsolve.frontend.arithmetic import Meanings
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.model import Model, Subgraph, Tensor
+from layoutsolve.frontend.model import Model, Tensor
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.frontend.strings import strings
 from layoutsolve.graph import Array, Dim, Node, Region, Size, Value, static_elements, symbol
+from layoutsolve.names import Names, short
 
-_GROWTH = 16
+_WIDEST = 8
+"""The bytes of the widest numbers that are computed."""
 
-_SPARE = 1 << 20
-"""How many elements of constants may be computed: a multiple of the file's bytes, so that memory follows its size."""
+_BYTES_PER_STRING = 64
+"""What a string takes in memory beside its bytes."""
 
-_SPARE_ENTRIES = 1 << 13
-"""How many operators and tensors may be written beyond a multiple of the file's: a subgraph is written wherever it is
-called.
-"""
+_MOST_ELEMENTS = 1 << 60
+"""Beyond this the bytes of a tensor cannot be counted in 64 bits."""
 
 _MOST_ELEMENTS = 1 << 40
 """Elements of one tensor. What tensors cost is added up in 64 bits."""
@@ -53,8 +53,11 @@ class Draft:
         write: Callable[[Lowering], None],
         custom: str = "error",
         equal: Mapping[str, str] | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """``write`` writes all operators of a subgraph. ``equal`` has what stands for some symbols of inputs."""
+        """``write`` writes all operators of a subgraph. ``equal`` has what stands for some symbols of inputs;
+        ``budget`` is by default what the model's size allows.
+        """
         self.equal = dict(equal or {})
         self.forced: dict[str, str] = {}
         self.input_symbols: set[str] = set()
@@ -67,26 +70,15 @@ class Draft:
         self.contents: dict[str, Array] = {}
         self.complex: set[str] = set()
         self.dynamic = False
-        self.spare = _GROWTH * model.size + _SPARE
-        entries = sum(len(each.operators) + len(each.tensors) for each in model.subgraphs)
-        self.entries_left = _GROWTH * entries + _SPARE_ENTRIES
+        self.budget = budget or Budget(model.size)
+        self.budget.open(sum(len(each.operators) + len(each.tensors) for each in model.subgraphs))
         self.handles: dict[str, tuple[str, str]] = {}
         self.states: dict[Hashable, State] = {}
         self._constants: dict[tuple[int, int], Value] = {}
         self._symbols: dict[tuple[object, ...], Size] = {}
-        self._used_symbols: set[str] = set()
+        self._used_symbols = Names()
         self.meanings = Meanings(self.fresh_symbol)
-        self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}
-
-    def unique(self, name: str) -> str:
-        """A name that nothing has yet."""
-        candidate, number = name, self._numbers.get(name, 1)
-        while candidate in self._taken:
-            candidate, number = f"{name}_{number}", number + 1
-        self._numbers[name] = number
-        self._taken.add(candidate)
-        return candidate
+        self.names = Names()
 
     def symbol_for(self, key: tuple[object, ...], name: str) -> Size:
         """The symbol that stands for ``key``, called ``name`` if it is new."""
@@ -120,26 +112,20 @@ class Draft:
 
     def fresh_symbol(self, name: str) -> str:
         """A symbol that nothing has yet, called ``name`` if that is free."""
-        candidates = (name if number == 0 else f"{name}_{number}" for number in count())
-        fresh = next(candidate for candidate in candidates if candidate not in self._used_symbols)
-        self._used_symbols.add(fresh)
-        return fresh
+        return self._used_symbols.unique(short(name))
 
-    def spend(self, elements: int) -> None:
-        """Account for a constant about to be computed."""
-        if elements > self.spare:
-            raise GapError("its constants grow far beyond the size of the file", "store large constants in the model")
-        self.spare -= elements
-
-    def count(self, subgraph: Subgraph) -> None:
-        """Account for a subgraph about to be written."""
-        self.entries_left -= len(subgraph.operators) + len(subgraph.tensors)
-        if self.entries_left < 0:
-            raise GapError("its subgraphs grow far beyond the size of the file", "call subgraphs less often")
+    def ask(self, elements: int) -> None:
+        """Make sure that a constant of so many elements may be computed, before it is."""
+        self.budget.ask(_WIDEST * elements)
 
     def add(self, value: Value) -> Value:
-        """Enter a value. Raises :class:`GapError` where it is larger than anything that has a place in memory."""
-        if static_elements(value.shape) > _MOST_ELEMENTS:
+        """Enter a value; every constant that is made comes here.
+
+        Raises :class:`GapError` where it is larger than anything that has a place in memory.
+        """
+        if value.data is not None:
+            self.budget.keep(value.data)
+        elif static_elements(value.shape) > _MOST_ELEMENTS:
             shape = ", ".join(map(str, value.shape))
             raise GapError(f"'{value.name}' has the shape [{shape}], too much for any memory", "use smaller tensors")
         self.values[value.name] = value
@@ -162,9 +148,10 @@ class Draft:
         if tensor.dtype in ("bfloat16", "complex64", "complex128"):
             raise GapError(f"tensor '{tensor.name}' is a constant of {tensor.dtype}", "use float32 or float16")
         if tensor.sparsity is not None:
-            self.spend(prod(tensor.shape))
+            self.ask(prod(tensor.shape))
             data = dense(tensor)
         elif tensor.dtype == "string":
+            self.budget.spend((0 if tensor.data is None else tensor.data.size) + _BYTES_PER_STRING * prod(tensor.shape))
             data = strings(tensor)
         elif tensor.data is not None:
             data = tensor.data
@@ -189,6 +176,7 @@ class Draft:
 
     def close_states(self) -> None:
         """Write the variables that are read before they are assigned; one that is never assigned is a constant."""
+        found: list[Node] = []
         for state in self.states.values():
             if state.first is None or state.current is None:
                 continue
@@ -197,7 +185,8 @@ class Draft:
                 self.values[state.first.name] = replace(state.first, data=initial.data)
             else:
                 names = (initial.name if initial else "", state.current.name)
-                self.nodes.insert(0, Node("State", names, (state.first.name,), storage=True))
+                found.append(Node("State", names, (state.first.name,), storage=True))
+        self.nodes[:0] = reversed(found)
 
 
 class Lowering:
@@ -209,10 +198,15 @@ class Lowering:
         self.outer = outer
         self.region = region
         self.subgraph = draft.model.subgraphs[position]
-        draft.count(self.subgraph)
+        draft.budget.enter(len(self.subgraph.operators) + len(self.subgraph.tensors))
         self.bound: dict[int, Value] = {}
         self.initialising: bool = outer is not None and outer.initialising
-        self.tensor_names = [draft.unique(tensor.name or f"tensor_{tensor.index}") for tensor in self.subgraph.tensors]
+        public = frozenset() if outer else frozenset((*self.subgraph.inputs, *self.subgraph.outputs))
+        self.tensor_names = [
+            draft.names.unique(name if tensor.index in public else short(name))
+            for tensor in self.subgraph.tensors
+            for name in (tensor.name or f"tensor_{tensor.index}",)
+        ]
 
     @property
     def callers(self) -> list[int]:
@@ -237,9 +231,10 @@ class Lowering:
         """The state that a tensor declared as variable stands for: its zero at first, then whatever was left in it."""
         state = self.draft.state((self.position, tensor.index), self.tensor_names[tensor.index])
         if state.initial is None:
-            self.draft.spend(prod(tensor.shape))
+            if tensor.data is None:
+                self.draft.ask(prod(tensor.shape))
             zero = tensor.quant.zero_point[0] if tensor.dtype == "int8" and tensor.quant else 0
             data = np.full(tensor.shape, zero, tensor.dtype) if tensor.data is None else tensor.data
-            name = self.draft.unique(f"{self.tensor_names[tensor.index]}/initial")
+            name = self.draft.names.derived(self.tensor_names[tensor.index], "initial")
             state.initial = self.draft.add(Value(name, tensor.dtype, tensor.shape, quant_of(tensor), data))
         return state

@@ -6,7 +6,7 @@ the elements are objects, and what SHAPE, STRIDED_SLICE, PACK and their like mak
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -24,6 +24,7 @@ _FACTORS = 64
 """The most symbols that a product of sizes has."""
 
 _GROWTH = 2
+_WIDEST = 8
 _ALWAYS_SMALL = 4096
 _BROKEN = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
 
@@ -40,7 +41,7 @@ def fold(call: Call) -> bool:
     if evaluator is None or _alias(call):
         return evaluator is not None
     arrays = _known_inputs(call)
-    if arrays is None or _GROWTH * sum(array.size for array in arrays) > call.draft.spare:
+    if arrays is None or _GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:
         return False
     try:
         results = [_array(result) for result in evaluator(call, arrays)]
@@ -50,12 +51,14 @@ def fold(call: Call) -> bool:
     finished = [_concrete(result, slot.dtype) for result, slot in zip(results, slots, strict=True)]
     if any(result is None for result in finished):
         for result, slot in zip(results, slots, strict=True):
+            call.draft.budget.spend(result.nbytes)
             call.draft.contents[slot.name] = result
         return False
-    for number, slot in zip(finished, slots, strict=True):
-        if number is not None:
-            call.draft.spend(number.size if number.flags.owndata else 0)
-            call.known(slot, number)
+    known = [number for number in finished if number is not None]
+    if not call.draft.budget.folds([number for number in known if not _is_stored(number, arrays)]):
+        return False
+    for number, slot in zip(known, slots, strict=True):
+        call.known(slot, number)
     return True
 
 
@@ -68,6 +71,11 @@ def _array(result: Any) -> Array:
     return array
 
 
+def _is_stored(result: Array, arrays: Sequence[Array]) -> bool:
+    """Whether a result is one of the inputs, read as it lies in memory: it takes no bytes of its own."""
+    return result.flags.c_contiguous and any(np.may_share_memory(result, array) for array in arrays)
+
+
 def _alias(call: Call) -> bool:
     """A dequantised constant is the constant itself: it means the same. An output is stored as it is declared."""
     if call.operator.name != "DEQUANTIZE":
@@ -75,7 +83,7 @@ def _alias(call: Call) -> bool:
     value, slot = call.input(0), call.slot()
     if value.data is None or value.quant is None or slot.tensor is None or slot.dtype != "float32":
         return False
-    if slot.tensor.index in call.lowering.subgraph.outputs:
+    if slot.tensor.index in call.lowering.subgraph.results:
         return False
     call.lowering.bind(slot.tensor.index, value)
     return True

@@ -7,7 +7,16 @@ from dataclasses import replace
 from functools import partial
 
 import layoutsolve.frontend.operators  # noqa: F401  (registers the lowerings)
-from layoutsolve.errors import ConversionError, Gap, LoweringError, ModelError, OptionError, UnsupportedError
+from layoutsolve.budget import Budget
+from layoutsolve.errors import (
+    BudgetError,
+    ConversionError,
+    Gap,
+    LoweringError,
+    ModelError,
+    OptionError,
+    UnsupportedError,
+)
 from layoutsolve.frontend.builder import FOREIGN, REAL_NUMBERS, REGISTRY, Call, Lowered
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.draft import Draft, Lowering
@@ -48,7 +57,7 @@ _REMEDY = "express it by other operators in the source model"
 Check = Callable[[Graph], object]
 
 
-def lower(model: Model, name: str, reading: Reading, check: Check | None = None) -> Graph:
+def lower(model: Model, name: str, reading: Reading, check: Check | None = None, budget: Budget | None = None) -> Graph:
     """The reference graph of a model's main subgraph, or of a signature's. ``check`` is given what each lowering that a
     user has registered wrote.
 
@@ -56,29 +65,26 @@ def lower(model: Model, name: str, reading: Reading, check: Check | None = None)
     model does not have.
     """
     chosen = _signature(model, reading.signature)
+    budget = budget or Budget(model.size, reading.max_size)
     try:
-        return _lowered(dilated(model), name, reading, chosen, partial(_write, check=check), {})
-    except GapError as error:
+        begin = partial(Draft, dilated(model), partial(_write, check=check), reading.custom, budget=budget)
+        return _lowered(begin, name, reading, chosen, {})
+    except (GapError, BudgetError) as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
     except _CONTRADICTIONS as error:
         raise ModelError(f"the model contradicts itself: {error}") from error
 
 
 def _lowered(
-    model: Model,
-    name: str,
-    reading: Reading,
-    chosen: Signature | None,
-    write: Callable[[Lowering], None],
-    equal: Mapping[str, str],
+    begin: Callable[..., Draft], name: str, reading: Reading, chosen: Signature | None, equal: Mapping[str, str]
 ) -> Graph:
     """The reference graph where some symbols of inputs stand for others; operators may force more to be equal."""
-    lowering = Lowering(Draft(model, write, reading.custom, equal), chosen.subgraph if chosen else 0)
+    lowering = Lowering(begin(equal=equal), chosen.subgraph if chosen else 0)
     names = _public_ends(lowering, chosen)
     _enter_inputs(lowering, _pinned(lowering, names, reading))
-    write(lowering)
+    lowering.draft.write(lowering)
     if lowering.draft.forced:
-        return _lowered(model, name, reading, chosen, write, lowering.draft.equalities())
+        return _lowered(begin, name, reading, chosen, lowering.draft.equalities())
     outputs = _outputs(lowering)
     lowering.draft.close_states()
     return _graph(lowering, name, names, outputs)
@@ -98,10 +104,13 @@ def _public_ends(lowering: Lowering, signature: Signature | None) -> dict[int, s
     names: dict[int, str] = {}
     if signature is not None:
         subgraph = lowering.subgraph
+        taken: set[str] = set()
         for ports, given in ((subgraph.inputs, signature.inputs), (subgraph.outputs, signature.outputs)):
+            tensors = frozenset(ports)
             for public, index in sorted(given.items()):
-                if public and index in ports and public not in names.values():
-                    names.setdefault(index, public)
+                if public and index in tensors and public not in taken and index not in names:
+                    names[index] = public
+                    taken.add(public)
     return names
 
 
@@ -152,7 +161,7 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
                 _check_parameters(call)
                 _lower(function, call, check)
             check_written(call)
-    except GapError as error:
+    except (GapError, BudgetError) as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
         tensor = outputs[0] if outputs else ""
         return [Gap(lowering.position, operator.index, operator.name, tensor, error.reason, error.remedy)]
@@ -296,10 +305,12 @@ def _public_names(lowering: Lowering, given: Mapping[int, str]) -> dict[str, str
     names: dict[str, str] = {}
     for index, public in given.items():
         names.setdefault(lowering.value(index).name, public)
+    inputs, taken = frozenset(lowering.subgraph.inputs), set(names.values())
     for index in lowering.subgraph.outputs:
         name, own = lowering.value(index).name, lowering.tensor_names[index]
-        if index not in lowering.subgraph.inputs and name != own and own not in names.values():
-            names.setdefault(name, own)
+        if index not in inputs and name != own and own not in taken and name not in names:
+            names[name] = own
+            taken.add(own)
     return names
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from layoutsolve.graph import Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Quantization:
     """Scales and zero points as the file states them; ``kind`` is 'affine', 'blockwise' or 'unknown'.
 
@@ -43,7 +43,7 @@ class Sparsity:
     dimensions: tuple[SparseDimension, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Tensor:
     """A tensor of a subgraph. ``data`` is a view of the file, None where the tensor is not constant.
 
@@ -64,7 +64,7 @@ class Tensor:
     external: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Operator:
     """An operator: ``inputs`` has -1 for one left out, ``options`` the fields of its options in snake case.
 
@@ -91,6 +91,11 @@ class Subgraph:
     operators: tuple[Operator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+    @cached_property
+    def results(self) -> frozenset[int]:
+        """The tensors that are outputs."""
+        return frozenset(self.outputs)
 
     @cached_property
     def tables(self) -> dict[int, int]:

@@ -13,8 +13,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from layoutsolve.budget import Budget
 from layoutsolve.frontend.lower import live
-from layoutsolve.graph import Array, Graph, Node, Shape, Value
+from layoutsolve.graph import Array, Graph, Node, Shape, Value, static_elements
 
 Powers = tuple[int, int, int]
 """Of x, m and r in a term."""
@@ -24,6 +25,8 @@ Polynomial = Mapping[Powers, Array]
 
 Readers = dict[str, list[int]]
 """The indices of the nodes that read a value."""
+
+_BYTES = 4
 
 _ONE, _X, _M, _R = (0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)
 _ROOT, _XR, _MR = (0, 0, -1), (1, 0, 1), (0, 1, 1)
@@ -42,9 +45,11 @@ class _Statistics:
 
 
 @np.errstate(all="ignore")
-def recognise(graph: Graph) -> Graph:
-    """The same graph with LayerNormalization in place of operators that compute it."""
-    values = dict(graph.values)
+def recognise(graph: Graph, budget: Budget | None = None) -> Graph:
+    """The same graph with LayerNormalization in place of operators that compute it, where the ``budget`` has room for
+    its constants: they are spread over all that is normalised.
+    """
+    budget, values = budget or Budget(), dict(graph.values)
     readers: Readers = {}
     for index, node in enumerate(graph.nodes):
         for name in node.inputs:
@@ -56,6 +61,8 @@ def recognise(graph: Graph) -> Graph:
             terms = _Walk(graph, readers, found).terms
             for name in _results(graph, readers, found, terms):
                 index = graph.producers[name]
+                if not budget.affords(2 * static_elements(graph.values[name].shape[found.axis :]) * _BYTES):
+                    continue
                 replaced[index] = _written(graph.nodes[index], found, terms[name], values)
     if not replaced:
         return graph

@@ -16,18 +16,22 @@ class Reading:
     """How a model is read.
 
     ``custom`` is one of :data:`CUSTOM`. ``signature`` is the key of the signature that is converted, '' for the main
-    subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic. Raises
+    subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic.
+    ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows. Raises
     :class:`OptionError` for values that mean nothing.
     """
 
     custom: str = "error"
     signature: str = ""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    max_size: int | None = None
 
     def __post_init__(self) -> None:
         if self.custom not in CUSTOM:
             known = ", ".join(CUSTOM)
             raise OptionError(f"custom operators cannot be treated as '{self.custom}': choose one of {known}")
+        if self.max_size is not None and not (type(self.max_size) is int and self.max_size > 0):
+            raise OptionError(f"a largest size of {self.max_size!r} bytes is none: give a whole number above 0")
         for name, shape in self.shapes.items():
             if any(size < -1 for size in shape):
                 raise OptionError(f"shape {list(shape)} of input '{name}' has a size below -1")

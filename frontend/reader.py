@@ -36,6 +36,11 @@ _BROKEN = (struct.error, IndexError, KeyError, ValueError, TypeError, OverflowEr
 
 _ELEMENTS_PER_BYTE = 8
 _SPARE_ELEMENTS = 1 << 16
+_ELEMENTS_PER_INTEGER = 15
+"""What an integer of Python takes beyond one element that stays in the file."""
+
+_MOST_DIMENSIONS = 16
+"""More than any kernel of LiteRT takes that looks at dimensions at all."""
 
 _PACKED = {"int4": 2, "uint4": 2, "int2": 4}
 _OPAQUE = ("string", "resource", "variant")
@@ -89,10 +94,12 @@ class _Reader:
         return array
 
     def integers(self, owner: Any, field: str | schema.Field) -> tuple[int, ...]:
-        return tuple(self.numbers(owner, field).tolist())
+        found = self.numbers(owner, field)
+        self.spend(_ELEMENTS_PER_INTEGER * found.size)
+        return tuple(found.tolist())
 
     def text(self, raw: bytes | None) -> str:
-        self.spend(len(raw or b"") // 8)
+        self.spend(len(raw or b""))
         return (raw or b"").decode("utf-8", "replace")
 
     def model(self) -> Model:
@@ -152,6 +159,8 @@ class _Reader:
         place = f"tensor {index} '{name}'"
         if code not in schema.TYPES:
             raise ModelError(f"{place} has the unknown type {code}")
+        if len(shape) > _MOST_DIMENSIONS:
+            raise ModelError(f"{place} has {len(shape)} dimensions: merge some, {_MOST_DIMENSIONS} are the most")
         if any(size < 0 for size in shape) or any(size < -1 for size in signature):
             raise ModelError(f"{place} has a negative dimension in its shape {list(shape)} or {list(signature)}")
         if signature and len(signature) != len(shape):

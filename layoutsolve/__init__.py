@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from layoutsolve.api import Comparison, Conversion, compare, convert, verify
     from layoutsolve.certificate import Certificate, Recheck, certify, check_certificate
     from layoutsolve.errors import (
+        BudgetError,
         CertificateError,
         ConversionError,
         Gap,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assignment",
     "Boundary",
+    "BudgetError",
     "Call",
     "Certificate",
     "CertificateError",
@@ -62,6 +64,7 @@ _HOMES = {
     "api": ("Comparison", "Conversion", "compare", "convert", "verify"),
     "certificate": ("Certificate", "Recheck", "certify", "check_certificate"),
     "errors": (
+        "BudgetError",
         "CertificateError",
         "ConversionError",
         "Gap",

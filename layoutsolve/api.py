@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve import arguments
+from layoutsolve.budget import Budget
 from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
 from layoutsolve.ends import End, ends_of, metadata, states_of
 from layoutsolve.errors import OptionError, OutputError, StrategyError, VerifyError
@@ -20,7 +21,6 @@ from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph
 from layoutsolve.solver import (
     DEFAULT_OBJECTIVE,
-    DEFAULT_SECONDS,
     STRATEGIES,
     Assignment,
     Boundary,
@@ -84,6 +84,7 @@ class Conversion:
             "bytes_moved": self.price.bytes,
             "bytes_copied": self.price.copies,
             "bound": self.bound,
+            "ended": self.assignment.ended,
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),
             "opset": self.model.opset_import[0].version,
@@ -135,10 +136,11 @@ class Conversion:
         ports = self.model.graph.input if inputs else self.model.graph.output
         return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
 
-    def explain(self, seconds: float = DEFAULT_SECONDS) -> Explanation:
+    def explain(self, seconds: float | None = None) -> Explanation:
         """Why each Transpose and Reshape is there, and what would remove it.
 
-        That is found by solving again with other choices for the ends, a few times, each for ``seconds`` at most.
+        That is found by solving again with other choices for the ends, a few times, for ``seconds`` in all, or
+        as much work as solving once may take.
         """
         limit = arguments.seconds("seconds", seconds)
         with Stages()("explain"):
@@ -163,10 +165,11 @@ def convert(
     opset: int | None = None,
     contrib: bool = False,
     external_data: bool | None = None,
-    time_limit: float = DEFAULT_SECONDS,
+    time_limit: float | None = None,
     custom: str = "error",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
+    max_size: int | None = None,
 ) -> Conversion:
     """Convert a TensorFlow Lite model, given as a path or as bytes (or any buffer that holds them).
 
@@ -176,10 +179,12 @@ def convert(
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
     source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``contrib`` allows operators that
     ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model, by default
-    where they are more than a model can hold. ``time_limit`` is in seconds and bounds the search for layouts.
+    where they are more than a model can hold. ``time_limit`` bounds the search for layouts, in seconds;
+    by default counted work does, so that the same model gives the same bytes on any machine.
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
-    default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. Raises
+    default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
+    are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
     :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
     """
     options = arguments.options(
@@ -195,10 +200,12 @@ def convert(
         custom=custom,
         signature=signature,
         shapes=shapes,
+        max_size=max_size,
     )
     content, boundary, reading = load(source), options.boundary, options.reading
     stage = Stages(content, options.said())
-    graph = reference(content, reading, stage, options.opset)
+    budget = Budget(len(content.data), options.max_size)
+    graph = reference(content, reading, stage, options.opset, budget)
     with stage("solve"):
         assignment = assign(
             graph,
@@ -209,10 +216,10 @@ def convert(
             seconds=options.time_limit,
         )
     with stage("emit"):
-        applied = apply(graph, assignment)
+        applied = apply(graph, assignment, budget)
         facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
         external = External() if _apart(applied, options.external_data) else None
-        model = serialise(replace(applied, metadata=facts), options.opset, external)
+        model = serialise(replace(applied, metadata=facts), options.opset, external, budget)
     return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path)
 
 
@@ -224,12 +231,14 @@ def _apart(graph: Graph, asked: bool | None) -> bool:
     return large if asked is None else asked
 
 
-def reference(content: Content, reading: Reading, stage: Stages, opset: int | None = None) -> Graph:
+def reference(
+    content: Content, reading: Reading, stage: Stages, opset: int | None = None, budget: Budget | None = None
+) -> Graph:
     """The reference graph of a model, as a layout problem is stated of it; ``opset`` is the one that is asked for."""
     with stage("read"):
         parsed = parse(content.data)
     with stage("lower", counted="read"):
-        return in_steps(lowered(parsed, content.name, reading, partial(serialise, opset=opset)))
+        return in_steps(lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget))
 
 
 @dataclass(frozen=True)
@@ -251,10 +260,11 @@ def compare(
     inputs: Ends = "keep",
     outputs: Ends = "keep",
     contrib: bool = False,
-    time_limit: float = DEFAULT_SECONDS,
+    time_limit: float | None = None,
     custom: str = "error",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
+    max_size: int | None = None,
 ) -> list[Comparison]:
     """What every strategy makes of a model: one row each, over the same graph and priced the same way.
 
@@ -270,6 +280,7 @@ def compare(
         custom=custom,
         signature=signature,
         shapes=shapes,
+        max_size=max_size,
     )
     content = load(source)
     stage = Stages(content, options.said())

@@ -18,7 +18,7 @@ import numpy as np
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
 from layoutsolve.frontend.options import CUSTOM
-from layoutsolve.solver import DEFAULT_OBJECTIVE, DEFAULT_SECONDS, OBJECTIVES, STRATEGIES, Boundary
+from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, STRATEGIES, Boundary
 from layoutsolve.solver.boundary import Choice, Ends, Pair
 from layoutsolve.wording import nearest
 
@@ -40,10 +40,11 @@ class Options:
     opset: int | None = None
     contrib: bool = False
     external_data: bool | None = None
-    time_limit: float = DEFAULT_SECONDS
+    time_limit: float | None = None
     custom: str = "error"
     signature: str = ""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    max_size: int | None = None
 
     @property
     def boundary(self) -> Boundary:
@@ -53,7 +54,7 @@ class Options:
     @property
     def reading(self) -> Reading:
         """How the model is read."""
-        return Reading(self.custom, self.signature, self.shapes)
+        return Reading(self.custom, self.signature, self.shapes, self.max_size)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""
@@ -73,6 +74,7 @@ def options(
     custom: object,
     signature: object,
     shapes: object,
+    max_size: object,
     strategy: object = "cpsat",
     opset: object = None,
     external_data: object = None,
@@ -91,6 +93,7 @@ def options(
         choice("custom", custom, CUSTOM),
         text("signature", signature),
         {name: _shape(f"shapes['{name}']", shape) for name, shape in _mapping("shapes", shapes or {}).items()},
+        None if max_size is None else whole("max_size", max_size, 1),
     )
 
 
@@ -124,8 +127,10 @@ def whole(name: str, value: object, least: int | None = None, most: int | None =
     return number
 
 
-def seconds(name: str, value: object) -> float:
-    """A positive time."""
+def seconds(name: str, value: object) -> float | None:
+    """A positive time, or None for a limit on work."""
+    if value is None:
+        return None
     if not isinstance(value, Real) or isinstance(value, bool):
         _wrong(name, "a number of seconds", value)
     number = float(value)

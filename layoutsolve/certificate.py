@@ -348,7 +348,7 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
 
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
-    return Reading(str(facts["custom"]), str(facts["signature"]), shapes)
+    return Reading(str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size"))
 
 
 def _part(facts: Mapping[str, Any]) -> CertifiedPart:

@@ -77,9 +77,9 @@ def metadata(ends: Sequence[End]) -> dict[str, str]:
 
 def _permutations(graph: Graph, assignment: Assignment) -> dict[tuple[str, bool], tuple[int, ...]]:
     """The permutation of each end by its name and whether it reads (an output) or writes (an input)."""
-    found = {}
+    found, ends = {}, frozenset((*graph.inputs, *graph.outputs))
     for number, operator in enumerate(assignment.problem.operators):
-        if operator.end in (*graph.inputs, *graph.outputs):
+        if operator.end in ends:
             logical = assignment.problem.variables[operator.ports[0]].readings[operator.end]
             layout = assignment.row(number).layouts[0]
             found[operator.end, bool(operator.inputs)] = permutation(logical, layout)

@@ -60,6 +60,17 @@ class InternalError(ConversionError):
         self.origin = origin
 
 
+class BudgetError(ConversionError):
+    """The conversion would take far more memory, or write far more, than the size of the source calls for.
+
+    ``reason`` says what is too much, ``remedy`` what the user can do.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"{reason}; {remedy}")
+
+
 @dataclass(frozen=True)
 class Gap:
     """One operator that cannot be converted.

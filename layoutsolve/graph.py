@@ -39,7 +39,7 @@ from layoutsolve.sizes import Formula
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Size:
     """A symbolic size: ``coefficient`` times the product of ``symbols`` (sorted, with repetition, never empty)."""
 
@@ -88,7 +88,7 @@ def quotient(dividend: Dim, divisor: Dim) -> Dim | None:
     return Size(coefficient, tuple(rest)) if rest else coefficient
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Quant:
     """Affine quantisation: real = (stored - zero_point) * scale.
 
@@ -123,7 +123,7 @@ class Quant:
         return parameter if self.axis is None else parameter.reshape([-1] + [1] * (rank - 1 - self.axis))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Value:
     """A tensor: ``dtype`` is the numpy name of what is stored ('float32', 'int8', 'bool', 'int64', 'string', ...).
 
@@ -141,7 +141,7 @@ class Value:
         return f"{self.name}: {kind}{' const' if self.data is not None else ''}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Origin:
     """Where in the source model a node comes from: subgraph, operator index and name, as errors and explanations show
     it.
@@ -176,7 +176,7 @@ LATE: Mapping[str, int] = {"Carry": 1, "Loop": 1, "State": 1}
 """By operator, the number of the input that is computed only after it: it comes from the end of a turn or run."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Node:
     """One ONNX operator. ``inputs`` and ``outputs`` are value names, '' for an input left out.
 
@@ -245,6 +245,11 @@ class Graph:
     def constant(self, name: str) -> Array | None:
         """The data of a constant input, None where it is computed or left out."""
         return self.values[name].data if name else None
+
+
+def memory(data: Array) -> tuple[object, ...]:
+    """Where and how the elements of an array lie: arrays that have this in common are equal as long as they live."""
+    return data.__array_interface__["data"][0], data.strides, data.shape, data.dtype.str
 
 
 def element_bytes(dtype: str) -> float:

@@ -74,6 +74,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "custom": options.custom,
         "signature": options.signature,
         "shapes": _shapes(options.shape),
+        "max_size": options.max_size,
     }
 
 
@@ -140,9 +141,8 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--time-limit",
         type=float,
-        default=30.0,
         metavar="S",
-        help="seconds that the search for layouts may take (default: 30)",
+        help="seconds that the search for layouts may take (default: counted work, the same on any machine)",
     )
     parser.add_argument(
         "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"
@@ -152,6 +152,12 @@ def _parser() -> _Parser:
         action="store_true",
         default=None,
         help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
+    )
+    parser.add_argument(
+        "--max-size",
+        type=int,
+        metavar="BYTES",
+        help="the most bytes of the ONNX model (default: 4 times those of the source and 16 MiB more)",
     )
     parser.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
     parser.add_argument(

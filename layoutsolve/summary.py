@@ -55,6 +55,8 @@ def as_text(done: Done) -> str:
     """The summary for people, in which a name takes no line of its own."""
     conversion, report = done.conversion, done.conversion.report
     proof = "proven minimal" if conversion.assignment.status == "optimal" else f"lower bound {conversion.bound}"
+    if report["ended"]:
+        proof += f", the search ended by its limit on {report['ended']}"
     hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
     lines = [
         f"{done.output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",

@@ -5,11 +5,10 @@ format.
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.problem import DEFAULT_OBJECTIVE, OBJECTIVES, Assignment, Goal, LayoutProblem, Price
 from layoutsolve.solver.runs import in_steps
-from layoutsolve.solver.solve import DEFAULT_SECONDS, STRATEGIES, assign
+from layoutsolve.solver.solve import STRATEGIES, assign
 
 __all__ = [
     "DEFAULT_OBJECTIVE",
-    "DEFAULT_SECONDS",
     "OBJECTIVES",
     "STRATEGIES",
     "Assignment",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise, product
 
 from layoutsolve.solver.layout import Group, Layout
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.problem import Arrangement, Row, Slot
 from layoutsolve.solver.relation import Arranged, Port, cut, parted
 
@@ -13,8 +14,8 @@ from layoutsolve.solver.relation import Arranged, Port, cut, parted
 class Arranger:
     """The rows of an :class:`Arranged` relation."""
 
-    def __init__(self, ports: tuple[Port, ...], form: Arranged, outputs: int) -> None:
-        self.ports, self.form = ports, form
+    def __init__(self, ports: tuple[Port, ...], form: Arranged, outputs: int, limit: Limit) -> None:
+        self.ports, self.form, self.limit = ports, form, limit
         self.outputs = range(len(ports) - outputs, len(ports))
         frame = ports[form.frame]
         moving = [port for number, port in enumerate(ports) if number not in form.pinned]
@@ -23,8 +24,8 @@ class Arranger:
             frame.slots[head]: frame.slots[tail] for group in frame.logical for head, tail in pairwise(group)
         }
         self.logical = self._legal(self._whole(next(frame.readings(frame.logical)), together=False))
-        self.full: list[Arrangement] = []
-        self.partial: list[Arrangement] = []
+        self.full: dict[Arrangement, None] = {}
+        self.partial: dict[Arrangement, None] = {}
 
     def source(self) -> Iterator[Row]:
         yield from self._rows(self.logical)
@@ -48,17 +49,28 @@ class Arranger:
                     yield from self._push_full(self._legal(self._whole(reading, together)))
 
     def _push_full(self, arrangement: Arrangement) -> Iterator[Row]:
-        if arrangement in self.full:
-            return
-        self.full.append(arrangement)
-        yield from self._rows(arrangement)
+        """The rows of an arrangement and of all that partial ones make of it, one at a time in the order found."""
+        waiting = [iter((arrangement,))]
+        while waiting:
+            found = next(waiting[-1], None)
+            if found is None:
+                waiting.pop()
+            elif found not in self.full:
+                if len(waiting) > 1 and self.limit.over:
+                    return
+                self.limit.spend(len(self.partial) + 1)
+                self.full[found] = None
+                yield from self._rows(found)
+                waiting.append(self._merges(found))
+
+    def _merges(self, full: Arrangement) -> Iterator[Arrangement]:
         for partial in list(self.partial):
-            yield from self._push_full(self._legal(_merged(arrangement, partial)))
+            yield self._legal(_merged(full, partial))
 
     def _push_partial(self, partial: Arrangement) -> Iterator[Row]:
         if partial in self.partial:
             return
-        self.partial.append(partial)
+        self.partial[partial] = None
         for full in [*self.full] or [self.logical]:
             yield from self._push_full(self._legal(_merged(full, partial)))
 

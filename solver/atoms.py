@@ -24,7 +24,7 @@ __all__ = ["Atoms", "rules"]
 Axes = list[int]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Linked:
     """A node's rule with the axis of each label and of each dimension of each port."""
 
@@ -50,6 +50,7 @@ class Atoms:
         }
         self.views = self._find_views(opaque_views)
         self._linked: dict[int, _Linked] = {}
+        self._ports: dict[object, Port] = {}
         self._link_all()
 
     def rule(self, number: int) -> Rule:
@@ -82,7 +83,10 @@ class Atoms:
         return grouped(range(len(leaves)), counts), leaves
 
     def port(self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool) -> Port:
-        """A port of a node, given the logical layout of its tensor and the sizes of its atoms."""
+        """A port of a node, given the logical layout of its tensor and the sizes of its atoms.
+
+        Those that behave alike are the same one.
+        """
         linked = self._linked[number]
         atoms: dict[Slot, tuple[int, ...]] = {}
         for labels, group in zip(linked.rule.dims[port], logical, strict=True):
@@ -95,7 +99,10 @@ class Atoms:
                 else:
                     atoms.update({(name, index): (atom,) for index, atom in enumerate(own)})
         symbolic = frozenset(atom for atom, size in enumerate(sizes) if isinstance(size, Size))
-        return Port(logical, atoms, constant, symbolic)
+        key = (logical, tuple(atoms.items()), constant, symbolic)
+        if key not in self._ports:
+            self._ports[key] = Port(logical, atoms, constant, symbolic)
+        return self._ports[key]
 
     def _find_views(self, opaque_views: Collection[int]) -> set[int]:
         """Transposes are views from the start: the dimensions of their outputs are those of their inputs."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.presolve import Domains
 from layoutsolve.solver.problem import FREE, LayoutProblem, Operator, Row, Tiers
 
@@ -38,14 +39,21 @@ class Contraction:
         return tuple(expanded)
 
 
-def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers) -> Contraction:
-    """Contract every operator that can follow its input, in the order of execution, so that chains vanish whole."""
+def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit | None = None) -> Contraction:
+    """Contract every operator that can follow its input, in the order of execution, so that chains vanish whole.
+
+    Those that the limit leaves no time for stay.
+    """
+    limit = limit or unlimited()
     operators = list(problem.operators)
     if any("reshapes" in tier for tier in tiers):
         return Contraction(problem, domains, {}, problem)
     follows: dict[int, dict[Layout, int]] = {}
     home = dict(enumerate(problem.writers))
     for number, operator in enumerate(problem.operators):
+        if limit.over:
+            break
+        limit.spend(len(domains[number]))
         choices = _choices(problem, domains[number], operator)
         if choices is None:
             continue
@@ -58,6 +66,7 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers) -> Contract
         producer, port = writer
         if any(operators[producer].rows[row].layouts[port] not in choices for row in domains[producer]):
             continue
+        limit.spend(len(domains[producer]) * len(domains[number]))
         if _scattering(problem, domains, target, operators[producer], domains[producer], port, choices, operator):
             continue
         operators[producer] = _renamed(operators[producer], port, target, operator, choices)

@@ -7,15 +7,15 @@ a Transpose brings it into an order it is not produced in, ``given[layout]`` whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from math import ceil, isfinite
-from time import monotonic
+from math import ceil, gcd, isfinite
 
 from ortools.sat.python import cp_model
 
-from layoutsolve.solver.layout import Layout, move, order
+from layoutsolve.solver.layout import Layout, Order, move, order
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.presolve import Component
 from layoutsolve.solver.problem import LayoutProblem, Tiers
 
@@ -28,8 +28,8 @@ WEIGHT = 10**9
 SMALL = 400
 """A component of at most so many Booleans is searched without presolve, which takes longer than it saves."""
 
-LEAST_SECONDS = 0.01
-"""What a tier gets even after the deadline, so that easy ones are still proven."""
+LARGEST = 2**50
+"""How large a sum may become at all: CP-SAT adds in 64 bits, and reports values that a float holds exactly."""
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,27 @@ def solve_component(
     problem: LayoutProblem,
     domains: Sequence[Sequence[int]],
     component: Component,
-    hint: Sequence[int],
+    start: Sequence[int],
     tiers: Tiers,
-    deadline: float,
+    limit: Limit,
 ) -> Outcome:
-    """Minimise the tiers one after the other, starting from ``hint``.
-
-    ``deadline`` is a time of :func:`time.monotonic`. Past it the best assignment found is returned, at worst the hint.
+    """Minimise the tiers one after the other. Once the limit is over the best rows found are returned, at worst
+    ``start``.
     """
-    model = _Model(problem, domains, component, any("reshapes" in tier for tier in tiers))
-    best = {number: hint[number] for number in component.operators}
+    best = {number: start[number] for number in component.operators}
+    if limit.expired:
+        return Outcome(best, False, 0, sum(len(domains[number]) for number in best))
+    model = _Model(problem, domains, component, any("reshapes" in tier for tier in tiers), limit)
+    if limit.expired:
+        return Outcome(best, False, 0, len(model.choices))
     optimal, bound = True, None
     for index, stage in enumerate(_stages(tiers, [model.most(tier) for tier in tiers])):
         if not any(model.terms[name] for tier, _ in stage for name in tier):
             continue
-        total = sum((model.costs[name] * weight for tier, weight in stage for name in tier), start=model.zero)
-        found = model.minimise(total, best, max(deadline - monotonic(), LEAST_SECONDS))
+        found = model.minimise(stage)
         if index == 0:
             bound = found.bound // stage[0][1]
-        best = found.rows
+        best = best if found.rows is None else found.rows
         if not found.optimal:
             optimal = False
             break
@@ -96,18 +98,24 @@ def _stages(tiers: Tiers, most: Sequence[int]) -> list[Stage]:
 
 @dataclass(frozen=True)
 class _Found:
-    rows: dict[int, int]
+    """What one search comes to: rows, None where it found none in time, and a proven lower bound."""
+
+    rows: dict[int, int] | None
     optimal: bool
     bound: int
 
 
 class _Model:
     def __init__(
-        self, problem: LayoutProblem, domains: Sequence[Sequence[int]], component: Component, reshapes: bool
+        self,
+        problem: LayoutProblem,
+        domains: Sequence[Sequence[int]],
+        component: Component,
+        reshapes: bool,
+        limit: Limit,
     ) -> None:
-        self.problem, self.domains, self.reshapes = problem, domains, reshapes
+        self.problem, self.domains, self.reshapes, self.limit = problem, domains, reshapes, limit
         self.model = cp_model.CpModel()
-        self.zero: cp_model.LinearExprT = cp_model.LinearExpr.sum([])
         self.choices: dict[tuple[int, int], cp_model.IntVar] = {}
         for number in component.operators:
             literals = [self.model.new_bool_var("") for _ in domains[number]]
@@ -115,7 +123,6 @@ class _Model:
                 {(number, row): literal for row, literal in zip(domains[number], literals, strict=True)}
             )
             self.model.add_exactly_one(literals)
-        self.costs: dict[str, cp_model.LinearExprT] = {}
         terms: dict[str, list[tuple[cp_model.IntVar, int]]] = {
             "transposes": [],
             "hidden": [],
@@ -132,48 +139,73 @@ class _Model:
         self.terms = terms
         self.constants = dict.fromkeys(terms, 0)
         for variable in component.variables:
+            if limit.over:
+                break
             self._variable(variable)
-        for name, collected in terms.items():
-            literals, weights = [literal for literal, _ in collected], [weight for _, weight in collected]
-            self.costs[name] = cp_model.LinearExpr.weighted_sum(literals, weights) + self.constants[name]
 
     def most(self, tier: tuple[str, ...]) -> int:
         """No value of a tier is higher."""
         return sum(self.constants[name] + sum(max(0, weight) for _, weight in self.terms[name]) for name in tier)
 
-    def minimise(self, total: cp_model.LinearExprT, hint: Mapping[int, int], seconds: float) -> _Found:
-        """Minimise one tier and keep it at its minimum from then on."""
+    def minimise(self, stage: Stage) -> _Found:
+        """Minimise the weighted sum of some tiers and keep it at its minimum from then on.
+
+        Without hints: a half-told solution leads the search astray for longer than all else takes. Where the sum could
+        become too large its weights are rounded down, which leaves the bound a bound, but proves no rows optimal.
+        """
+        terms = [
+            (literal, priced * weight)
+            for tier, weight in stage
+            for name in tier
+            for literal, priced in self.terms[name]
+        ]
+        fixed = sum(self.constants[name] * weight for tier, weight in stage for name in tier)
+        unit = gcd(*(weight for _, weight in terms))
+        exact, most = True, sum(abs(weight) for _, weight in terms) // unit
+        if most > LARGEST:
+            unit, exact = unit * (most // LARGEST + 1), False
+        total = cp_model.LinearExpr.weighted_sum(
+            [literal for literal, _ in terms], [weight // unit for _, weight in terms]
+        )
         self.model.minimize(total)
-        self.model.clear_hints()  # type: ignore[no-untyped-call]
-        for (number, row), literal in self.choices.items():
-            self.model.add_hint(literal, hint[number] == row)
-        solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = seconds
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 0
-        solver.parameters.linearization_level = 2
-        solver.parameters.cp_model_presolve = len(self.choices) > SMALL
-        solver.parameters.catch_sigint_signal = False
+        solver = self._solver()
         status = _interruptible(solver, self.model)
+        self.limit.searched(solver.response_proto.deterministic_time, status == cp_model.OPTIMAL)
+        bound = max(0, _lower(solver.best_objective_bound, -most) * unit + fixed)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return _Found(dict(hint), False, _lower(solver.best_objective_bound))
+            return _Found(None, False, bound)
         rows = {number: row for (number, row), literal in self.choices.items() if solver.boolean_value(literal)}
         self.model.add(total <= round(solver.objective_value))
-        return _Found(rows, status == cp_model.OPTIMAL, _lower(solver.best_objective_bound))
+        return _Found(rows, exact and status == cp_model.OPTIMAL, bound)
+
+    def _solver(self) -> cp_model.CpSolver:
+        """One worker and a fixed seed, so that the same model has the same answer."""
+        solver = cp_model.CpSolver()
+        parameters = solver.parameters
+        if self.limit.timed:
+            parameters.max_time_in_seconds = self.limit.seconds
+        else:
+            parameters.max_deterministic_time = self.limit.deterministic_seconds
+        parameters.num_workers = 1
+        parameters.random_seed = 0
+        parameters.linearization_level = 2
+        parameters.cp_model_presolve = len(self.choices) > SMALL
+        parameters.catch_sigint_signal = False
+        return solver
 
     def _variable(self, variable: int) -> None:
         """The moves of one variable, given the layouts in which it may be written and read."""
         written = self._literals([self.problem.writers[variable]])[0]
         readers = self._literals(self.problem.readers[variable])
         layouts = sorted({layout for reader in readers for layout in reader})
-        given = {layout: self._demand(readers, written, {layout}) if self.reshapes else 0 for layout in layouts}
-        for atoms in sorted({order(layout) for layout in layouts}):
-            members = {layout for layout in layouts if order(layout) == atoms}
-            same = {layout for layout in written if order(layout) == atoms}
-            moved = self._demand(
-                readers, {layout: literal for layout, literal in written.items() if layout in same}, members, whole=True
-            )
-            self._price_order(variable, written, {layout: given[layout] for layout in sorted(members)}, moved)
+        self.limit.spend(len(layouts) * (len(written) + len(readers)) + sum(map(len, readers)))
+        given = {
+            layout: self._demand(readers, written, [layout], [layout]) if self.reshapes else 0 for layout in layouts
+        }
+        supplies, demands = _by_order(written), _by_order(layouts)
+        for atoms, members in sorted(demands.items()):
+            moved = self._demand(readers, written, supplies.get(atoms, []), members)
+            self._price_order(variable, written, {layout: given[layout] for layout in members}, moved)
 
     def _literals(self, places: Sequence[tuple[int, int] | None]) -> list[dict[Layout, Literals | None]]:
         """For each place (an operator's port) the literals under which it has each of its layouts; None where it
@@ -198,21 +230,19 @@ class _Model:
         self,
         readers: Sequence[Mapping[Layout, Literals | None]],
         written: Mapping[Layout, Literals | None],
-        members: set[Layout],
-        whole: bool = False,
+        serving: Sequence[Layout],
+        members: Sequence[Layout],
     ) -> cp_model.IntVar | int:
-        """A literal that is true where some reader wants one of ``members`` that is not written: 1 or 0 where that is
-        certain.
-
-        ``whole`` means that any written layout of ``written`` serves, else only the very same one.
+        """A literal that is true where some reader wants one of ``members`` and none of ``serving`` is written: 1 or 0
+        where that is certain.
         """
         supply: Literals = []
-        for layout, literals in written.items():
-            if whole or layout in members:
-                if literals is None:
-                    return 0
-                supply += literals
-        wants = [[reader[layout] for layout in reader if layout in members] for reader in readers]
+        for layout in serving:
+            literals = written.get(layout, [])
+            if literals is None:
+                return 0
+            supply += literals
+        wants = [[reader[layout] for layout in members if layout in reader] for reader in readers]
         certain = not supply and any(None in want for want in wants)
         if certain:
             return 1
@@ -296,14 +326,18 @@ class _Model:
         spent: Mapping[Layout, int],
         moved: cp_model.IntVar | int,
     ) -> None:
+        """Charge a move by what it costs from each source, one literal for all sources from which it costs alike."""
         least = min(spent.values())
         self._charge(name, moved, least)
+        slow: dict[int, Literals] = {}
         for source, cost in spent.items():
             literals = written[source]
             if cost > least and literals is not None:
-                slower = self.model.new_bool_var("")
-                self.model.add(slower + 1 >= moved + cp_model.LinearExpr.sum(literals))
-                self._charge(name, slower, cost - least)
+                slow.setdefault(cost, []).extend(literals)
+        for cost, literals in slow.items():
+            slower = self.model.new_bool_var("")
+            self.model.add(slower + 1 >= moved + cp_model.LinearExpr.sum(literals))
+            self._charge(name, slower, cost - least)
 
     def _charge(self, name: str, literal: cp_model.IntVar | int, weight: int) -> None:
         if isinstance(literal, int):
@@ -312,11 +346,26 @@ class _Model:
             self.terms[name].append((literal, weight))
 
 
+POLL = 0.1
+"""The seconds after which who waits for a search looks for interrupts, which not every system wakes them for."""
+
+
+def _by_order(layouts: Iterable[Layout]) -> dict[Order, list[Layout]]:
+    """Layouts by their order."""
+    found: dict[Order, list[Layout]] = {}
+    for layout in layouts:
+        found.setdefault(order(layout), []).append(layout)
+    return found
+
+
 def _interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
     """Solve in a thread of its own, so that the one that waits can be interrupted; the search then stops as well."""
     executor = ThreadPoolExecutor(1)
     try:
-        return executor.submit(solver.solve, model).result()
+        future = executor.submit(solver.solve, model)
+        while not wait([future], POLL).done:
+            pass
+        return future.result()
     except BaseException:
         solver.stop_search()
         raise
@@ -324,6 +373,6 @@ def _interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_mod
         executor.shutdown(wait=False)
 
 
-def _lower(bound: float) -> int:
-    """The least whole number that a bound allows; prices are never negative."""
-    return max(0, ceil(bound - 1e-6)) if isfinite(bound) else 0
+def _lower(bound: float, least: int) -> int:
+    """The least whole number that a bound allows, no less than ``least``."""
+    return max(least, ceil(bound - 1e-6)) if isfinite(bound) else least

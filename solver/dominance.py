@@ -14,10 +14,11 @@ out.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from layoutsolve.solver.layout import Layout, order
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.presolve import Domains
 from layoutsolve.solver.problem import LayoutProblem, Price, Row, Tiers, ranked
 
@@ -25,48 +26,98 @@ Place = tuple[int, int]
 """An operator and one of its ports."""
 
 
-def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool) -> Domains:
-    """The rows that are left; ``orders`` says that layouts stand for orders. Time is not counted by moves: it keeps
-    all.
+def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> Domains:
+    """The rows that are left, at the latest when the limit is over; ``orders`` says that layouts stand for orders.
+    Time is not counted by moves: it keeps all.
     """
     if problem.clock is not None:
         return domains
-    return _Dominance(problem, domains, tiers, orders).result()
+    return _Dominance(problem, domains, tiers, orders, limit).result()
+
+
+class _Tally:
+    """How many places of a variable may have each layout, how many of those that read it, and how many must have it."""
+
+    def __init__(self) -> None:
+        self.places = 0
+        self.possible: Counter[Layout] = Counter()
+        self.wanted: Counter[Layout] = Counter()
+        self.certain: Counter[Layout] = Counter()
+
+    def count(self, layouts: frozenset[Layout], reads: bool, change: int) -> None:
+        """Add a place with these layouts, or take one away."""
+        self.places += change
+        counters = [self.possible, *([self.wanted] if reads else []), *([self.certain] if len(layouts) == 1 else [])]
+        for counter in counters:
+            for layout in layouts:
+                counter[layout] += change
+                if not counter[layout]:
+                    del counter[layout]
+
+    def seen(self) -> object:
+        """What there is to see of it from one of the places: that there are none, one or more."""
+        sure = {layout: (min(count, 2), min(self.places - count, 2)) for layout, count in self.certain.items()}
+        return sure, {layout: min(count, 2) for layout, count in self.possible.items()}, set(self.wanted)
 
 
 class _Dominance:
-    def __init__(self, problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool) -> None:
-        self.problem, self.tiers, self.orders = problem, tiers, orders
+    def __init__(self, problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> None:
+        self.problem, self.tiers, self.orders, self.limit = problem, tiers, orders, limit
         self.domains = [list(domain) for domain in domains]
         self.places: list[list[Place]] = [list(readers) for readers in problem.readers]
         for variable, writer in enumerate(problem.writers):
             if writer is not None:
                 self.places[variable].append(writer)
         self.open: dict[Place, frozenset[Layout]] = {}
+        self.tallies: dict[int, _Tally] = {}
+        self.sets: dict[frozenset[Layout], frozenset[Layout]] = {}
         for number in range(len(problem.operators)):
             self._refresh(number)
 
     def result(self) -> Domains:
         queue = deque(number for number, domain in enumerate(self.domains) if len(domain) > 1)
         queued = set(queue)
-        while queue:
+        while queue and not self.limit.over:
             number = queue.popleft()
             queued.discard(number)
             if not self._strike(number):
                 continue
-            self._refresh(number)
-            for variable in set(self.problem.operators[number].ports):
+            for variable in self._refresh(number):
                 for neighbour, _ in self.places[variable]:
                     if neighbour not in queued and len(self.domains[neighbour]) > 1:
                         queue.append(neighbour)
                         queued.add(neighbour)
         return self.domains
 
-    def _refresh(self, number: int) -> None:
+    def _refresh(self, number: int) -> list[int]:
+        """Note what is open at the ports of an operator; returns the variables for whose other places that matters."""
         operator = self.problem.operators[number]
         rows = [operator.rows[row] for row in self.domains[number]]
-        for port in range(len(operator.ports)):
-            self.open[number, port] = frozenset(row.layouts[port] for row in rows)
+        before: dict[int, object] = {}
+        for port, variable in enumerate(operator.ports):
+            found, known = frozenset(row.layouts[port] for row in rows), self.open.get((number, port))
+            if found == known:
+                continue
+            if known is not None:
+                before.setdefault(variable, self._seen(variable))
+            self.open[number, port] = self.sets.setdefault(found, found)
+            if known is not None:
+                self._tally(variable).count(known, port < operator.inputs, -1)
+                self._tally(variable).count(found, port < operator.inputs, 1)
+        return [variable for variable, seen in before.items() if seen != self._seen(variable)]
+
+    def _seen(self, variable: int) -> object:
+        """All that the operators at a variable look at of each other's choices."""
+        writer = self.problem.writers[variable]
+        return self._tally(variable).seen(), self.open.get(writer) if writer else None
+
+    def _tally(self, variable: int) -> _Tally:
+        """What the places of a variable have open; it is made where an operator has a choice there."""
+        if variable not in self.tallies:
+            self.tallies[variable] = tally = _Tally()
+            for number, port in self.places[variable]:
+                tally.count(self.open[number, port], port < self.problem.operators[number].inputs, 1)
+        return self.tallies[variable]
 
     def _strike(self, number: int) -> bool:
         """Remove the rows that the most promising one dominates."""
@@ -76,7 +127,8 @@ class _Dominance:
         ports = self._ports(number)
         if ports is None:
             return False
-        costs = {row: [self._cost(place, rows[row].layouts[place[1]]) for place in ports] for row in domain}
+        self.limit.spend(len(domain) * (len(ports) + 1))
+        costs = self._costs(ports, [(row, rows[row].layouts) for row in domain])
         best = min(
             domain, key=lambda row: (ranked(rows[row].price, self.tiers), sum(most for most, _ in costs[row]), row)
         )
@@ -92,28 +144,36 @@ class _Dominance:
         for port, variable in enumerate(self.problem.operators[number].ports):
             if self.problem.variables[variable].constant or len(self.open[number, port]) < 2:
                 continue
-            if (
-                not self.orders
-                and len({order(layout) for place in self.places[variable] for layout in self.open[place]}) > 1
-            ):
+            if not self.orders and len(set(map(order, self._tally(variable).possible))) > 1:
                 return None
             if found.setdefault(variable, (number, port)) != (number, port):
                 return None
         return list(found.values())
 
-    def _cost(self, place: Place, layout: Layout) -> tuple[int, int]:
-        """The most that having ``layout`` at a place may cost against another, and the least that not having it
-        saves.
+    def _at(self, place: Place) -> int:
+        return self.problem.operators[place[0]].ports[place[1]]
+
+    def _costs(
+        self, ports: Sequence[Place], rows: Sequence[tuple[int, tuple[Layout, ...]]]
+    ) -> dict[int, list[tuple[int, int]]]:
+        """For each row and port the most that having its layout there may cost against another, and the least that
+        not having it saves.
         """
-        number, port = place
-        operator = self.problem.operators[number]
-        others = [self.open[other] for other in self.places[operator.ports[port]] if other != place]
-        certain = any(layouts == {layout} for layouts in others)
-        possible = any(layout in layouts for layouts in others)
-        if port >= operator.inputs:
-            alone = all(layouts == {layout} for layouts in others)
-            return (0 if certain or alone else 1), 0
-        return (0 if certain else 1), (0 if possible else 1)
+        found: dict[int, list[tuple[int, int]]] = {row: [] for row, _ in rows}
+        for place in ports:
+            number, port = place
+            tally, own = self._tally(self._at(place)), self.open[place]
+            writes = port >= self.problem.operators[number].inputs
+            for row, layouts in rows:
+                layout = layouts[port]
+                sure = tally.certain[layout] - (own == {layout})
+                if writes:
+                    alone = sure > 0 or sure == tally.places - 1
+                    found[row].append((0 if alone else 1, 0))
+                else:
+                    possible = tally.possible[layout] > (layout in own)
+                    found[row].append((0 if sure > 0 else 1, 0 if possible else 1))
+        return found
 
     def _dominates(
         self,
@@ -123,35 +183,45 @@ class _Dominance:
         ports: Sequence[Place],
         costs: dict[int, list[tuple[int, int]]],
     ) -> bool:
-        moves = moved = lost = 0
-        for place, (most, _), (_, least) in zip(ports, costs[best], costs[other], strict=True):
-            number, port = place
-            if rows[best].layouts[port] != rows[other].layouts[port]:
-                moves += most - least
-                lost += self._lost(place, rows[best].layouts[port], rows[other].layouts[port], most, least)
-                moved += (most - least) * self.problem.variables[self.problem.operators[number].ports[port]].bytes
         mine, theirs = rows[best].price, rows[other].price
+        moves = moved = lost = 0
+        differing = [
+            (place, most, least)
+            for place, (most, _), (_, least) in zip(ports, costs[best], costs[other], strict=True)
+            if rows[best].layouts[place[1]] != rows[other].layouts[place[1]]
+        ]
+        for place, most, least in differing:
+            moves += most - least
+            moved += (most - least) * self.problem.variables[self._at(place)].bytes
         change = Price(
             (moves if self.orders else 0) + mine.transposes - theirs.transposes,
-            (lost if self.orders else 0) + mine.hidden - theirs.hidden,
+            mine.hidden - theirs.hidden,
             (0 if self.orders else moves) + mine.reshapes - theirs.reshapes,
             (moved if self.orders else 0) + mine.bytes - theirs.bytes,
         )
-        return ranked(change, self.tiers) <= (0,) * len(self.tiers)
+        free = (0,) * len(self.tiers)
+        if not (self.orders and self.problem.scatter):
+            return ranked(change, self.tiers) <= free
+        saved = sum(least for _, _, least in differing)
+        if ranked(change + Price(hidden=-saved * self.problem.scatter), self.tiers) > free:
+            return False
+        for place, most, least in differing:
+            lost += self._lost(place, rows[best].layouts[place[1]], rows[other].layouts[place[1]], most, least)
+        return ranked(change + Price(hidden=lost), self.tiers) <= free
 
     def _lost(self, place: Place, mine: Layout, theirs: Layout, most: int, least: int) -> int:
         """The most hidden transpositions of moves that having one layout at a place may cost against another."""
         number, port = place
         operator = self.problem.operators[number]
-        if not self.problem.scatter:
-            return 0
         variable = operator.ports[port]
         if port >= operator.inputs:
-            wanted = {layout for reader in self.problem.readers[variable] for layout in self.open[reader]}
+            wanted = self._tally(variable).wanted
+            self.limit.spend(2 * len(wanted))
             worse = [self.problem.lost(mine, layout) - self.problem.lost(theirs, layout) for layout in wanted]
             return sum(max(0, each) for each in worse)
         writer = self.problem.writers[variable]
         written = self.open[writer] if writer else frozenset[Layout]()
+        self.limit.spend(2 * len(written))
         paid = max((self.problem.lost(layout, mine) for layout in written), default=0)
         saved = min((self.problem.lost(layout, theirs) for layout in written), default=0)
         return most * paid - least * saved

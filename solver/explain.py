@@ -10,10 +10,10 @@ from layoutsolve.graph import Graph, Shape
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.demand import Found, Place, Walk
 from layoutsolve.solver.layout import Layout, move, stored_shape
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.price import deliver
 from layoutsolve.solver.problem import Assignment
 from layoutsolve.solver.remedy import END_KINDS, Freeing, Outcome, Remedy, Trials
-from layoutsolve.solver.solve import DEFAULT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,15 @@ class Explained:
 
 
 def explain(
-    graph: Graph, boundary: Boundary, assignment: Assignment, seconds: float = DEFAULT_SECONDS
+    graph: Graph, boundary: Boundary, assignment: Assignment, seconds: float | None = None
 ) -> tuple[Explained, ...]:
     """Explain every Transpose and Reshape that an assignment leads to, in the order of the written model.
 
-    ``boundary`` is the one that was solved with. What would help is found by solving again, a few times at most, each
-    limited to ``seconds``.
+    ``boundary`` is the one that was solved with. What would help is found by solving again, a few times at most, all
+    within one limit: ``seconds``, or the work that solving once is allowed.
     """
-    return _Explainer(graph, boundary, assignment).result(seconds)
+    limit = Limit.of(len(graph.nodes), seconds)
+    return _Explainer(graph, boundary, assignment).result(limit)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class _Explainer:
     def layouts(self) -> Walk:
         return Walk(self.graph, self.boundary, self.assignment, orders=False)
 
-    def result(self, seconds: float) -> tuple[Explained, ...]:
+    def result(self, limit: Limit) -> tuple[Explained, ...]:
         drafts: list[_Draft] = []
         for number, operator in enumerate(self.problem.operators):
             drafts += self._within(number)
@@ -107,7 +108,7 @@ class _Explainer:
                 for source, target in deliver(written, self.assignment.read(variable), rigid).moves:
                     drafts += self._moved(variable, source, target)
         moved = [draft.sides for draft in drafts if draft.explained.operator == "Transpose" and draft.sides]
-        trials = Trials(self.graph, self.boundary, self.assignment, seconds)
+        trials = Trials(self.graph, self.boundary, self.assignment, limit)
         outcome = trials.run(moved)
         return tuple(self._concluded(draft, outcome) for draft in drafts)
 

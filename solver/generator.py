@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from layoutsolve.solver.arranger import Arranger
 from layoutsolve.solver.layout import Layout, finest
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.placer import Placer
 from layoutsolve.solver.problem import FREE, Price, Row
 from layoutsolve.solver.relation import Arranged, Form, Port
 
-ROWS = 1024
+ROWS = 4096
 """The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
 
 AT_ONCE = 256
@@ -26,17 +27,18 @@ class Generator:
         ports: Sequence[Port],
         forms: Sequence[Form],
         outputs: int,
+        limit: Limit,
         orders: bool = False,
         exact: bool = False,
         weigh: Callable[[Row], Price | None] | None = None,
     ) -> None:
-        """``outputs`` is the number of ports that are written. With ``orders`` the rows tell orders apart, not
-        groupings. With ``exact`` an alternative form is offered where its very layout is suggested, else, or where
-        another form may have the same orders at another price, where its order is. ``weigh`` prices a row by itself,
-        None if it cannot be run; without it all rows are free.
+        """``outputs`` is the number of ports that are written; ``limit`` cuts rows off when it is over. With
+        ``orders`` the rows tell orders apart, not groupings. With ``exact`` an alternative form is offered where its
+        very layout is suggested, else, or where another form may have the same orders at another price, where its order
+        is. ``weigh`` prices a row by itself, None if it cannot be run; without it all rows are free.
         """
         self.ports = tuple(ports)
-        self.orders, self.exact = orders, exact
+        self.limit, self.orders, self.exact = limit, orders, exact
         self._most = ROWS if orders or exact else AT_ONCE
         self.weigh = weigh
         self.capped = False
@@ -51,8 +53,8 @@ class Generator:
 
     def _maker(self, form: Form, outputs: int, mixed: bool) -> Arranger | Placer:
         if isinstance(form, Arranged):
-            return Arranger(self.ports, form, outputs)
-        return Placer(self.ports, form, self.exact and not mixed)
+            return Arranger(self.ports, form, outputs, self.limit)
+        return Placer(self.ports, form, self.exact and not mixed, self.limit)
 
     def start(self) -> list[Row]:
         """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
@@ -78,6 +80,7 @@ class Generator:
         fresh: list[Row] = []
         for number, rows in found:
             for row in rows:
+                self.limit.spend(len(self.ports) + 1)
                 layouts = tuple(map(finest, row.layouts)) if self.orders else row.layouts
                 if (layouts, FREE) in self._seen:
                     continue

@@ -11,6 +11,7 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver.atoms import port_names
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.price import price
 from layoutsolve.solver.problem import Assignment, Goal, LayoutProblem, Operator
 from layoutsolve.solver.relation import Arranged
@@ -23,12 +24,17 @@ def transpose(graph: Graph, boundary: Boundary, goal: Goal) -> Assignment:
     Every tensor keeps its source layout: the reference graph as it stands.
     """
     views = {number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape")}
-    problem = Statement(graph, boundary, goal, views).layouts()
+    return in_source_order(graph, Statement(graph, boundary, goal, views), goal)
+
+
+def in_source_order(graph: Graph, statement: Statement, goal: Goal) -> Assignment:
+    """Every tensor as in the source model, at the price of what moves then: there is no quicker answer."""
+    problem = statement.source()
     rows = [source_row(graph, problem, operator) for operator in problem.operators]
     return _assignment(problem, rows, goal, "transpose")
 
 
-def propagate(graph: Graph, boundary: Boundary, goal: Goal) -> Assignment:
+def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = None) -> Assignment:
     """Layouts flood from the implicit operators through everything that can take them; whichever arrives first stays.
 
     This is tflite2onnx's algorithm (github.com/zhenhuaw-me/tflite2onnx, `Graph.propagate`), except that a Transpose
@@ -37,7 +43,7 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal) -> Assignment:
     views = {
         number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape") and not node.pattern
     }
-    problem = Statement(graph, boundary, goal, views).layouts()
+    problem = Statement(graph, boundary, goal, views).layouts(limit=limit or unlimited())
     rows = [source_row(graph, problem, operator) for operator in problem.operators]
     queue: deque[tuple[int, Layout]] = deque()
     settled = {number for number, operator in enumerate(problem.operators) if not passes(operator)}

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations, permutations
 from math import prod
-from time import monotonic
 from typing import Any
 
 from layoutsolve.errors import OptionError, StrategyError
@@ -25,6 +24,7 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.copies import shared_rows
 from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.presolve import Component, Domains, components, varying
 from layoutsolve.solver.price import price
 from layoutsolve.solver.problem import (
@@ -50,21 +50,21 @@ LISTED = 8
 """How many operators of a component an error names."""
 
 
-def mincut(graph: Graph, boundary: Boundary, goal: Goal, seconds: float) -> Assignment:
+def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
     """The cheapest assignment of a graph: orders by minimum cuts, groupings as :func:`solve_graph` chooses them.
 
     Raises :class:`StrategyError` where a component has a variable of more than two orders or rows that cannot be cut,
     and :class:`OptionError` for an objective in which orders do not come first.
     """
-    deadline, tiers = monotonic() + seconds, goal.tiers
-    coarse = coarse_tiers(tiers)
+    tiers, coarse = goal.tiers, coarse_tiers(goal.tiers)
     if coarse is None or goal.timed:
         raise OptionError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
     statement = Statement(graph, boundary, goal)
-    orders = statement.orders()
-    rows, parts = cut_rows(orders, coarse)
+    limit.keep_back()
+    orders = statement.orders(limit.part(0.4))
+    rows, parts = cut_rows(orders, coarse, limit)
     kept = [chosen(orders, rows, number) for number in range(len(rows))]
-    fine = solve(statement.layouts(kept), tiers, deadline - monotonic())
+    fine = solve(statement.layouts(kept), tiers, limit)
     found = shared_rows(fine.problem, settled(graph, fine.problem, fine.rows, tiers))
     total = price(fine.problem, found)
     return Assignment(
@@ -81,12 +81,18 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, seconds: float) -> Assi
     )
 
 
-def cut_rows(problem: LayoutProblem, tiers: Tiers) -> tuple[tuple[int, ...], tuple[Part, ...]]:
+def cut_rows(
+    problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None
+) -> tuple[tuple[int, ...], tuple[Part, ...]]:
     """The cheapest rows of a problem over orders, and what each component costs. Raises :class:`StrategyError`."""
-    contraction = presolved(problem, tiers)
+    limit = limit or unlimited()
+    contraction = presolved(problem, tiers, limit)
     rows = [domain[0] for domain in contraction.domains]
     found = components(contraction.problem, contraction.domains)
     for component in found:
+        limit.spend(sum(len(contraction.domains[number]) for number in component.operators))
+        if limit.expired:
+            raise StrategyError("the limit is over before all components are cut: raise it, or use strategy 'cpsat'")
         for number, row in cut(contraction.problem, contraction.domains, component, tiers).rows.items():
             rows[number] = row
     parts = tuple(

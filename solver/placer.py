@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from layoutsolve.solver.layout import Layout, order
+from layoutsolve.solver.layout import Layout, finest
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.problem import Arrangement, Row, Slot
 from layoutsolve.solver.relation import Placed, Port, cut, parted
 
@@ -31,6 +32,10 @@ class _Choice:
     orders: tuple[tuple[_Key, tuple[Slot, ...]], ...]
 
 
+_Learned = tuple[_Frame | None, tuple[tuple[_Key, tuple[Slot, ...]], ...]]
+"""What a reading says."""
+
+
 class Placer:
     """The rows of a :class:`Placed` relation.
 
@@ -38,8 +43,8 @@ class Placer:
     have.
     """
 
-    def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool) -> None:
-        self.ports, self.form, self.exact = ports, form, exact
+    def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool, limit: Limit) -> None:
+        self.ports, self.form, self.exact, self.limit = ports, form, exact, limit
         self.slots: dict[str, list[Slot]] = {}
         for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
             self.slots.setdefault(slot[0], []).append(slot)
@@ -49,31 +54,50 @@ class Placer:
         self.counts = {key: len(self._logical(key)) for key in keys if form.free.issuperset(key)}
         self.around = frozenset(self._logical(form.prefix))
         logical = _Choice(self._logical_frame(), tuple((key, self._logical(key)) for key in keys))
-        self.choices: dict[_Choice, None] = {logical: None}
-        self.waiting: list[Row] = [self._row(logical)]
+        self.choices: dict[_Choice, None] = {}
+        self.listed: list[_Choice] = []
+        self.met: dict[_Learned, int] = {}
+        self.waiting: dict[int, Row] = {}
+        self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
+        self._add(logical)
 
     def start(self) -> list[Row]:
-        return self._taken(lambda row: True)
+        taken = list(self.waiting.values())
+        self.waiting.clear()
+        return taken
 
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
-        """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait."""
+        """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait.
+
+        What was learned before has been combined with all choices that were known then.
+        """
         for reading in readings:
             frame, orders = self._learn(port, reading)
-            for choice in list(self.choices):
+            learned = (frame, tuple(orders.items()))
+            first, known = self.met.get(learned, 0), len(self.listed)
+            for choice in self.listed[first:known]:
+                if self.limit.over:
+                    break
+                self.limit.spend()
                 merged = {**dict(choice.orders), **orders}
-                changed = _Choice(frame or choice.frame, tuple(merged.items()))
-                if changed not in self.choices:
-                    self.choices[changed] = None
-                    self.waiting.append(self._row(changed))
-        if self.exact:
-            return self._taken(lambda row: row.layouts[port] == layout)
-        atoms = order(layout)
-        return self._taken(lambda row: order(row.layouts[port]) == atoms)
+                self._add(_Choice(frame or choice.frame, tuple(merged.items())))
+            self.met[learned] = len(self.listed)
+        found = self.places[port].pop(self._key(layout), [])
+        return [self.waiting.pop(number) for number in found if number in self.waiting]
 
-    def _taken(self, wanted: Callable[[Row], bool]) -> list[Row]:
-        taken = [row for row in self.waiting if wanted(row)]
-        self.waiting = [row for row in self.waiting if row not in taken]
-        return taken
+    def _add(self, choice: _Choice) -> None:
+        """Let the row of a choice wait until one of its layouts is suggested."""
+        if choice not in self.choices:
+            self.choices[choice] = None
+            self.listed.append(choice)
+            row, number = self._row(choice), len(self.listed)
+            self.waiting[number] = row
+            for layout, places in zip(row.layouts, self.places, strict=True):
+                places.setdefault(self._key(layout), []).append(number)
+
+    def _key(self, layout: Layout) -> Layout:
+        """What of a layout has to be suggested: all of it or, in its finest grouping, its order."""
+        return layout if self.exact else finest(layout)
 
     def _logical(self, key: _Key) -> tuple[Slot, ...]:
         return tuple(slot for label in key for slot in self.slots.get(label, ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -72,6 +72,11 @@ def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int
         return FREE
     written = chosen(problem, rows, writer[0]).layouts[writer[1]]
     wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
+    return price_of_moves(problem, variable, written, wanted)
+
+
+def price_of_moves(problem: LayoutProblem, variable: int, written: Layout, wanted: Set[Layout]) -> Price:
+    """What moving one variable from the layout that it is written in to those that are wanted costs."""
     if not wanted or wanted == {written}:
         return FREE
     delivery = deliver(written, wanted, problem.variables[variable].rigid)

@@ -24,7 +24,7 @@ Arrangement = tuple[tuple[Slot, ...], ...]
 """An order and grouping of an operator's slots, as :data:`Layout` is one of a tensor's atoms."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Price:
     """What layouts cost.
 
@@ -55,7 +55,7 @@ class Price:
 FREE = Price()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One way to run an operator: the layout of each of its ports, inputs first.
 
@@ -71,7 +71,7 @@ class Row:
     anchored: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Operator:
     """A relation between variables. ``ports`` holds a variable's number per port, the first ``inputs`` of them are
     read.
@@ -89,7 +89,7 @@ class Operator:
     meaning: Any = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Variable:
     """Data that lies in memory in some layout. ``readings`` maps each of its tensors to that tensor's own, logical
     layout.
@@ -227,7 +227,8 @@ class Assignment:
     ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
     proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
     ``branched`` the Boolean variables that reached the solver. ``parts`` has what is known about each component; it
-    is empty for strategies that prove nothing.
+    is empty for strategies that prove nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or ''
+    for none.
     """
 
     problem: LayoutProblem
@@ -240,6 +241,7 @@ class Assignment:
     components: int = 0
     branched: int = 0
     parts: tuple[Part, ...] = ()
+    ended: str = ""
 
     @property
     def objective(self) -> str:

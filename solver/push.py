@@ -27,6 +27,7 @@ from layoutsolve.graph import Graph, Node
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.heuristics import passes, source_row
 from layoutsolve.solver.layout import Layout, order
+from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.price import price
 from layoutsolve.solver.problem import Assignment, Goal, LayoutProblem, Row, chosen
 from layoutsolve.solver.state import Statement
@@ -34,15 +35,16 @@ from layoutsolve.solver.state import Statement
 SWEEPS = 10
 
 
-def push(graph: Graph, boundary: Boundary, goal: Goal) -> Assignment:
-    """Push every Transpose as far as it seems to pay off."""
+def push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = None) -> Assignment:
+    """Push every Transpose as far as it seems to pay off, while the limit lasts."""
+    limit = limit or unlimited()
     stops = {
         number for number, node in enumerate(graph.nodes) if node.op == "Reshape" and not _keeps_dimensions(graph, node)
     }
-    problem = Statement(graph, boundary, goal, stops).layouts()
+    problem = Statement(graph, boundary, goal, stops).layouts(limit=limit)
     sweep = _Sweep(problem, [source_row(graph, problem, operator) for operator in problem.operators])
     for _ in range(SWEEPS):
-        if not sweep.run():
+        if limit.over or not sweep.run():
             break
     return Assignment(problem, tuple(sweep.rows), price(problem, sweep.rows), goal, "push", "feasible", 0)
 

@@ -71,7 +71,7 @@ class Placed:
 Form = Arranged | Placed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Port:
     """A port of an operator: its tensor's logical layout and, for each slot, the atoms that stand for it here.
 
@@ -87,11 +87,6 @@ class Port:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slots", {atom: slot for slot, group in self.atoms.items() for atom in group})
-
-    @property
-    def key(self) -> object:
-        """What two ports have in common that behave alike."""
-        return self.logical, tuple(self.atoms.items()), self.constant, self.symbolic
 
     @property
     def units(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary, Fixed, channels_first, tensor_named
 from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.problem import Assignment
 from layoutsolve.solver.solve import assign
 
@@ -84,8 +85,8 @@ class Trials:
     For what a heuristic found the first remedy is to solve; no other is tried.
     """
 
-    def __init__(self, graph: Graph, boundary: Boundary, assignment: Assignment, seconds: float) -> None:
-        self.graph, self.boundary, self.assignment, self.seconds = graph, boundary, assignment, seconds
+    def __init__(self, graph: Graph, boundary: Boundary, assignment: Assignment, limit: Limit) -> None:
+        self.graph, self.boundary, self.assignment, self.limit = graph, boundary, assignment, limit
         self.given = {tensor_named(graph, name) for name in boundary.layouts}
 
     def run(self, moved: Sequence[Sides]) -> Outcome:
@@ -102,14 +103,18 @@ class Trials:
         fewest, sure = free.price.transposes, proven and free.status == "optimal"
         if sure and fewest >= present:
             return Outcome({}, True)
-        found = {}
+        found: dict[Freeing, Remedy] = {}
+        complete = True
         wanted = dict.fromkeys(side for sides in moved for side in sides if side is not None)
         for side in list(wanted)[: SOLVES - 1]:
+            if side != ends and self.limit.expired:
+                complete = False
+                break
             solved = free if side == ends else self._solved(side)
             if solved.price.transposes < present:
                 found[side] = Remedy(self._changes(side, solved), solved.price.transposes)
         staying = sum(not found.keys() & set(sides) for sides in moved)
-        return Outcome(found, sure and staying <= fewest)
+        return Outcome(found, sure and complete and staying <= fewest)
 
     def _fixed_ends(self) -> Freeing:
         """Everything that the user could leave to the solver and did not."""
@@ -127,7 +132,7 @@ class Trials:
         outputs += [name for name in inputs if name in self.graph.outputs]
         changed = self.boundary.freed(self.graph, inputs, outputs, inner)
         goal = self.assignment.goal
-        return assign(self.graph, changed, objective=goal.objective, contrib=goal.contrib, seconds=self.seconds)
+        return assign(self.graph, changed, objective=goal.objective, contrib=goal.contrib, limit=self.limit)
 
     def _changes(self, side: Freeing, solved: Assignment) -> tuple[Change, ...]:
         """What the solver chose for the freed ends, in the words of the options.

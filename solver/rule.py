@@ -26,7 +26,7 @@ variants of a label, one after the other, the slot is all of those dimensions.
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One operator to write, of ``domain``. An input is a number (that input of the node), an array (a new constant) or
     a name of a step's own output ('' is one left out); an output is a number (that output of the node) or a name.
@@ -51,7 +51,7 @@ No step at all means that the output is the input, unchanged.
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A node's relation between layouts.
 
@@ -76,7 +76,7 @@ class Rule:
         return any(len(labels) > 1 for dims in self.dims for labels in dims)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Site:
     """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
 

@@ -8,14 +8,16 @@ first, they need one Transpose together. A step that nothing is moved after is n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from layoutsolve.graph import Dim, Graph, Node, Value, product
 from layoutsolve.solver.atoms import Atoms
-from layoutsolve.solver.price import price_of_variable
-from layoutsolve.solver.problem import LayoutProblem, Tiers, chosen, ranked
+from layoutsolve.solver.layout import Layout
+from layoutsolve.solver.price import price_of_moves
+from layoutsolve.solver.problem import FREE, LayoutProblem, Price, Tiers, chosen, ranked
 from layoutsolve.solver.relation import Placed
 
 FEWEST = 3
@@ -126,6 +128,7 @@ class _Steps:
 
     def __init__(self, graph: Graph, problem: LayoutProblem, rows: Sequence[int], tiers: Tiers) -> None:
         self.problem, self.rows, self.tiers = problem, list(rows), tiers
+        self.wanted: dict[int, Counter[Layout]] = {}
         self.between: set[int] = set()
         self.involved: dict[int, None] = {}
         joins = {
@@ -142,15 +145,43 @@ class _Steps:
     def settle(self, number: int) -> None:
         """Give an operator the row with the fewest steps around it among the cheapest."""
         present = self.rows[number]
-        others = (row for row in range(len(self.problem.operators[number].rows)) if row != present)
-        self.rows[number] = min([present, *others], key=lambda row: self._cost(number, row))
+        others = [row for row in range(len(self.problem.operators[number].rows)) if row != present]
+        if others:
+            self._take(number, min([present, *others], key=lambda row: self._cost(number, row)))
+
+    def _take(self, number: int, row: int) -> None:
+        """Change the row of an operator, and what is wanted of the tensors that it reads."""
+        operator = self.problem.operators[number]
+        for change, each in ((-1, self.rows[number]), (1, row)):
+            for port in range(operator.inputs):
+                wanted, layout = self._wanted(operator.ports[port]), operator.rows[each].layouts[port]
+                wanted[layout] += change
+                if not wanted[layout]:
+                    del wanted[layout]
+        self.rows[number] = row
+
+    def _wanted(self, variable: int) -> Counter[Layout]:
+        """How many readers want a tensor in each layout."""
+        if variable not in self.wanted:
+            places = self.problem.readers[variable]
+            self.wanted[variable] = Counter(
+                chosen(self.problem, self.rows, each).layouts[port] for each, port in places
+            )
+        return self.wanted[variable]
+
+    def _price(self, variable: int) -> Price:
+        writer = self.problem.writers[variable]
+        if writer is None:
+            return FREE
+        written = chosen(self.problem, self.rows, writer[0]).layouts[writer[1]]
+        return price_of_moves(self.problem, variable, written, self._wanted(variable).keys())
 
     def _cost(self, number: int, row: int) -> tuple[int, ...]:
         """What an operator and the tensors around it cost in a row, and how many steps are left there."""
         rows, problem = self.rows, self.problem
-        rows[number] = row
+        self._take(number, row)
         around = [variable for variable in set(problem.operators[number].ports) if problem.writers[variable]]
-        total = sum((price_of_variable(problem, rows, each) for each in around), chosen(problem, rows, number).price)
+        total = sum((self._price(each) for each in around), chosen(problem, rows, number).price)
         return (*ranked(total, self.tiers), sum(self._stays(rows, each) for each in self.between.intersection(around)))
 
     def _stays(self, rows: Sequence[int], variable: int) -> bool:

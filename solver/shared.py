@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from layoutsolve.solver.generator import Generator
@@ -20,7 +20,7 @@ class Shared:
 
     def __init__(self, make: Callable[[], Generator]) -> None:
         self.make = make
-        self.root = _Stop((), None)
+        self.root = _Stop(None, None, None)
 
     def walker(self) -> Walker:
         """One operator, at the root."""
@@ -31,11 +31,14 @@ Request = tuple[str, int, Layout]
 """A method of :class:`Generator` and its arguments."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Stop:
-    """A place in the tree: the requests that lead to it, and the generator that has taken them, if none has gone on."""
+    """A place in the tree: the request that leads to it from another one, and the generator that has taken all of them,
+    if none has gone on.
+    """
 
-    history: tuple[Request, ...]
+    before: _Stop | None
+    request: Request | None
     generator: Generator | None
     capped: bool = False
     steps: dict[Request, tuple[_Stop, tuple[Row, ...]]] = field(default_factory=dict)
@@ -72,16 +75,21 @@ class Walker:
     def _step(self, request: Request) -> tuple[Row, ...]:
         stop = self._stop
         if request not in stop.steps:
-            generator = stop.generator or self._replayed(stop.history)
+            generator = stop.generator or self._replayed(stop)
             stop.generator = None
             rows = tuple(_asked(generator, request))
-            stop.steps[request] = (_Stop((*stop.history, request), generator, generator.capped), rows)
+            stop.steps[request] = (_Stop(stop, request, generator, generator.capped), rows)
         self._stop, rows = stop.steps[request]
         return rows
 
-    def _replayed(self, history: Iterable[Request]) -> Generator:
+    def _replayed(self, stop: _Stop) -> Generator:
+        requests: list[Request] = []
+        place: _Stop | None = stop
+        while place is not None and place.request is not None:
+            requests.append(place.request)
+            place = place.before
         generator = self._shared.make()
-        for request in history:
+        for request in reversed(requests):
             _asked(generator, request)
         return generator
 

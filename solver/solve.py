@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
-from time import monotonic
 
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
@@ -15,7 +14,8 @@ from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.contract import Contraction, contract
 from layoutsolve.solver.copies import shared_rows
 from layoutsolve.solver.dominance import dominate
-from layoutsolve.solver.heuristics import propagate, transpose
+from layoutsolve.solver.heuristics import in_source_order, propagate, transpose
+from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.presolve import Component, Domains, components, open_rows
 from layoutsolve.solver.price import price, price_of_variable
 from layoutsolve.solver.problem import (
@@ -36,9 +36,16 @@ from layoutsolve.solver.runs import settled
 from layoutsolve.solver.state import Statement
 
 STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
-DEFAULT_SECONDS = 30.0
 ENUMERATED = 4096
 """A component with at most so many combinations of rows is enumerated: quicker than to load a solver."""
+
+KEPT_BACK = 2.0
+"""What is set aside of a limit on seconds for writing down the result, against the time that stating the graph took."""
+
+SEARCHED, ORDERS, STATED, PRESOLVED = 0.8, 0.7, 0.4, 0.3
+"""The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
+groupings, finding candidates, and striking out what is no choice.
+"""
 
 
 def assign(
@@ -48,21 +55,25 @@ def assign(
     strategy: str = "cpsat",
     objective: str = DEFAULT_OBJECTIVE,
     contrib: bool = False,
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float | None = None,
+    limit: Limit | None = None,
 ) -> Assignment:
     """Choose a layout for every tensor of a graph.
 
     With ``contrib`` operators of ONNX Runtime's own domain, which other runtimes do not have, may save Transposes.
-    ``seconds`` limits the search; the best that is known by then, heuristics included, is returned with status
+    The search is limited by counted work, so that the result is the same on any machine, or by ``seconds``, or by a
+    ``limit`` that several solves share; the best that is known by then, heuristics included, is returned with status
     'feasible' and a bound. Raises :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError`
     where 'mincut' cannot solve the graph, :class:`LayoutError` for explicit layouts that do not fit.
     """
     if objective not in OBJECTIVES:
         raise OptionError(f"unknown objective '{objective}': use one of {', '.join(OBJECTIVES)}")
-    if not seconds > 0:
+    if seconds is not None and not seconds > 0:
         raise OptionError(f"a time limit of {seconds} seconds is not positive")
     with _collector_paused():
-        return _assigned(graph, boundary or Boundary(), strategy, Goal(objective, contrib), seconds)
+        limit = limit or Limit.of(len(graph.nodes), seconds)
+        found = _assigned(graph, boundary or Boundary(), strategy, Goal(objective, contrib), limit)
+        return replace(found, ended=limit.ended)
 
 
 @contextmanager
@@ -77,48 +88,63 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _assigned(graph: Graph, fixed: Boundary, strategy: str, goal: Goal, seconds: float) -> Assignment:
+def _assigned(graph: Graph, fixed: Boundary, strategy: str, goal: Goal, limit: Limit) -> Assignment:
     if strategy == "transpose":
         return transpose(graph, fixed, goal)
     if strategy == "propagate":
-        return propagate(graph, fixed, goal)
+        return propagate(graph, fixed, goal, limit)
     if strategy == "push":
-        return push(graph, fixed, goal)
+        return push(graph, fixed, goal, limit)
     if strategy == "mincut":
         from layoutsolve.solver.mincut import mincut
 
-        return mincut(graph, fixed, goal, seconds)
+        return mincut(graph, fixed, goal, limit)
     if strategy == "cpsat":
-        found = solve_graph(graph, fixed, goal, seconds)
-        return found if found.status == "optimal" else _best(graph, fixed, goal, found)
+        return solve_graph(graph, fixed, goal, limit)
     raise OptionError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
 
 
-def _best(graph: Graph, boundary: Boundary, goal: Goal, found: Assignment) -> Assignment:
-    """What was found in time, or a heuristic's assignment where that is cheaper; the bound holds for both."""
-    tiers = goal.tiers
-    heuristics = [heuristic(graph, boundary, goal) for heuristic in (push, propagate, transpose)]
-    best = min([found, *heuristics], key=lambda assignment: ranked(assignment.price, tiers))
+def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
+    """The cheapest assignment of a graph.
+
+    Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
+    for the chosen orders. Otherwise both are chosen at once. What is not proven is compared with heuristics, for which
+    a share of the limit is left; the quickest of them runs in any case.
+    """
+    statement = Statement(graph, boundary, goal)
+    limit.keep_back(KEPT_BACK)
+    found = _searched(graph, statement, goal, limit.part(SEARCHED))
+    if found is not None and found.status == "optimal":
+        return found
+    known = [] if found is None else [found]
+    known.append(in_source_order(graph, statement, goal))
+    known += [heuristic(graph, boundary, goal, limit) for heuristic in (push, propagate) if not limit.expired]
+    best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
+    if found is None:
+        return replace(best, strategy="cpsat", bound=0)
     if best is found:
         return found
     return replace(best, strategy=found.strategy, bound=found.bound, components=found.components, parts=found.parts)
 
 
-def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, seconds: float = DEFAULT_SECONDS) -> Assignment:
-    """The cheapest assignment of a graph.
-
-    Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
-    for the chosen orders. Otherwise both are chosen at once.
-    """
-    deadline = monotonic() + seconds
-    statement, tiers = Statement(graph, boundary, goal), goal.tiers
-    coarse = coarse_tiers(tiers)
+def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> Assignment | None:
+    """What searching comes to within a limit; None where it does not even come to full layouts."""
+    tiers, coarse = goal.tiers, coarse_tiers(goal.tiers)
     if coarse is None:
-        return _assignment(solve(statement.layouts(), tiers, deadline - monotonic()), goal)
-    orders = solve(statement.orders(), coarse, deadline - monotonic())
+        problem = statement.layouts(None, limit.part(STATED))
+        return None if limit.expired else _assignment(solve(problem, tiers, limit), goal)
+    search = limit.part(ORDERS)
+    orders = solve(statement.orders(search.part(STATED)), coarse, search)
+    if limit.expired:
+        return None
     kept = [chosen(orders.problem, orders.rows, number) for number in range(len(orders.rows))]
-    fine = solve(statement.layouts(kept), tiers, deadline - monotonic())
-    return _assignment(replace(fine, rows=settled(graph, fine.problem, fine.rows, tiers)), goal, orders)
+    problem = statement.layouts(kept, limit.part(STATED))
+    if not all(operator.rows for operator in problem.operators):
+        return None
+    fine = solve(problem, tiers, limit)
+    if not limit.expired:
+        fine = replace(fine, rows=settled(graph, fine.problem, fine.rows, tiers))
+    return _assignment(fine, goal, orders)
 
 
 def _assignment(fine: Solution, goal: Goal, coarse: Solution | None = None) -> Assignment:
@@ -126,7 +152,8 @@ def _assignment(fine: Solution, goal: Goal, coarse: Solution | None = None) -> A
     proven = coarse or fine
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
-    bound = ranked(total, goal.tiers)[0] - proven.gap
+    lowest = ranked(price(proven.problem, proven.rows), goal.tiers)[0] - proven.gap
+    bound = 0 if proven.problem.capped else lowest
     status = "optimal" if proven.optimal and fine.optimal else "feasible"
     branched = fine.branched + (coarse.branched if coarse else 0)
     return Assignment(
@@ -151,41 +178,51 @@ class Solution:
     parts: tuple[Part, ...] = ()
 
 
-def solve(problem: LayoutProblem, tiers: Tiers, seconds: float = DEFAULT_SECONDS) -> Solution:
+def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
     """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT."""
-    contraction = presolved(problem, tiers)
-    found = _search(contraction.problem, contraction.domains, tiers, seconds)
+    limit = limit or unlimited()
+    contraction = presolved(problem, tiers, limit.part(PRESOLVED))
+    found = _search(contraction.problem, contraction.domains, tiers, limit)
     return replace(found, problem=problem, rows=contraction.expand(found.rows))
 
 
-def presolved(problem: LayoutProblem, tiers: Tiers) -> Contraction:
+def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Contraction:
     """The problem as it is searched, whatever searches it: without rows that are no choice."""
-    contraction = contract(problem, open_rows(problem), tiers)
+    limit = limit or unlimited()
+    contraction = contract(problem, open_rows(problem), tiers, limit)
     orders = not any("reshapes" in tier for tier in tiers)
-    return replace(contraction, domains=dominate(contraction.problem, contraction.domains, tiers, orders))
+    domains = dominate(contraction.problem, contraction.domains, tiers, orders, limit)
+    return replace(contraction, domains=domains)
 
 
-def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, seconds: float) -> Solution:
+def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit) -> Solution:
+    """Small components come first, so that what is hard keeps nothing else from being solved."""
     rows = [domain[0] for domain in domains]
     found = components(problem, domains)
-    parts: list[Part] = []
-    optimal, gap, branched = not problem.capped, 0, 0
-    deadline = monotonic() + seconds
-    for component in found:
-        if prod(len(domains[number]) for number in component.operators) <= ENUMERATED:
+    parts: dict[int, Part] = {}
+    optimal, branched = not problem.capped, 0
+    sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
+    for place in sorted(range(len(found)), key=lambda place: sizes[place]):
+        component = found[place]
+        if limit.expired:
+            optimal = False
+            parts[place] = part_of(problem, domains, rows, component, tiers, "none", 0)
+        elif sizes[place] <= ENUMERATED:
+            limit.spend(sizes[place])
             enumerate_into(rows, problem, domains, component, tiers)
-            parts.append(part_of(problem, domains, rows, component, tiers, "enumeration"))
-            continue
-        from layoutsolve.solver.cpsat import solve_component
+            parts[place] = part_of(problem, domains, rows, component, tiers, "enumeration")
+        else:
+            from layoutsolve.solver.cpsat import solve_component
 
-        outcome = solve_component(problem, domains, component, rows, tiers, deadline)
-        for number, row in outcome.rows.items():
-            rows[number] = row
-        optimal &= outcome.optimal
-        branched += outcome.branched
-        parts.append(part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bound))
-        gap += parts[-1].value - parts[-1].bound
-    return Solution(problem, tuple(rows), optimal, gap, len(parts), branched, tuple(parts))
+            outcome = solve_component(problem, domains, component, rows, tiers, limit)
+            for number, row in outcome.rows.items():
+                rows[number] = row
+            optimal &= outcome.optimal
+            branched += outcome.branched
+            parts[place] = part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bound)
+    ordered = tuple(parts[place] for place in range(len(found)))
+    gap = sum(part.value - part.bound for part in ordered)
+    return Solution(problem, tuple(rows), optimal, gap, len(ordered), branched, ordered)
 
 
 def part_of(

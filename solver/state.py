@@ -15,13 +15,14 @@ from layoutsolve.solver.atoms import Atoms, port_names
 from layoutsolve.solver.boundary import Boundary, Permutation, permutation, whole_dimensions
 from layoutsolve.solver.generator import Generator
 from layoutsolve.solver.layout import Layout, finest, order
+from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.problem import Constant, Goal, LayoutProblem, Operator, Price, Row, Variable
-from layoutsolve.solver.relation import Placed, Port
+from layoutsolve.solver.relation import Arranged, Placed, Port
 from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target, motion_of
 
-CANDIDATES = 256
+CANDIDATES = 1024
 """The most layouts that one variable may have where orders and groupings are decided one after the other. A problem in
 which the cap was hit is optimal within its candidates only.
 """
@@ -36,7 +37,7 @@ SHARED = 1024
 """The fewest bytes of a constant of which copies are counted."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Draft:
     """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
 
@@ -85,25 +86,32 @@ class Statement:
         self.goal, self.target = goal or Goal(), target or default_target()
         self.boundary.check(graph)
         self._atoms = Atoms(graph, opaque_views, self.goal.contrib)
-        self._variables: list[Variable] = []
+        self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
-        self._drafts: list[_Draft] = []
+        self.drafts: list[_Draft] = []
         self._state()
 
-    def orders(self) -> LayoutProblem:
-        """The problem in which layouts of the same order are one candidate; Reshapes do not count in it."""
-        return _Closure(self._variables, self._drafts, self.target, self.goal.timed, finest_only=True).problem()
+    def orders(self, limit: Limit | None = None) -> LayoutProblem:
+        """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
 
-    def layouts(self, kept: Orders | None = None) -> LayoutProblem:
+        Rows that are not found within the limit are left out, and the problem says that it is capped.
+        """
+        return _Closure(self, limit or unlimited(), finest_only=True).problem()
+
+    def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
-        stated = _Closure(self._variables, self._drafts, self.target, self.goal.timed, kept=kept).problem()
+        stated = _Closure(self, limit or unlimited(), kept=kept).problem()
         return replace(stated, constants=self._constants())
+
+    def source(self) -> LayoutProblem:
+        """The problem in which every operator has little more than its row of the source model."""
+        return self.layouts(limit=Limit(0))
 
     def _constants(self) -> tuple[Constant, ...]:
         """The constants that several ports read, but for small ones."""
         ports: dict[str, list[int]] = {}
-        for number, variable in enumerate(self._variables):
+        for number, variable in enumerate(self.variables):
             if variable.constant:
                 ports.setdefault(variable.title, []).append(number)
         sizes = {name: _bytes(self.graph.values[name]) for name, found in ports.items() if len(found) > 1}
@@ -137,22 +145,22 @@ class Statement:
         logical, leaves = reading
         sizes = tuple(self._atoms.size(leaf) for leaf in leaves)
         self._readings.append({name: logical})
-        self._variables.append(Variable(name, sizes, size, self._readings[-1], constant))
-        return len(self._variables) - 1
+        self.variables.append(Variable(name, sizes, size, self._readings[-1], constant))
+        return len(self.variables) - 1
 
     def _end(self, name: str, permutation: Permutation | None, reads: bool) -> None:
         """An input or output of the graph; one without a permutation is free."""
         logical = self._readings[self._home[name]][name]
         title = f"{'output' if reads else 'input'} {name}"
         if permutation is None:
-            self._drafts.append(
+            self.drafts.append(
                 _Draft(title, -1, [self._home[name]], int(reads), (Row((logical,)),), free=(logical,), end=name)
             )
         else:
             self._fixed(title, name, tuple(logical[axis] for axis in permutation), reads)
 
     def _fixed(self, title: str, name: str, layout: Layout, reads: bool) -> None:
-        self._drafts.append(_Draft(title, -1, [self._home[name]], int(reads), (Row((layout,)),), end=name))
+        self.drafts.append(_Draft(title, -1, [self._home[name]], int(reads), (Row((layout,)),), end=name))
 
     def _outputs(self, number: int) -> None:
         """Enter what a node produces: new variables, or another reading of the one that it is a view of."""
@@ -179,7 +187,7 @@ class Statement:
             else:
                 variable = self._home[name]
             ports.append(variable)
-            sizes = self._variables[variable].sizes
+            sizes = self.variables[variable].sizes
             relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
         title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
         draft = _Draft(title, number, ports, len(found.inputs), (), node.op, tuple(relations), found)
@@ -190,7 +198,7 @@ class Statement:
             draft.fixed = (Row(draft.free),)
         if draft.free or (draft.fixed and all(isinstance(form, Placed) for form in found.forms)):
             draft.relations = None
-        self._drafts.append(draft)
+        self.drafts.append(draft)
 
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""
@@ -222,29 +230,36 @@ class _Closure:
 
     def __init__(
         self,
-        variables: Sequence[Variable],
-        drafts: Sequence[_Draft],
-        target: Target,
-        timed: bool,
+        statement: Statement,
+        limit: Limit,
         finest_only: bool = False,
         kept: Orders | None = None,
     ) -> None:
-        self.variables, self.drafts, self.finest_only, self.kept = variables, drafts, finest_only, kept
-        self.target, self.timed = target, timed
+        self.variables, self.drafts, self.finest_only, self.kept = (
+            statement.variables,
+            statement.drafts,
+            finest_only,
+            kept,
+        )
+        self.target, self.timed = statement.target, statement.goal.timed
+        self.limit = limit
         self.most = CANDIDATES if finest_only or kept is not None else AT_ONCE
         self.capped = False
-        self.rows: list[list[Row]] = [[] for _ in drafts]
+        self.rows: list[list[Row]] = [[] for _ in self.drafts]
         self.shared: dict[object, Shared] = {}
-        self.generators = [self._walker(draft) for draft in drafts]
-        self.seen: list[dict[Layout, None]] = [{} for _ in variables]
+        self.generators = [self._walker(draft, limit) for draft in self.drafts]
+        self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
         self.queue: deque[tuple[int, Layout]] = deque()
-        self.touching: list[list[tuple[int, int]]] = [[] for _ in variables]
-        for number, draft in enumerate(drafts):
+        self.moving: list[list[int] | None] = [None for _ in self.drafts]
+        self.alike: list[list[object]] = [self._alike(draft) for draft in self.drafts]
+        self.pushed: set[tuple[int, object, Layout]] = set()
+        self.touching: list[list[tuple[int, int]]] = [[] for _ in self.variables]
+        for number, draft in enumerate(self.drafts):
             for port, variable in enumerate(draft.ports):
-                if not variables[variable].constant:
+                if not self.variables[variable].constant:
                     self.touching[variable].append((number, port))
 
-    def _walker(self, draft: _Draft) -> Walker | None:
+    def _walker(self, draft: _Draft, limit: Limit) -> Walker | None:
         """What finds the rows of an operator, shared by all that are alike; None for one that has no relation."""
         if draft.meaning is None or draft.relations is None:
             return None
@@ -252,9 +267,11 @@ class _Closure:
         size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
         weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
         alike = (draft.op, size, tuple(self.variables[variable].sizes for variable in draft.ports)) if weigh else ()
-        key = (alike, found.forms, tuple(port.key for port in ports))
+        key = (limit, alike, found.forms, ports)
         if key not in self.shared:
-            self.shared[key] = Shared(lambda: Generator(ports, found.forms, outputs, self.finest_only, exact, weigh))
+            self.shared[key] = Shared(
+                lambda: Generator(ports, found.forms, outputs, limit, self.finest_only, exact, weigh)
+            )
         return self.shared[key].walker()
 
     def problem(self) -> LayoutProblem:
@@ -262,23 +279,28 @@ class _Closure:
             generator = self.generators[number]
             self._found(number, draft.fixed if generator is None else (*draft.fixed, *generator.start()))
         self._exhaust()
+        sure = unlimited()
         for number, generator in enumerate(self.generators):
             if self.kept is not None and not self.rows[number]:
-                self._seed(number, self.kept[number].layouts, generator)
+                seeding = self._walker(self.drafts[number], sure) if self.capped else generator
+                self._seed(number, self.kept[number].layouts, seeding)
                 self._exhaust()
         for number, generator in enumerate(self.generators):
             if generator is not None:
                 self.rows[number] += self._keeping(number, generator.source())
                 self.capped |= generator.capped
+        self.capped |= self.limit.over
         operators = tuple(draft.operator(rows) for draft, rows in zip(self.drafts, self.rows, strict=True))
         clock = self.target.clock if self.timed else None
         return LayoutProblem(tuple(self.variables), operators, self.capped, clock, scatter=self.target.scatter)
 
     def _seed(self, number: int, kept: Sequence[Layout], generator: Walker | None) -> None:
-        """No layout that is demanded leads to the orders to be kept: suggest those orders themselves."""
+        """No layout that is demanded, or was found in time, leads to the orders to be kept: suggest those orders
+        themselves.
+        """
         for port, layout in enumerate(kept):
             if not self.variables[self.drafts[number].ports[port]].constant:
-                self._found(number, self._pushed(number, port, finest(layout)))
+                self._found(number, self._pushed(number, port, finest(layout), generator))
         if generator is not None:
             self._found(number, generator.rest())
 
@@ -286,11 +308,28 @@ class _Closure:
         while self.queue:
             variable, layout = self.queue.popleft()
             for number, port in self.touching[variable]:
-                self._found(number, self._pushed(number, port, layout))
+                if self.limit.over:
+                    self.capped = True
+                    self.queue.clear()
+                    return
+                self.limit.spend(2)
+                self._found(number, self._pushed(number, port, layout, self.generators[number]))
 
-    def _pushed(self, number: int, port: int, layout: Layout) -> Sequence[Row]:
-        generator = self.generators[number]
+    @staticmethod
+    def _alike(draft: _Draft) -> list[object]:
+        """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
+        found, relations = draft.meaning, draft.relations
+        if found is None or relations is None or not all(isinstance(form, Arranged) for form in found.forms):
+            return list(range(len(draft.ports)))
+        pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
+        return [(port, *(number in each for each in pinned)) for number, port in enumerate(relations)]
+
+    def _pushed(self, number: int, port: int, layout: Layout, generator: Walker | None) -> Sequence[Row]:
         if generator is not None:
+            push = (number, self.alike[number][port], layout)
+            if push in self.pushed and generator is self.generators[number]:
+                return []
+            self.pushed.add(push)
             return generator.push(port, layout)
         free = self.drafts[number].free
         if not free:
@@ -305,6 +344,7 @@ class _Closure:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
         draft = self.drafts[number]
         for row in self._keeping(number, rows):
+            self.limit.spend(len(draft.ports))
             if self.finest_only:
                 row = replace(row, layouts=tuple(map(finest, row.layouts)))
             if self.generators[number] is None and row in self.rows[number]:
@@ -325,10 +365,12 @@ class _Closure:
 
     def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Those rows that have the orders to be kept."""
-        if self.kept is None:
-            return list(rows)
+        rows = list(rows)
+        if self.kept is None or not rows:
+            return rows
         wanted = self.kept[number].layouts
-        moving = [
-            port for port, variable in enumerate(self.drafts[number].ports) if not self.variables[variable].constant
-        ]
+        moving = self.moving[number]
+        if moving is None:
+            ports = enumerate(self.drafts[number].ports)
+            moving = self.moving[number] = [port for port, each in ports if not self.variables[each].constant]
         return [row for row in rows if all(order(row.layouts[port]) == order(wanted[port]) for port in moving)]

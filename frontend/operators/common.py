@@ -23,6 +23,9 @@ _ACTIVATIONS = {4: "TANH", 5: "SIGN_BIT"}
 _INT32 = 2
 """The schema's number of the type int32."""
 
+_COUNTED = 1 << 12
+"""The most numbers that are counted while converting."""
+
 STATIC = "convert the model with static input shapes"
 
 
@@ -217,12 +220,11 @@ def as_int64(call: Call, value: Value, label: str = "int64") -> Value:
 
 
 def counted(call: Call, count: Dim, dtype: str, label: str) -> Value:
-    """The vector of the numbers from 0 on, as many as ``count`` says."""
-    if not isinstance(count, Size):
-        call.draft.spend(count)
+    """The vector of the numbers from 0 on, as many as ``count`` says; many of them are counted at run time."""
+    if isinstance(count, int) and count <= _COUNTED:
         return call.constant(np.arange(count), label, dtype)
-    bounds = [call.constant(0, "zero", "int64"), call.reshaped(call.sizes((count,), "count"), (), "count"),
-              call.constant(1, "one", "int64")]  # fmt: skip
+    end = call.sizes((count,), "count") if isinstance(count, Size) else call.vector([count], "count")
+    bounds = [call.constant(0, "zero", "int64"), call.reshaped(end, (), "count"), call.constant(1, "one", "int64")]
     return cast_to(call, call.write("Range", bounds, (count,), call.temporary(label, "int64")), dtype)
 
 

@@ -95,7 +95,7 @@ def hadamard_rotation(call: Call) -> None:
     if not isinstance(last, int) or size < 1 or size & (size - 1) or last % size:
         raise ModelError(f"{call.origin} turns runs of {size} elements of {x}")
     inner = size if size <= _WIDE else 1 << (size.bit_length() // 2)
-    call.draft.spend(inner**2 + (size // inner) ** 2)
+    call.draft.ask(inner**2 + (size // inner) ** 2)
     whole = inner == last
     runs = x if whole else call.reshaped(x, (*x.shape[:-1], last // size, size // inner, inner), "runs")
     slot = call.slot() if whole else call.temporary("turned")

@@ -10,6 +10,7 @@ from layoutsolve.frontend.builder import Call, Slot, lowers
 from layoutsolve.frontend.draft import State
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.graph import Node, Region, Shape, Value, product
+from layoutsolve.names import short
 
 Carried = tuple[Value, Value, Value, Shape, Slot]
 """What a loop carries: the value before it, in a turn and at the end of one; then shape and slot of what is left."""
@@ -123,7 +124,7 @@ def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape
     carried = _changed(call)
     now = list(initial)
     for position in carried:
-        name, like = draft.unique(f"{call.slot(position).name}/now"), initial[position]
+        name, like = draft.names.derived(call.slot(position).name, "now"), initial[position]
         now[position] = draft.add(Value(name, like.dtype, shapes[position], like.quant))
     following = call.inline(call.option("body_subgraph_index"), now, region)
     if len(following) != len(initial):
@@ -228,5 +229,5 @@ def _variable(call: Call) -> State:
     if key is None:
         raise ModelError(f"{call.origin} reads its variable from '{call.input(0).name}', which is no handle of one")
     if key not in call.draft.states:
-        call.draft.state(key, call.draft.unique("/".join(part for part in key if part) or "variable"))
+        call.draft.state(key, call.draft.names.unique(short("/".join(part for part in key if part) or "variable")))
     return call.draft.states[key]

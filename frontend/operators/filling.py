@@ -60,7 +60,7 @@ def broadcast_args(call: Call) -> None:
     counts = static(call, [vector.shape[0] for vector in vectors], "number of sizes")
     length, slot = max(counts), call.slot()
     if min(counts) < length:
-        call.draft.spend(length)
+        call.draft.ask(length)
         short = counts.index(min(counts))
         ones = call.vector([1] * (length - counts[short]), "ones")
         parts = [ones, vectors[short]] if counts[short] else [ones]
@@ -185,10 +185,11 @@ def diagonal(call: Call) -> None:
     height, width = static(call, shape[-2:], "matrix")
     if line.shape != (*shape[:-2], min(height, width)):
         raise ModelError(f"{call.origin} puts the diagonal {list(map(str, line.shape))} into {list(map(str, shape))}")
-    call.draft.spend(height * width)
     along = (*line.shape, 1) if height < width else (*line.shape[:-1], 1, line.shape[-1])
     spread = call.reshaped(line, along, "spread")
-    mask = call.constant(np.eye(height, width, dtype=bool), "mask")
+    rows = call.reshaped(counted(call, height, "int64", "rows"), (height, 1), "rows")
+    columns = counted(call, width, "int64", "columns")
+    mask = call.write("Equal", [rows, columns], (height, width), call.temporary("mask", "bool"), real="bool")
     if slot.quant is None:
         write_where(call, mask, spread, field, shape, slot)
     else:

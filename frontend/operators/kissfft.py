@@ -112,7 +112,6 @@ def multiplied(call: Call, x: Value, by: Array, fft: KissFft) -> Value:
     """Complex numbers [groups, p, 2, m] times constants [p, m], of which the first row counts as ones."""
     real, imaginary = by.real.astype(np.int64), by.imag.astype(np.int64)
     real[0], imaginary[0] = 1 << fft.bits, 0
-    call.draft.spend(3 * by.size)
     straight = apply(call, "Mul", x, real[:, None], "straight")
     swapped = looked_up(call, x, call.vector([1, 0], "parts"), "swapped", axis=2)
     crossed = apply(call, "Mul", swapped, np.stack([-imaginary, imaginary], 1), "crossed")

@@ -36,7 +36,7 @@ def _content(call: Call) -> tuple[str, Array, Array]:
     keys, values = (subgraph.tensors[index] for index in operator.inputs[1:])
     if (keys.dtype, values.dtype) not in _KINDS or keys.shape != values.shape:
         raise ModelError(f"{call.origin} has a table from {keys.dtype}{keys.shape} to {values.dtype}{values.shape}")
-    call.draft.spend(prod(keys.shape))
+    call.draft.ask(prod(keys.shape))
     pairs = zip(_elements(keys), _elements(values), strict=True)
     table: dict[Any, Any] = {}
     for key, value in pairs:

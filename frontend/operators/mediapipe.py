@@ -79,7 +79,7 @@ def max_pool_with_places(call: Call) -> None:
 
     def starts(axis: int) -> Array:
         (count,) = static(call, spatial[axis : axis + 1], "output size")
-        call.draft.spend(count)
+        call.draft.ask(count)
         along: Array = np.arange(count) * strides[axis] - pads[axis]
         return along.reshape((1, 1, -1, 1) if axis == 0 else (1, 1, 1, -1))
 
@@ -120,7 +120,7 @@ def _unpool_in_window(call: Call, x: Value, places: Value, options: Mapping[str,
         raise GapError("its windows overlap or leave gaps", "use strides as large as the filter")
     height, width = static(call, x.shape[1:3], "input size")
     rows, columns = height * window[0], width * window[1]
-    call.draft.spend(rows * columns)
+    call.draft.ask(rows * columns)
     shape = (x.shape[0], rows, columns, x.shape[3])
     scales = call.constant([1, *window, 1], "scales", "float32")
 
@@ -344,7 +344,7 @@ def transform_tensor(call: Call) -> None:
     if min(height, width, rows, columns) < 1 or batch != 1 or x.dtype != "float32":
         raise ModelError(f"{call.origin} samples {x} at {height} by {width} pixels")
     linear, offset = _matrix(call, call.input(1))
-    call.draft.spend(2 * height * width)
+    call.draft.ask(2 * height * width)
     half = 0.5 if new else 0.0
     down, right = np.meshgrid(np.arange(height) + half, np.arange(width) + half, indexing="ij")
     pixels = call.constant(np.stack([right, down], -1).reshape(-1, 2), "pixels", "float32")

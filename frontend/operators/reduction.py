@@ -187,7 +187,7 @@ def _over_window(call: Call, x: Value, axis: int, op: str, window: int, stride: 
     (size,) = static(call, [x.shape[axis]], "size")
     count = max((size - (window - 1) * dilation - 1) // stride + 1, 0)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    call.draft.spend(max(count, 1) * window)
+    call.draft.ask(max(count, 1) * window)
     picks = np.arange(count)[:, None] * stride + np.arange(window) * dilation
     gathered = [x, call.constant(picks.reshape(-1), "picks", "int64")]
     taken = call.write("Gather", gathered, (*before, count * window, *after), call.like("taken", x), axis=axis)

@@ -79,7 +79,7 @@ def resize_nearest(call: Call) -> None:
     aligned, half = bool(call.option("align_corners", False)), bool(call.option("half_pixel_centers", False))
     pairs = list(zip(x.shape[1:3], shape[1:3], strict=True))
     sizes = [(before, after) for before, after in pairs if isinstance(before, int) and isinstance(after, int)]
-    call.draft.spend(sum(after for _, after in sizes))
+    call.draft.ask(sum(after for _, after in sizes))
     exact = all(isinstance(dim, int) for dim in shape)
     same = all(
         np.array_equal(_positions(*pair, aligned, half), _onnx_positions(*pair, aligned, half, exact)) for pair in sizes

@@ -230,7 +230,7 @@ def _updated(call: Call, x: Value, update: Value, partial: list[int], starts: Va
     """A tensor with an update that is smaller along several axes: its outer axes are indexed, the inner ones move."""
     depth = partial[-1] + 1
     outer = static(call, update.shape[:depth], "update")
-    call.draft.spend(depth * int(np.prod(outer)))
+    call.draft.ask(depth * int(np.prod(outer)))
     grid = np.stack(np.meshgrid(*map(np.arange, outer), indexing="ij"), -1)
     every = join(call, [starts, call.vector([0], "zero")], 0, call.temporary("every", "int64"))
     places = [partial.index(axis) if axis in partial else len(partial) for axis in range(depth)]
@@ -264,7 +264,7 @@ def embedding_lookup_sparse(call: Call) -> None:
     column = call.reshaped(weights, (count, *[1] * len(rest)), "weights")
     weighted = call.write("Mul", [rows, column], (count, *rest), call.temporary("weighted"))
     if depth == 1:
-        call.draft.spend(count)
+        call.draft.ask(count)
         places = call.constant(np.zeros((count, 1)), "places", "int64")
     else:
         places = take(call, as_int64(call, indices), {1: Span(0, depth - 1)}, call.temporary("places", "int64"))

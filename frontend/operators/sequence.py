@@ -23,7 +23,6 @@ _MOST_STEPS = 32
 _MOST_STEPS_OF_INTEGERS = 4
 """The same where weights are integers: ONNX Runtime dequantises them again for every node that reads them."""
 
-_COST = 1000
 """What a step counts for in elements of constants, so that the size of the graph follows that of the file as well."""
 
 _TANH = 4
@@ -124,7 +123,6 @@ class Walk:
     def _unrolled(self, x: Value, states: tuple[Value, ...], step: Step, count: int) -> tuple[Value, tuple[Value, ...]]:
         """One step written after the other."""
         call = self.call
-        call.draft.spend(_COST * count)
         given: list[Value] = []
         parts = self._parts(x, count)
         for part in reversed(parts) if self.backward else parts:
@@ -146,7 +144,7 @@ class Walk:
         empty = call.constant(np.zeros((0, *shape), states[0].dtype), "empty", states[0].dtype, states[0].quant)
         turns = call.fresh("turns")
         initial, shapes = (zero, empty, *states), ((1,), (turns, *shape), *(state.shape for state in states))
-        names = [draft.unique(f"{value.name}/now") for value in initial]
+        names = [draft.names.derived(value.name, "now") for value in initial]
         values = zip(names, initial, shapes, strict=True)
         turn, so_far, *now = [draft.add(Value(name, like.dtype, size, like.quant)) for name, like, size in values]
 

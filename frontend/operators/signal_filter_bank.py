@@ -31,7 +31,7 @@ def filter_bank(call: Call) -> None:
     channels = integer(call, call.settings(), "num_channels")
     if channels < 1 or tuple(call.tensor().shape) != (channels,):
         raise ModelError(f"{call.origin} fills {list(call.tensor().shape)} with {channels} channels")
-    call.draft.spend(channels * count)
+    call.draft.ask(channels * count)
     matrix = call.constant(_bands(call, channels, count), "bands", "uint64")
     wide = call.reshaped(cast_to(call, x, "uint64", "wide"), (count, 1), "column")
     sums = call.write("MatMul", [matrix, wide], (channels, 1), call.temporary("sums", "uint64"), real="uint64")
@@ -114,7 +114,7 @@ def spectral_subtraction(call: Call) -> None:
         pair = [integer(call, options, name) % (1 << 32) for name in (key, f"alternate_{key}")]
         return np.resize(np.array(pair, np.uint64), count)
 
-    before = call.kept("noise", np.zeros(count, np.uint32))
+    before = call.kept("noise", (count,), "uint32")
     scaled = _low(call, apply(call, "Mul", _unsigned(call, x, "wide"), 1 << smoothing_bits, "scaled"), "signal")
     part = apply(call, "Mul", _unsigned(call, scaled, "signal_wide"), alternating("smoothing"), "new")
     rest = apply(call, "Mul", _unsigned(call, before, "noise_wide"), alternating("one_minus_smoothing"), "old")

@@ -5,10 +5,13 @@ Outputs of frames that are not complete yet are not written there; here they hav
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64, cast_to, copy, ranked, static, store
 from layoutsolve.frontend.operators.custom import flag, integer
 from layoutsolve.frontend.operators.fixed_point import apply, chosen, looked_up, saturated
@@ -16,11 +19,14 @@ from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.graph import Value
 
+_MOST_PARTS = 64
+"""How many frames may overlap: for each of them it is added once."""
+
 
 def _joined(call: Call, x: Value, kept: int, label: str) -> Value:
     """The last numbers of the runs before, as many as are kept, and those of this one; they are kept in turn."""
     *outer, length = static(call, x.shape, "input shape")
-    before = call.kept(label, np.zeros((*outer, kept), x.dtype))
+    before = call.kept(label, (*outer, kept), x.dtype)
     slot = call.like("joined", x)
     whole = call.write("Concat", [before, x], (*outer, kept + length), slot, axis=len(outer))
     call.keep(label, take(call, whole, {len(outer): Span(length, LAST)}, call.like("after", x)))
@@ -55,12 +61,13 @@ def framer(call: Call) -> None:
     waiting = 0 if prefill else -(-size // step) - 1
     kept = size - step if prefill else waiting * step
     whole = _joined(call, x, kept, "frames") if kept else x
+    call.draft.ask(length // step * size)
     places = call.constant(np.arange(0, length, step)[:, None] + np.arange(size), "places", "int64")
     store(call, looked_up(call, whole, places, "cut", axis=len(outer)), call.slot(0))
     if not waiting:
         call.known(call.slot(1), np.array(True))
         return
-    missing = call.kept("missing", np.array(waiting))
+    missing = call.kept("missing", (), "int64", waiting)
     store(call, apply(call, "LessOrEqual", missing, 0, "complete", "bool"), call.slot(1))
     # A number that would run out below is stopped at 0.
     less = apply(call, "Sub", missing, length // step, "less")
@@ -78,13 +85,12 @@ def stacker(call: Call) -> None:
     if not 0 < channels <= given or min(left, right) < 0 or not 1 <= step <= frames:
         raise ModelError(f"{call.origin} stacks {frames} frames of {channels} in steps of {step}, from {given} numbers")
     x = take(call, x, {0: Span(0, channels)}, call.like("frame", x)) if channels < given else x
-    count = call.kept("count", np.array(-1))
+    count = call.kept("count", (), "int64", -1)
     first = apply(call, "Less", count, 0, "first", "bool")
     whole = _stacked(call, x, first, channels, frames - 1)
     store(call, whole, call.slot(0))
-    grown = chosen(
-        call, first, call.constant(left + 1, "begin", "int64"), apply(call, "Add", count, 1, "next"), "grown"
-    )
+    following = apply(call, "Add", count, 1, "next")
+    grown = chosen(call, first, call.constant(left + 1, "begin", "int64"), following, "grown")
     valid = apply(call, "GreaterOrEqual", grown, frames, "valid", "bool")
     call.keep("count", chosen(call, valid, apply(call, "Sub", grown, step, "consumed"), grown, "count"))
     store(call, valid, call.slot(1))
@@ -94,7 +100,7 @@ def _stacked(call: Call, x: Value, first: Value, channels: int, others: int) -> 
     """The frames before and this one, as a vector; before the first one, it stands for them."""
     if not others:
         return x
-    before = as_int64(call, call.kept("stacked", np.zeros(others * channels, np.int16)), "before")
+    before = as_int64(call, call.kept("stacked", (others * channels,), "int16"), "before")
     repeated = looked_up(call, as_int64(call, x, "wide"), call.vector(list(range(channels)) * others, "again"), "again")
     past = cast_to(call, chosen(call, first, repeated, before, "past"), "int16", "past")
     size = (others + 1) * channels
@@ -116,6 +122,8 @@ def overlap_add(call: Call) -> None:
     if not 1 <= step <= size:
         raise ModelError(f"{call.origin} adds up frames of {size}, {step} apart")
     parts = -(-size // step)
+    if parts > _MOST_PARTS:
+        raise GapError(f"{parts} of its frames overlap", f"use frames of at most {_MOST_PARTS} steps")
     wide = as_int64(call, x, "wide") if x.dtype == "int16" else x
     if parts * step > size:
         wide = _extended(call, wide, (0, parts * step - size), len(outer) + 1)
@@ -130,6 +138,7 @@ def _extended(call: Call, x: Value, zeros: tuple[int, int], axis: int) -> Value:
     values = []
     for count in zeros:
         shape[axis] = count
+        call.draft.ask(prod(static(call, shape, "shape")))
         values.append(call.constant(np.zeros(shape), "zeros", x.dtype) if count else None)
     given = [value for value in (values[0], x, values[1]) if value is not None]
     shape[axis] = call.arithmetic.total((x.shape[axis], *zeros))
@@ -140,7 +149,7 @@ def _added(call: Call, cut: Value, parts: int) -> Value:
     """The blocks that are complete, [..., frames, step], of parts [..., frames, parts, step]; the others are kept."""
     *outer, frames, _, step = static(call, cut.shape, "input shape")
     axis, dtype = len(outer), call.input(0).dtype
-    total = call.kept("overlap", np.zeros((*outer, parts - 1, step), dtype))
+    total = call.kept("overlap", (*outer, parts - 1, step), dtype)
     total = _extended(call, cast_to(call, total, cut.dtype, "before"), (0, frames), axis)
     for part in reversed(range(parts)):
         one = take(call, cut, {axis + 1: Span(part, part + 1)}, call.temporary("part", cut.dtype))

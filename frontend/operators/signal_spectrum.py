@@ -26,6 +26,8 @@ from layoutsolve.frontend.shapes import Span
 from layoutsolve.graph import Shape, Value
 
 _MOST_BITS = 31
+_TABLES = 4
+"""Elements that tables of a transform have for each of its length, those of one stage."""
 
 
 def shift(call: Call, key: str) -> int:
@@ -56,8 +58,10 @@ def window(call: Call) -> None:
 def auto_scale(call: Call) -> None:
     """SignalFftAutoScale: numbers shifted left as far as the largest of them allows, and by how many bits."""
     x = ranked(call, call.input(0), 1)
+    (length,) = static(call, x.shape, "length")
+    call.draft.ask(length)
     wide = as_int64(call, x, "wide")
-    most = _largest(call, wide, *static(call, x.shape, "length"))
+    most = _largest(call, wide, length)
     # The kernel takes 0 for a number of all 32 bits: it is not shifted.
     bits = looked_up(call, np.array([0, *range(14, -1, -1)]), bit_length(call, most, "bits"), "shift")
     power = looked_up(call, np.int64(1) << np.arange(15), bits, "power")
@@ -83,8 +87,8 @@ def _largest(call: Call, x: Value, length: int) -> Value:
     negative = apply(call, "Less", x, 0, "negative", "bool")
     again = apply(call, "GreaterOrEqual", last, 0, "again", "bool")
     kept = apply(call, "And", apply(call, "And", climbing, negative, "both", "bool"), again, "kept", "bool")
-    starting = apply(call, "Greater", places, chosen(call, kept, call.constant(length, "never", "int64"), last, "bar"),
-                     "starting", "bool")  # fmt: skip
+    bar = chosen(call, kept, call.constant(length, "never", "int64"), last, "bar")
+    starting = apply(call, "Greater", places, bar, "starting", "bool")
     start = extreme("ReduceMin", chosen(call, starting, places, length, "from"), "start")
     counted = apply(call, "GreaterOrEqual", places, start, "counted", "bool")
     magnitude = call.write("Abs", [x], x.shape, call.temporary("magnitude", "int64"))
@@ -175,9 +179,8 @@ def _unfolded(call: Call, first: Value, inner: Value, rows: int, fft: KissFft, e
     table = np.arange(4 * size).reshape(4, size)
     columns = [table[:2, 0], *table[:2, 1 : fft.length - size + 1].T, *table[2:, :0:-1].T, table[2:, 0]]
     places = np.concatenate(columns[: fft.length - 1 + ends]).tolist()
-    return looked_up(
-        call, call.reshaped(joined, (rows, 4 * size), "flat"), call.vector(places, "places"), "unfolded", 1
-    )
+    flat = call.reshaped(joined, (rows, 4 * size), "flat")
+    return looked_up(call, flat, call.vector(places, "places"), "unfolded", axis=1)
 
 
 def _inverse(call: Call, x: Value, rows: int, length: int) -> Value:
@@ -203,6 +206,7 @@ def _lengths(call: Call) -> tuple[int, int]:
         raise ModelError(f"{call.origin} transforms '{x.name}' of rank {len(x.shape)} with the length {length}")
     if call.slot().dtype != x.dtype:
         raise ModelError(f"{call.origin} transforms {x.dtype} to {call.slot().dtype}")
+    call.draft.ask(_TABLES * length)
     return length, prod(static(call, x.shape, "input shape")[:-1])
 
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import REGISTRY, Call, Slot, lowers
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.bitwise import shift_left
-from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, static, store, write_stored
+from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, counted, static, store, write_stored
 from layoutsolve.frontend.operators.padding import gaps, write_dilated, write_pad
 from layoutsolve.frontend.operators.scattering import kept_inside, write_update
 from layoutsolve.frontend.operators.slicing import take
@@ -269,9 +267,8 @@ def iota(call: Call) -> None:
     unquantised(call)
     shape, slot = declared(call), call.slot()
     axis = axis_of(call.option("iota_dimension"), len(shape))
-    call.draft.spend(shape[axis])
-    along = [size if at == axis else 1 for at, size in enumerate(shape)]
-    line = call.constant(np.arange(shape[axis]).reshape(along), "line", slot.dtype)
+    along = tuple(size if at == axis else 1 for at, size in enumerate(shape))
+    line = call.reshaped(counted(call, shape[axis], slot.dtype, "line"), along, "along")
     call.write("Expand", [line, call.vector(shape, "shape")], shape, slot)
 
 

@@ -134,7 +134,7 @@ def _columns(call: Call, vectors: Value, window: Window) -> Value:
     outer, depth = static(call, vectors.shape, "indices")[:-1], len(window.axes)
     if window.places == tuple(range(static(call, vectors.shape, "indices")[-1])):
         return vectors
-    call.draft.spend(prod(outer) + depth)
+    call.draft.ask(prod(outer) + depth)
     given = [place for place in window.places if place is not None]
     parts = []
     if given:
@@ -158,7 +158,7 @@ def _spread(call: Call, columns: Value, window: Window) -> Value:
     outer, along, depth = columns.shape[:-1], window.along, len(window.axes)
     if prod(along) == 1:
         return call.reshaped(columns, (*outer, *along, depth), "starts")
-    call.draft.spend(prod(along) * depth)
+    call.draft.ask(prod(along) * depth)
     grid = np.stack(np.meshgrid(*map(np.arange, along), indexing="ij"), -1)
     starts = call.reshaped(columns, (*outer, *[1] * len(along), depth), "starts")
     slot = call.temporary("indices", "int64")
@@ -214,7 +214,7 @@ def _parts(call: Call, x: Value, vectors: Value, window: Window) -> Value:
     limits: Sequence[Value | None]
     columns = _columns(call, vectors, window)
     if columns.data is not None:
-        call.draft.spend(columns.data.size)
+        call.draft.ask(columns.data.size)
         columns = call.constant(np.clip(columns.data, 0, most), "kept", "int64")
     else:
         for op, bound in (("Max", [0]), ("Min", most)):

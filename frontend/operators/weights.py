@@ -57,7 +57,7 @@ class Matrix:
         return self._written(call, self.data[None], label, 1)
 
     def _written(self, call: Call, data: Array, label: str, axis: int) -> Value:
-        call.draft.spend(data.size)
+        call.draft.ask(data.size)
         if self.scale is None or self.zero is None:
             return call.constant(data, label, "float32")
         return call.constant(data, label, "int8", Quant(self.scale, self.zero, axis))
@@ -67,7 +67,7 @@ def matrix(call: Call, position: int, rows: Dim, columns: Dim) -> Matrix:
     """An input that is a constant matrix of this shape; a vector stands for a diagonal matrix."""
     value, data = _weights(call, position)
     if data.ndim == 1 and rows == columns == data.size:
-        call.draft.spend(data.size**2)
+        call.draft.ask(data.size**2)
         return Matrix(np.diag(_real(value, data)))
     if data.shape != (rows, columns):
         raise ModelError(f"{call.origin} has weights of shape {list(data.shape)}, it needs [{rows}, {columns}]")

@@ -77,7 +77,7 @@ def test_growth_beyond_the_file() -> None:
             part.outputs(value)
         handing_on(builder)
 
-    with pytest.raises(UnsupportedError, match="its subgraphs grow far beyond the size of the file"):
+    with pytest.raises(UnsupportedError, match="its operators grow far beyond the size of the file"):
         read(branching(doubling))
 
 

@@ -70,6 +70,16 @@ REFUSED = {
     ),
     "stack": (model("SignalStacker", [short(4)], [short(8), FLAG], stacking(4, 1, 0, 3)), "in steps of 3"),
     "overlap": (model("SignalOverlapAdd", [short(2, 4)], [short(10)], packed(frame_step=5)), "of 4, 5 apart"),
+    "dense": (model("SignalOverlapAdd", [short(2, 65)], [short(2)], packed(frame_step=1)), "65 of its frames overlap"),
+    **{
+        f"huge-{operator}": (model(operator, [short(8)], outputs, options), "far beyond")
+        for operator, outputs, options in (
+            ("SignalDelay", [short(8)], packed(delay_length=1 << 30)),
+            ("SignalFramer", [short(1, 1 << 30), FLAG], packed(frame_size=1 << 30, frame_step=8, prefill=True)),
+            ("SignalStacker", [short(8 << 27), FLAG], stacking(8, 1 << 28, 0, 1)),
+            ("SignalRfft", [short((1 << 30) + 2)], packed(fft_length=1 << 30)),
+        )
+    },
 }  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import product
-from time import monotonic
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.contract import contract
 from layoutsolve.solver.cpsat import solve_component
+from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.mincut import cut
 from layoutsolve.solver.presolve import components, open_rows
 from layoutsolve.solver.problem import LayoutProblem, Operator, Price, Row, Tiers, Variable, coarse_tiers, ranked
@@ -59,7 +59,7 @@ def compared(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> None
             counts["too many orders" if "orders to choose from" in str(error) else "no lattice"] += 1
             refused = True
             continue
-        best = solve_component(smaller, domains, component, start, tiers, monotonic() + 30)
+        best = solve_component(smaller, domains, component, start, tiers, unlimited())
         prices = []
         for rows in (found.rows, best.rows):
             chosen = list(start)

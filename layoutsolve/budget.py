@@ -1,0 +1,115 @@
+"""What one conversion may compute and write: a multiple of the file's size, so that tiny files stay tiny."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from layoutsolve.errors import BudgetError
+from layoutsolve.graph import Array, memory
+
+GROWTH, SPARE = 4, 16 << 20
+"""The model that is written has at most so many times the bytes of the source, and so many more."""
+
+_COMPUTED, _COMPUTED_SPARE = 2, 32 << 20
+"""The same for constants in memory, against the largest model that may be written."""
+
+_SMALL = 1 << 15
+"""Bytes of a result that is always worth to be computed while converting: shapes, indices, parameters."""
+
+_ENTRIES, _SPARE_ENTRIES = 16, 1 << 13
+"""How many operators and tensors may be written, against those of the source: a subgraph is written wherever it is
+called, and some operators have to be written out.
+"""
+
+_BYTES_PER_ENTRY = 1 << 11
+"""What a larger model may be takes this for each operator and tensor that it has more."""
+
+REMEDY = "allow a larger model (--max-size)"
+
+
+class Budget:
+    """Counts what a conversion computes and writes. Raises :class:`BudgetError` where that is too much.
+
+    ``size`` is that of the source in bytes, ``most`` the size of the largest model that may be written.
+    """
+
+    def __init__(self, size: int = 1 << 40, max_size: int | None = None) -> None:
+        usual = GROWTH * size + SPARE
+        self.most = usual if max_size is None else max_size
+        self._room = max(self.most, usual)
+        self._computed = _COMPUTED * self._room + _COMPUTED_SPARE
+        self._folded = self._room - self._room // GROWTH
+        self._extra = (self._room - usual) // _BYTES_PER_ENTRY
+        self._entries = self._most_entries = 0
+        self._written = 0
+        self._owners: dict[int, Array] = {}
+        self._known: dict[tuple[object, ...], Array] = {}
+
+    @property
+    def left(self) -> int:
+        """The bytes of constants that may still be computed."""
+        return self._computed
+
+    # -- computing -------------------------------------------------------------------------------------------------
+
+    def ask(self, size: int) -> None:
+        """Make sure that a constant of so many bytes may be computed."""
+        if size > self._computed:
+            raise BudgetError(
+                f"its constants grow far beyond the size of the file: {size} bytes, where {self._computed} are left",
+                REMEDY,
+            )
+
+    def spend(self, size: int) -> None:
+        """Account for bytes that were computed."""
+        self.ask(size)
+        self._computed -= size
+
+    def keep(self, data: Array) -> None:
+        """Account for a constant: for the memory that it lies in, once, and for none where that is the source's."""
+        owner = data
+        while isinstance(owner.base, type(owner)):
+            owner = owner.base
+        if owner.base is None and owner.nbytes and id(owner) not in self._owners:
+            self.spend(owner.nbytes)
+            self._owners[id(owner)] = owner
+
+    def folds(self, results: Sequence[Array]) -> bool:
+        """Whether these results are computed rather than written as an operator; accounts for them then."""
+        fresh = {memory(each): each for each in results if memory(each) not in self._known}
+        if not self.affords(sum(each.nbytes for each in fresh.values())):
+            return False
+        self._known.update(fresh)
+        return True
+
+    def affords(self, size: int) -> bool:
+        """Whether constants of so many bytes may stand for operators that compute them; accounts for them then."""
+        if size > self._computed or (size > _SMALL and size > self._folded):
+            return False
+        self._folded -= size if size > _SMALL else 0
+        return True
+
+    def open(self, entries: int) -> None:
+        """Account for the operators and tensors of the source."""
+        self._most_entries = _ENTRIES * entries + _SPARE_ENTRIES + self._extra
+        self._entries = self._most_entries
+
+    def enter(self, entries: int) -> None:
+        """Account for operators and tensors about to be written."""
+        self._entries -= entries
+        if self._entries < 0:
+            raise BudgetError(
+                f"its operators grow far beyond the size of the file: more than {self._most_entries} are to be written",
+                REMEDY,
+            )
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def write(self, size: int, what: str) -> None:
+        """Account for a part of the model that is about to be written."""
+        self._written += size
+        if self._written > self.most:
+            raise BudgetError(
+                f"the model grows beyond {self.most} bytes with {what}, which takes {size}",
+                f"{REMEDY}, or make what it repeats smaller",
+            )

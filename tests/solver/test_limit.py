@@ -1,0 +1,153 @@
+"""Limits: the same result on any machine, a right one however little is allowed, and no work that is not counted."""
+
+from __future__ import annotations
+
+import _thread
+from dataclasses import replace
+from threading import Timer
+from time import monotonic
+
+import numpy as np
+import pytest
+
+from layoutsolve.emit import apply
+from layoutsolve.graph import Graph
+from layoutsolve.solver import OBJECTIVES, Assignment, assign
+from layoutsolve.solver.cpsat import solve_component
+from layoutsolve.solver.limit import LOOK, Limit, unlimited
+from layoutsolve.solver.presolve import components
+from layoutsolve.solver.problem import ranked
+from layoutsolve.solver.solve import enumerated, presolved, price_of_component
+from layoutsolve.solver.state import Statement
+from tests.graphs import feeds, run
+from tests.solver.random_graphs import CONTROL, random_graph
+from tests.solver.test_mincut import TIERS, random_problem
+from tests.solver.test_optimality import conflicting_grid
+
+BUDGETS = (0, 1, 100, 1_000, 10_000, 100_000)
+
+
+def no_clock() -> float:
+    raise AssertionError("the clock is looked at")
+
+
+class Clock:
+    """A clock that goes on by a step at each look."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step, self.looks = 0.0, step, 0
+
+    def __call__(self) -> float:
+        self.looks += 1
+        self.now += self.step
+        return self.now
+
+
+class Watched(Limit):
+    """A limit that knows the most work that was done between two looks at the clock."""
+
+    most = 0
+
+    def spend(self, work: int = 1) -> None:
+        super().spend(work)
+        Watched.most = max(Watched.most, work)
+
+
+def computes_the_same(graph: Graph, found: Assignment) -> None:
+    data = feeds(graph)
+    for expected, result in zip(run(graph, data), run(apply(graph, found), data), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_work_gives_a_right_model(seed: int) -> None:
+    """However little may be done: the model is right, no worse than a Transpose pattern everywhere, the bound holds."""
+    graph = random_graph(seed, 12, CONTROL)
+    for objective in ("min-executed", "min-nodes"):
+        tiers = OBJECTIVES[objective]
+        best = assign(graph, objective=objective)
+        simple = ranked(assign(graph, objective=objective, strategy="transpose").price, tiers)
+        for work in BUDGETS:
+            found = assign(graph, objective=objective, limit=Limit(work))
+            price = ranked(found.price, tiers)
+            assert price[0] <= simple[0]
+            assert found.bound <= ranked(best.price, tiers)[0]
+            assert best.status == "feasible" or ranked(best.price, tiers)[0] <= price[0]
+            assert found.status == "feasible" or price[:3] == ranked(best.price, tiers)[:3]
+            assert found.ended == "work" or found.status == "optimal"
+            computes_the_same(graph, found)
+
+
+@pytest.mark.parametrize("work", BUDGETS)
+def test_work_needs_no_clock(work: int) -> None:
+    """A limit on work is the same twice, and on any machine: it never looks at the clock."""
+    graph = conflicting_grid(2, 2)
+    first, second = (assign(graph, limit=Limit(work, clock=no_clock)) for _ in range(2))
+    assert (first.rows, first.price, first.status) == (second.rows, second.price, second.status)
+
+
+@pytest.mark.parametrize("looks", [1, 3, 30, 300])
+def test_seconds_end_after_few_looks(looks: int) -> None:
+    """Once the clock says so, what is left to do looks at it a few times for each stage at most."""
+    graph = random_graph(5, 25)
+    clock = Clock(1.0)
+    found = assign(graph, limit=Limit(seconds=looks, clock=clock))
+    assert clock.looks <= looks + 60
+    computes_the_same(graph, found)
+
+
+def test_steps_between_looks_are_small() -> None:
+    """Stating and presolving count their work in steps of a few looks at most."""
+    Watched.most = 0
+    limit = Watched()
+    presolved(Statement(conflicting_grid(3, 2)).orders(limit), TIERS, limit)
+    assert 0 < Watched.most <= 10 * LOOK
+
+
+def test_part() -> None:
+    """A part spends from the whole, ends with it, and the whole says so."""
+    whole = Limit(1000)
+    part = whole.part(0.5)
+    part.spend(499)
+    assert not part.over
+    part.spend()
+    assert part.over and not whole.over
+    assert whole.ended == "work"
+    whole.spend(500)
+    assert whole.over and whole.part(1.0).over
+
+
+def test_interrupt_inside_the_search() -> None:
+    """Ctrl-C ends a search at once."""
+    graph = conflicting_grid(6, 6)
+    timer = Timer(3.0, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            assign(graph, limit=unlimited())
+    assert timer.finished.is_set()
+
+
+def test_huge_sizes() -> None:
+    """Bytes beyond 64 bits are no reason for another answer."""
+    for seed in range(60):
+        problem = random_problem(seed)
+        large = replace(problem, variables=tuple(replace(each, bytes=each.bytes * 3**50) for each in problem.variables))
+        domains = [list(range(len(operator.rows))) for operator in problem.operators]
+        for component in components(large, domains):
+            start = [0] * len(domains)
+            best = enumerated(large, domains, component, start, TIERS)
+            found = solve_component(large, domains, component, start, TIERS, unlimited())
+            rows = [found.rows.get(number, 0) for number in range(len(domains))]
+            assert found.optimal
+            assert ranked(price_of_component(large, rows, component), TIERS) == ranked(
+                price_of_component(large, best, component), TIERS
+            )
+
+
+def test_seconds_are_held() -> None:
+    graph = conflicting_grid(4, 4)
+    began = monotonic()
+    found = assign(graph, seconds=1.0)
+    assert monotonic() - began < 10
+    assert found.ended in ("", "seconds")

@@ -1,0 +1,139 @@
+"""Memory, output and work follow the size of the file, whatever the file asks for."""
+
+from __future__ import annotations
+
+import cProfile
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+import layoutsolve
+from layoutsolve.budget import GROWTH, SPARE, Budget
+from layoutsolve.errors import BudgetError, OptionError
+from layoutsolve.names import LONGEST, Names, short
+from tests.families import HEAVY, LINEAR, long_names, normalised, of_constants, one_hot, shared_megabyte, unpacked
+
+_MEMORY, _SPARE_MEMORY = 20, 300 << 20
+
+_CONVERTED = """
+import json, resource, sys
+import layoutsolve
+try:
+    layoutsolve.convert(sys.argv[1], time_limit=5).save(sys.argv[2])
+    error = ""
+except layoutsolve.ConversionError as found:
+    error = str(found)
+print(json.dumps({"error": error, "memory": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
+"""
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_memory_and_output(name: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "m.tflite", tmp_path / "m.onnx"
+    source.write_bytes(HEAVY[name]())
+    size = source.stat().st_size
+    done = subprocess.run(
+        [sys.executable, "-c", _CONVERTED, str(source), str(target)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["memory"] <= _MEMORY * size + _SPARE_MEMORY
+    written = sum(path.stat().st_size for path in tmp_path.glob("m.onnx*"))
+    assert written <= GROWTH * size + SPARE
+    assert bool(written) != bool(found["error"])
+    if found["error"]:
+        assert "--max-size" in found["error"] or "dimensions" in found["error"]
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_work_is_linear(name: str) -> None:
+    """What doubling the size adds is about twice what doubling half of it added; four times would be quadratic."""
+    make, size = LINEAR[name]
+    layoutsolve.convert(make(size // 4))
+    work = []
+    for factor in (0.5, 1, 2):
+        source = make(int(size * factor))
+        profile = cProfile.Profile()
+        profile.enable()
+        layoutsolve.convert(source)
+        profile.disable()
+        work.append(sum(entry.callcount for entry in profile.getstats()))
+    assert (work[2] - work[1]) / (work[1] - work[0]) < 2.6
+
+
+@pytest.mark.parametrize("name", [name for name in LINEAR if name != "calls"])
+def test_what_is_converted_compactly_is_right(name: str) -> None:
+    source = LINEAR[name][0](7)
+    assert layoutsolve.verify(source, layoutsolve.convert(source)).passed
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_constants_that_are_shared_or_computed_are_right(seed: int) -> None:
+    source = of_constants(seed, most=1 << 14)
+    assert layoutsolve.verify(source, layoutsolve.convert(source)).passed
+
+
+def test_numbers_counted_at_run_time_are_right() -> None:
+    source = one_hot(5000)
+    conversion = layoutsolve.convert(source)
+    assert "Range" in [node.op_type for node in conversion.model.graph.node]
+    assert layoutsolve.verify(source, conversion).passed
+
+
+@pytest.mark.parametrize(("size", "fused"), [(64, True), (1 << 24, False)])
+def test_normalisation_whose_constants_would_be_large_stays_written_out(size: int, fused: bool) -> None:
+    graph = layoutsolve.convert(normalised(size)).model.graph
+    assert ("LayerNormalization" in [node.op_type for node in graph.node]) == fused
+
+
+def test_one_buffer_is_one_initializer() -> None:
+    """Even where its tensors are quantised differently."""
+    model = layoutsolve.convert(shared_megabyte(5)).model
+    assert [each.data_type for each in model.graph.initializer].count(onnx.TensorProto.INT8) == 1 + 5
+
+
+def test_long_names() -> None:
+    """Public names are kept whole, others are cut and stay different."""
+    graph = layoutsolve.convert(long_names(4)).model.graph
+    names = [name for node in graph.node for name in (node.name, *node.output)]
+    assert max(map(len, names)) < 2 * LONGEST
+    assert len(set(names)) == len(names)
+    assert ([each.name for each in graph.input], [each.name for each in graph.output]) == (["x"], ["y"])
+
+
+def test_short_names_are_different() -> None:
+    long = ["a" * 1000 + end + "b" * 1000 for end in "xyz"]
+    assert len({short(name) for name in long}) == 3
+    assert all(len(short(name)) == LONGEST for name in long)
+    names = Names()
+    assert [names.unique("n") for _ in range(3)] == ["n", "n_1", "n_2"]
+    assert names.derived(long[0], "real").endswith("/real")
+
+
+def test_max_size() -> None:
+    source = shared_megabyte(2)
+    with pytest.raises(BudgetError, match=r"grows beyond 100000 bytes .* which takes 1048\d{3}; .*--max-size"):
+        layoutsolve.convert(source, max_size=100_000)
+    layoutsolve.convert(source, max_size=2 << 20)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_sizes_that_are_none(size: int) -> None:
+    with pytest.raises(OptionError, match="max_size"):
+        layoutsolve.convert(unpacked(2), max_size=size)
+
+
+def test_more_is_allowed_on_request() -> None:
+    """Of a file of a thousand bytes."""
+    with pytest.raises(BudgetError, match="--max-size"):
+        Budget(1000).ask(1 << 29)
+    Budget(1000, 1 << 30).ask(1 << 29)
+    for budget, most in ((Budget(1000), 20_000), (Budget(1000, 1 << 30), 1 << 18)):
+        budget.open(10)
+        budget.enter(most // 4)
+        with pytest.raises(BudgetError, match=r"more than \d+ .*--max-size"):
+            budget.enter(1 << 24)
