@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -262,6 +263,23 @@ class Call:
         if self.lowering.region is not None:
             raise GapError("it assigns a variable in a branch or loop", "assign the variable outside of it")
         state.current = value
+
+    def kept(self, label: str, shape: Sequence[int], dtype: str, first: int = 0) -> Value:
+        """What the operator itself keeps from run to run (see :meth:`keep`): full of ``first`` to begin with."""
+        state = self._own_state(label)
+        if state.initial is None:
+            self.draft.ask(prod(shape))
+            state.initial = self.constant(np.full(shape, first, dtype), f"{label}/initial")
+        return self.draft.read_state(state, replace(state.initial, data=None))
+
+    def keep(self, label: str, value: Value) -> None:
+        """Leave ``value`` for the next run to find with :meth:`kept`."""
+        self.assign(self._own_state(label), value)
+
+    def _own_state(self, label: str) -> State:
+        key = (self.origin, label)
+        name = "" if key in self.draft.states else self.draft.names.derived(self._name(), label)
+        return self.draft.state(key, name)
 
     def subgraph(self, position: int) -> Subgraph:
         """A subgraph that the operator names."""

@@ -21,6 +21,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "I": ("int32", "int64"),
     "H": ("int16",),
     "W": ("int32",),
+    "L": ("uint32",),
+    "M": ("uint64",),
     "U": ("uint8",),
     "Z": (
         "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64", "int4", "uint4", "int2",
@@ -32,7 +34,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "V": ("variant", "complex128"),
 }  # fmt: skip
 """The types of each kind: floats, the plain one, numbers that are quantised, indices, short ones, the plain integer,
-bytes, integers, truth values, texts, complex numbers, handles, and types that nothing computes with.
+32 and 64 bits without sign, bytes, integers, truth values, texts, complex numbers, handles, and types that nothing
+computes with.
 """
 
 _TABLE = """
@@ -247,6 +250,20 @@ CUSTOM:Landmarks2TransformMatrix    F -> =
 CUSTOM:LiteRtMaxUnpooling2D         F FI -> =
 CUSTOM:MaxPoolingWithArgmax2D       F -> = FI
 CUSTOM:MaxUnpooling2D               F FI -> =
+CUSTOM:SignalDelay                  H -> =
+CUSTOM:SignalEnergy                 H -> L
+CUSTOM:SignalFftAutoScale           H -> = W
+CUSTOM:SignalFilterBank             L H H H H H -> M
+CUSTOM:SignalFilterBankLog          L -> H
+CUSTOM:SignalFilterBankSpectralSubtraction L -> L L
+CUSTOM:SignalFilterBankSquareRoot   M W -> L
+CUSTOM:SignalFramer                 H -> = B
+CUSTOM:SignalIrfft                  HWP -> =
+CUSTOM:SignalOverlapAdd             HP -> =
+CUSTOM:SignalPCAN                   L L H -> L
+CUSTOM:SignalRfft                   HWP -> =
+CUSTOM:SignalStacker                H -> = B
+CUSTOM:SignalWindow                 H H -> =
 CUSTOM:TFLite_Detection_PostProcess PQ PQ PQ -> P P P P
 CUSTOM:TransformLandmarks           F F -> =
 CUSTOM:TransformTensor              F F -> =

@@ -26,6 +26,7 @@ from tests.conformance import (
     reduction,
     resize,
     signal,
+    signal_library,
     slicing,
     space,
     stablehlo,
@@ -37,7 +38,7 @@ from tests.conformance.cases import Case, all_cases
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
     filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent,
-    reduction, resize, signal, slicing, space, stablehlo, types, weights,
+    reduction, resize, signal, signal_library, slicing, space, stablehlo, types, weights,
 )  # fmt: skip
 
 ELSEWHERE = dict.fromkeys(

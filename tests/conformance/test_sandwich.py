@@ -17,6 +17,8 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"), "tables of strings"),
     **dict.fromkeys(("CUSTOM:FlexIsInf", "CUSTOM:FlexIsNan"), "a convolution spreads what is no number"),
     "CUSTOM:FlexFill": "its inputs are constant",
+    "CUSTOM:SignalFilterBank": "its output is of 64 bits without sign",
+    "CUSTOM:SignalFilterBankSquareRoot": "its input is of 64 bits without sign",
     "RANGE": "its inputs are single numbers",
 }
 """Operators that no case puts between convolutions, and why."""
