@@ -246,6 +246,8 @@ CUSTOM:Landmarks2TransformMatrix    F -> =
 CUSTOM:LiteRtMaxUnpooling2D         F FI -> =
 CUSTOM:MaxPoolingWithArgmax2D       F -> = FI
 CUSTOM:MaxUnpooling2D               F FI -> =
+CUSTOM:PosenetDecoderOp             PU PU PU -> P P P P
+CUSTOM:PosenetDecoderOp             PU PU PU PU -> P P P P P
 CUSTOM:TFLite_Detection_PostProcess PQ PQ PQ -> P P P P
 CUSTOM:TransformLandmarks           F F -> =
 CUSTOM:TransformTensor              F F -> =

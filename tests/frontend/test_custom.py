@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,12 @@ def detection(**changed: Any) -> bytes:
     )
 
 
+def poses(shapes: Sequence[Sequence[int]] = (), **changed: Any) -> bytes:
+    options = {"max_detections": 3, "score_threshold": 0.5, "stride": 16, "nms_radius": 10.0, **changed}
+    sizes = [tuple(shape) for shape in shapes] or [(1, 4, 5, count) for count in (17, 34, 64)]
+    return custom("PosenetDecoderOp", packed(options), sizes, len(sizes) + 1)
+
+
 POOL = struct.pack("<6i", 2, 2, 2, 2, 2, 0)
 STILL = struct.pack("<6i", 2, 0, 0, 2, 2, 0)
 REFUSED = {
@@ -218,6 +224,13 @@ REFUSED = {
     "matrix": (custom("TransformLandmarks", b"", ((1, 5, 3), (1, 3, 3))), "matrix of 4 by 4"),
     "sampling": (custom("TransformTensor", packed({"mode": "nearest"}), ((1, 5, 5, 3), (1, 4, 4))), "bilinearly"),
     "sampling-size": (custom("TransformTensor", packed({"output_size": [3]}), ((1, 5, 5, 3), (1, 4, 4))), "1 numbers"),
+    "poses-none": (poses(max_detections=0), "no kernel accepts"),
+    "poses-stride": (poses(stride=0), "no kernel accepts"),
+    "poses-score": (poses(score_threshold=float("nan")), "no kernel accepts"),
+    "poses-many": (poses(max_detections=5000), "detects up to 5000 poses"),
+    "poses-shapes": (poses([(1, 4, 5, 17), (1, 4, 5, 34), (1, 4, 5, 32)]), "decodes"),
+    "poses-masks": (poses([(1, 9, 9, 17), (1, 9, 9, 34), (1, 9, 9, 64), (1, 9, 9, 34)]), "decodes"),
+    "poses-large": (poses([(1, 900, 900, 17), (1, 900, 900, 34), (1, 900, 900, 64)]), "900 by 900 cells"),
     "flex-pair": (custom("FlexAbs", packed({"a": 1})), "no pair"),
     "flex-name": (custom("FlexAbs", packed(["Abs", "\x12\x03Neg"])), "the operator 'Neg'"),
     "flex-bytes": (custom("FlexAbs", packed(["Abs", "\x12\x7f"])), "no NodeDef"),
