@@ -9,7 +9,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import REGISTRY, Call, lowers
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.nodedef import Scalar, node_def
+from layoutsolve.frontend.nodedef import Attribute, node_def
 
 BUILTIN: Mapping[str, str] = {
     "Abs": "ABS",
@@ -104,7 +104,7 @@ UNARY: Mapping[str, str] = {
 """TensorFlow's functions of one number, by their names in ONNX."""
 
 
-def attributes(call: Call) -> dict[str, Scalar]:
+def attributes(call: Call) -> dict[str, Attribute]:
     """The attributes of a Flex operator. Its options are a FlexBuffer of its name and a NodeDef."""
     found = decode(call.custom_options)
     if not isinstance(found, list) or len(found) != 2 or not all(isinstance(item, (str, bytes)) for item in found):

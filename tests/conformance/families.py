@@ -23,6 +23,7 @@ from tests.conformance import (
     pooling,
     posenet,
     quantise,
+    ragged,
     recurrent,
     reduction,
     resize,
@@ -37,7 +38,7 @@ from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
-    filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, posenet, quantise,
+    filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, posenet, quantise, ragged,
     recurrent, reduction, resize, signal, slicing, space, stablehlo, types, weights,
 )  # fmt: skip
 

@@ -196,6 +196,20 @@ def poses(shapes: Sequence[Sequence[int]] = (), **changed: Any) -> bytes:
     return custom("PosenetDecoderOp", packed(options), sizes, len(sizes) + 1)
 
 
+def ragged(
+    shape: Any = -1, kinds: Sequence[str] = ("ROW_SPLITS",), default: Sequence[int] = (), computed: bool = False
+) -> bytes:
+    """A RaggedTensorToTensor of rows of numbers."""
+    builder = Builder()
+    shape = np.asarray(shape, np.int64)
+    inputs = [builder.input("s", shape.shape, "int64") if computed else builder.constant("s", shape, "int64")]
+    inputs += [builder.input("x", (9,)), builder.input("d", tuple(default)), builder.input("p", (4,), "int64")]
+    y = builder.tensor("y", (3, 3))
+    options = packed({"row_partition_types": list(kinds)})
+    builder.operator("CUSTOM:RaggedTensorToTensor", inputs, [y], custom_options=options)
+    return builder.finish(y)
+
+
 POOL = struct.pack("<6i", 2, 2, 2, 2, 2, 0)
 STILL = struct.pack("<6i", 2, 0, 0, 2, 2, 0)
 REFUSED = {
@@ -231,6 +245,11 @@ REFUSED = {
     "poses-shapes": (poses([(1, 4, 5, 17), (1, 4, 5, 34), (1, 4, 5, 32)]), "decodes"),
     "poses-masks": (poses([(1, 9, 9, 17), (1, 9, 9, 34), (1, 9, 9, 64), (1, 9, 9, 34)]), "decodes"),
     "poses-large": (poses([(1, 900, 900, 17), (1, 900, 900, 34), (1, 900, 900, 64)]), "900 by 900 cells"),
+    "ragged-kind": (ragged(kinds=["VALUE_ROWIDS"]), "partition them by ROW_SPLITS"),
+    "ragged-kinds": (ragged(kinds=[]), "1 partitions of the kinds"),
+    "ragged-default": (ragged(default=[9]), "no single number"),
+    "ragged-rank": (ragged([2, 3, 4]), "3 dimensions for 1 partitions"),
+    "ragged-computed": (ragged([2, 3], computed=True), "shape is computed at run time"),
     "flex-pair": (custom("FlexAbs", packed({"a": 1})), "no pair"),
     "flex-name": (custom("FlexAbs", packed(["Abs", "\x12\x03Neg"])), "the operator 'Neg'"),
     "flex-bytes": (custom("FlexAbs", packed(["Abs", "\x12\x7f"])), "no NodeDef"),
