@@ -61,6 +61,15 @@ def test_all_unknown_operators_are_listed() -> None:
     assert all("passthrough" in gap.remedy for gap in caught.value.gaps)
 
 
+def test_operators_on_text_say_where_to_cut() -> None:
+    builder = Builder()
+    x = builder.input("text", (1,), "string")
+    ids, splits = builder.tensor("ids", (4,), "int32"), builder.tensor("splits", (2,), "int32")
+    builder.operator("CUSTOM:TFSentencepieceTokenizeOp", [x], [ids, splits])
+    with pytest.raises(UnsupportedError, match=r"reads text; cut .* \(at 'ids' and 'splits'\)"):
+        layoutsolve.convert(builder.finish(ids, splits))
+
+
 def test_passthrough() -> None:
     options = {"depth": 3, "rate": 0.5, "mode": "fast", "sizes": [1, 2], "on": True, "mixed": [1, "a"]}
     conversion = layoutsolve.convert(custom(options=packed(options)), custom="passthrough")
