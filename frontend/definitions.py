@@ -264,6 +264,10 @@ CUSTOM:SignalPCAN                   L L H -> L
 CUSTOM:SignalRfft                   HWP -> =
 CUSTOM:SignalStacker                H -> = B
 CUSTOM:SignalWindow                 H H -> =
+CUSTOM:PosenetDecoderOp             PU PU PU -> P P P P
+CUSTOM:PosenetDecoderOp             PU PU PU PU -> P P P P P
+CUSTOM:FlexRaggedTensorToTensor     I FZBS =1 I I* -> =1
+CUSTOM:RaggedTensorToTensor         I FZBS =1 I I* -> =1
 CUSTOM:TFLite_Detection_PostProcess PQ PQ PQ -> P P P P
 CUSTOM:TransformLandmarks           F F -> =
 CUSTOM:TransformTensor              F F -> =

@@ -62,6 +62,10 @@ inputs of the others that compute with scales, and for all outputs.
 """
 
 _REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lowering for it, or cut the model before it"}
+_TEXT_REMEDY = (
+    "cut the model behind it (at {}) and compute that with the library that it comes from, pass it through (--custom"
+    " passthrough), or register a lowering for it"
+)
 _REMEDY = "express it by other operators in the source model"
 
 
@@ -163,7 +167,7 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
         function = pass_through
     try:
         if function is None:
-            raise GapError(*_refusal(operator.name))
+            raise GapError(*_refusal(lowering, operator))
         if operator.unread:
             raise GapError(operator.unread, "use a layoutsolve that knows the model's version of the schema")
         if not broken.intersection(operator.inputs):
@@ -211,12 +215,17 @@ def _part(draft: Draft, written: Sequence[Node]) -> Graph:
     return Graph("part", {**read, **made}, nodes, inputs, tuple(made))
 
 
-def _refusal(name: str) -> tuple[str, str]:
+def _refusal(lowering: Lowering, operator: Operator) -> tuple[str, str]:
     """Why an operator without a lowering is not converted, and what to do about it."""
-    return REFUSED.get(name.removesuffix(":")) or (
-        "no conversion for this operator",
-        _REMEDIES.get(name.split(":")[0], _REMEDY),
-    )
+    name, tensors = operator.name, lowering.subgraph.tensors
+    known = REFUSED.get(name.removesuffix(":"))
+    if known is not None:
+        return known
+    read = [tensors[index].dtype for index in operator.inputs if index != -1]
+    if name.startswith("CUSTOM:") and "string" in read:
+        outputs = " and ".join(f"'{lowering.tensor_names[index]}'" for index in operator.outputs)
+        return "no conversion for this operator, which reads text", _TEXT_REMEDY.format(outputs)
+    return "no conversion for this operator", _REMEDIES.get(name.split(":")[0], _REMEDY)
 
 
 def _check_parameters(call: Call) -> None:

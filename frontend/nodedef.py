@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from layoutsolve.errors import ModelError
 
-Scalar = int | float | bool | str
+Attribute = int | float | bool | str | tuple[str, ...]
 _NUMBER, _DOUBLE, _BYTES, _SINGLE = 0, 1, 2, 5
 _NAME, _ATTRIBUTES = 2, 5
-_TEXT, _INT, _FLOAT, _BOOL = 2, 3, 4, 5
+_LIST, _TEXT, _INT, _FLOAT, _BOOL = 1, 2, 3, 4, 5
 
 
-def node_def(raw: bytes) -> tuple[str, dict[str, Scalar]]:
-    """The operator of a NodeDef and those of its attributes that are a number, a truth value or text.
+def node_def(raw: bytes) -> tuple[str, dict[str, Attribute]]:
+    """The operator of a NodeDef and those of its attributes that are a number, a truth value, text or texts.
 
     Raises :class:`ModelError` where the bytes are none.
     """
@@ -28,16 +28,19 @@ def node_def(raw: bytes) -> tuple[str, dict[str, Scalar]]:
                 key, content = entry.get(1), entry.get(2)
                 if isinstance(key, bytes) and isinstance(content, bytes):
                     attributes.update(
-                        {key.decode(): found for found in map(_scalar, _fields(content)) if found is not None}
+                        {key.decode(): found for found in map(_attribute, _fields(content)) if found is not None}
                     )
     except (ValueError, IndexError, struct.error) as error:
         raise ModelError(f"its custom options hold no NodeDef: {error}") from error
     return operator, attributes
 
 
-def _scalar(field: tuple[int, int | bytes]) -> Scalar | None:
+def _attribute(field: tuple[int, int | bytes]) -> Attribute | None:
     number, value = field
     if isinstance(value, bytes):
+        if number == _LIST:
+            items = [item for kind, item in _fields(value) if kind == _TEXT]
+            return tuple(item.decode("utf-8", "replace") for item in items if isinstance(item, bytes))
         if number == _FLOAT:
             return float(struct.unpack("<f", value)[0])
         return value.decode("utf-8", "replace") if number == _TEXT else None

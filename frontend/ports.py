@@ -38,7 +38,7 @@ def definitions_of(operator: str) -> tuple[Definition, ...]:
     name = operator.removeprefix(_FLEX)
     if name in UNARY and name != operator:
         return (definition("F -> B" if name.startswith("Is") else "F -> ="),)
-    return definitions(operator if name == operator else BUILTIN.get(name, ""))
+    return definitions(operator if name == operator else BUILTIN.get(name, operator))
 
 
 def check_ports(call: Call) -> None:

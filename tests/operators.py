@@ -22,8 +22,9 @@ from layoutsolve.frontend.schema import BUILTIN_OPERATORS
 from layoutsolve.graph import Graph, Node
 from layoutsolve.solver.relation import Placed
 from layoutsolve.solver.rule import RULES, Site, known_rule, opaque
-from tests.conformance.cases import Case, constant, plain, single
+from tests.conformance.cases import Case, Operand, constant, plain, single, written
 from tests.conformance.families import ELSEWHERE, every_case
+from tests.conformance.flex import node_options
 
 PAGE = Path(__file__).parent.parent / "docs" / "operators.md"
 
@@ -81,10 +82,13 @@ def facts_of(cases: Iterable[Case]) -> dict[str, Facts]:
 
 def _random(name: str) -> bytes:
     """A model of an operator that gives random numbers."""
-    shape = constant([[0.0] * 3] * 2, "float32") if name == "MULTINOMIAL" else constant([2, 3])
-    if name == "MULTINOMIAL":
-        return single(name, [shape, constant(4)], [plain("int64")], {}).source
-    return single(name, [shape], [plain("float32")], {}).source
+    flex = name.removeprefix("CUSTOM:Flex")
+    shape, dtype = [constant([2, 3])], "float32"
+    if name.lower().endswith("multinomial"):
+        shape, dtype = [constant([[0.0] * 3] * 2, "float32"), constant(4)], "int64"
+    if flex == name:
+        return single(name, shape, [plain(dtype)], {}).source
+    return written(name, shape, [Operand(dtype=dtype, signature=(-1, -1), shape=(1, 1))], {}, node_options(flex, {}))
 
 
 def _note(facts: Facts, name: str, source: bytes) -> None:

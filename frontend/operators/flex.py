@@ -9,7 +9,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import REGISTRY, Call, lowers
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.nodedef import Scalar, node_def
+from layoutsolve.frontend.nodedef import Attribute, node_def
 
 BUILTIN: Mapping[str, str] = {
     "Abs": "ABS",
@@ -49,10 +49,13 @@ BUILTIN: Mapping[str, str] = {
     "Min": "REDUCE_MIN",
     "Minimum": "MINIMUM",
     "Mul": "MUL",
+    "Multinomial": "MULTINOMIAL",
     "Neg": "NEG",
     "NotEqual": "NOT_EQUAL",
     "Pow": "POW",
     "Prod": "REDUCE_PROD",
+    "RandomStandardNormal": "RANDOM_STANDARD_NORMAL",
+    "RandomUniform": "RANDOM_UNIFORM",
     "RealDiv": "DIV",
     "Relu": "RELU",
     "Relu6": "RELU6",
@@ -101,7 +104,7 @@ UNARY: Mapping[str, str] = {
 """TensorFlow's functions of one number, by their names in ONNX."""
 
 
-def attributes(call: Call) -> dict[str, Scalar]:
+def attributes(call: Call) -> dict[str, Attribute]:
     """The attributes of a Flex operator. Its options are a FlexBuffer of its name and a NodeDef."""
     found = decode(call.custom_options)
     if not isinstance(found, list) or len(found) != 2 or not all(isinstance(item, (str, bytes)) for item in found):

@@ -42,12 +42,12 @@ def svdf(call: Call) -> None:
 
 
 def _integers(call: Call, x: Value, state: Value, units: int) -> tuple[Value, Array | None]:
-    """The state and the bias of the integer kernel, whose state counts from 0."""
-    time = call.input(2).quant
-    if x.dtype != "int8" or state.dtype != "int16" or call.input(1).dtype != "int8":
-        raise GapError(f"it computes with {x.dtype}", "quantise it to int8 with an int16 state")
-    if call.input(2).dtype != "int16" or time is None or time.axis is not None or state.quant is None:
-        raise ModelError(f"{call.origin} has weights in time or a state that are no int16 with one scale")
+    """The state and the bias of the integer kernel. What it remembers has 16 bits, or 8 as in TensorFlow Lite Micro."""
+    stored, time = call.input(2).dtype, call.input(2).quant
+    if x.dtype != "int8" or call.input(1).dtype != "int8" or state.dtype not in ("int8", "int16"):
+        raise GapError(f"it computes with {x.dtype}", "quantise it to int8 with a state of int16")
+    if stored != state.dtype or time is None or time.axis is not None or state.quant is None:
+        raise ModelError(f"{call.origin} has weights in time that are no {state.dtype} with one scale, as its state is")
     scale = state.quant.scale.astype(np.float64) * time.scale
     bias = None if call.optional(3) is None else integers(call, 3, units, scale)
     return state, bias

@@ -21,7 +21,9 @@ from tests.conformance import (
     normalisation,
     padding,
     pooling,
+    posenet,
     quantise,
+    ragged,
     recurrent,
     reduction,
     resize,
@@ -37,12 +39,13 @@ from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
-    filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, quantise, recurrent,
-    reduction, resize, signal, signal_library, slicing, space, stablehlo, types, weights,
+    filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, posenet, quantise, ragged,
+    recurrent, reduction, resize, signal, signal_library, slicing, space, stablehlo, types, weights,
 )  # fmt: skip
 
 ELSEWHERE = dict.fromkeys(
-    ("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"), "test_random.py compares how they are distributed"
+    ("RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL", *(f"CUSTOM:Flex{name}" for name in flex.CHANCE)),
+    "test_random.py compares how they are distributed",
 )
 """Operators that have no cases here, and why."""
 

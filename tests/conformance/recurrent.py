@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from layoutsolve.graph import Array
 from tests.builder import Builder, Quant
-from tests.conformance.cases import Model, Operand, Table, cases, fitted
+from tests.conformance.cases import Model, Operand, Table, cases, fitted, written
 
 BATCH, TIME, INPUT, UNITS, PROJECTED = 2, 4, 3, 5, 4
+MEMORY = 6
 TANH = {"fused_activation_function": "TANH"}
 
 HYBRID = 0.05
@@ -364,6 +366,7 @@ def decomposed(table: Table) -> None:
         table.add(f"hybrid-{dtype}", inputs, options={"rank": 2}, tolerance=HYBRID)
     for rank, biased in product((1, 2), (False, True)):
         _integer_filters(table, rank, biased)
+        _byte_filters(table, rank, biased)
 
 
 def _integer_filters(table: Table, rank: int, biased: bool) -> None:
@@ -382,3 +385,42 @@ def _integer_filters(table: Table, rank: int, biased: bool) -> None:
     result = Operand(dtype="int8", quant=fitted("int8", 0.0, 2.0))
     chosen = {"rank": rank, "fused_activation_function": "RELU"}
     table.add(f"int8-rank{rank}{'-bias' * biased}", inputs, result, chosen)
+
+
+def _byte_filters(table: Table, rank: int, biased: bool) -> None:
+    inputs, result = byte_filters(table, rank, biased)
+    source, options = inputs[0], {"rank": rank, "fused_activation_function": "RELU"}
+    assert source is not None
+    expected = filtered(inputs, result, np.zeros((BATCH, UNITS * rank, MEMORY), np.int64))[0]
+    made = written("SVDF", inputs, [result], options)
+    table.add_model(f"int8-bytes-rank{rank}{'-bias' * biased}", lambda: Model(made, (source.values,), (expected,)))
+
+
+def byte_filters(table: Table, rank: int, biased: bool) -> tuple[list[Operand | None], Operand]:
+    """All in 8 bits, which TensorFlow Lite Micro computes: LiteRT would read past the weights in time."""
+    filters, word = UNITS * rank, Quant([0.04], [5])
+    source = table.quantised("int8", BATCH, INPUT, low=-1, high=1.5)
+    features, time = (_matrix(table, filters, size, "int8") for size in (INPUT, MEMORY))
+    step = word.scale[0] / 127
+    bias = replace(table.integers(UNITS, low=-3000, high=3000).fixed, quant=Quant([step], [0]))
+    remembered = state(BATCH, filters * MEMORY, dtype="int8", quant=word)
+    result = Operand(dtype="int8", quant=fitted("int8", 0.0, 4.0), shape=(BATCH, UNITS))
+    return [source, features, time, bias if biased else None, remembered], result
+
+
+def filtered(inputs: Sequence[Operand | None], result: Operand, before: Array) -> tuple[Array, Array]:
+    """What the integer kernel gives, and what it remembers after it: ``[batch, filters, memory]``, counted from 0."""
+    source, features, time, bias, word = inputs
+    assert source and features and time and word and word.quant and source.quant and result.quant
+    dots = (source.values.astype(np.int64) - source.quant.zero_point[0]) @ features.values.astype(np.int64).T
+    zero = word.quant.zero_point[0]
+    newest = np.clip(_rescaled(dots, source.scale * features.scale / word.scale) + zero, -128, 127) - zero
+    after = np.concatenate([before[..., 1:], newest[..., None]], 2)
+    sums = (after * time.values).reshape(*result.shape, -1).sum(2) + (0 if bias is None else bias.values)
+    given = _rescaled(sums, word.scale * time.scale / result.quant.scale[0]) + result.quant.zero_point[0]
+    return np.clip(given, -128, 127).astype(np.int8), after
+
+
+def _rescaled(numbers: Array, scale: float) -> Array:
+    """Integers times a real number, rounded to the nearest."""
+    return np.floor(numbers * scale + 0.5).astype(np.int64)

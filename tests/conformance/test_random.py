@@ -13,9 +13,11 @@ from layoutsolve.errors import ConversionError
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import OnnxRuntime
 from tests.conformance.cases import Operand, constant, plain, single, written
+from tests.conformance.flex import BUILTIN, CHANCE, node_options
 from tests.truth import litert
 
 SHAPE = (40, 50, 10)
+COUNT = 40000
 SEEDS = ({}, {"seed": 5}, {"seed": 3, "seed2": 8}, {"seed": -1})
 
 
@@ -80,3 +82,31 @@ def test_no_samples() -> None:
     table = Operand(np.zeros((1, 2), np.float32))
     with pytest.raises(ConversionError, match="draws no samples"):
         layoutsolve.convert(written("MULTINOMIAL", [table, constant(0)], [plain("int64")], {}))
+
+
+@pytest.mark.parametrize("seed", [{}, {"seed": b"\x18\x05", "seed2": b"\x18\x07"}], ids=["any", "fixed"])
+@pytest.mark.parametrize("name", CHANCE)
+def test_flex(name: str, seed: Mapping[str, bytes]) -> None:
+    """TensorFlow's own operators draw as the built-in ones, and the same again where the seed is fixed."""
+    drawn = name == "Multinomial"
+    inputs = [Operand(np.log(np.float32([[0.1, 0.2, 0.7]]))), constant(COUNT)] if drawn else [constant([COUNT])]
+    dtype, shape = ("int64", (1, COUNT)) if drawn else ("float32", (COUNT,))
+    (equal,) = litert().run(*_single(BUILTIN[name], inputs, dtype)).results
+    output = Operand(dtype=dtype, shape=shape)
+    source = written(f"CUSTOM:Flex{name}", inputs, [output], {}, node_options(name, seed))
+    runtime = OnnxRuntime(layoutsolve.convert(source).model.SerializeToString())
+    feeds = {port[0]: inputs[0].values for port in runtime.inputs}
+    (first,), (again,) = (runtime.run(feeds) for _ in range(2))
+    assert not np.array_equal(first, again)
+    marks = (0.05, 0.2, 0.35, 0.65, 0.9)
+    for found in (first, again):
+        assert (found.shape, found.dtype) == (equal.shape, equal.dtype)
+        np.testing.assert_allclose(np.quantile(found, marks), np.quantile(equal, marks), atol=0.08)
+    if seed:
+        fresh = OnnxRuntime(layoutsolve.convert(source).model.SerializeToString()).run(feeds)[0]
+        np.testing.assert_array_equal(fresh, first)
+
+
+def _single(operator: str, inputs: list[Operand], dtype: str) -> tuple[bytes, tuple[Array, ...]]:
+    model = single(operator, inputs, [plain(dtype)], {})
+    return model.source, model.inputs

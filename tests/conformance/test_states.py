@@ -9,7 +9,8 @@ import layoutsolve
 from layoutsolve.runtimes import OnnxRuntime
 from layoutsolve.verification import feeds
 from tests.conformance import families
-from tests.conformance.cases import Case
+from tests.conformance.cases import Case, Table, written
+from tests.conformance.recurrent import BATCH, MEMORY, UNITS, byte_filters, filtered
 from tests.conformance.running import compare
 from tests.truth import litert
 
@@ -50,3 +51,19 @@ def test_states(case: Case) -> None:
         after = results[count:]
         assert len(after) == len(runtime.states) and any(np.any(state) for state in after)
         given.update(zip(runtime.states, after, strict=True))
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_states_of_bytes(rank: int) -> None:
+    inputs, result = byte_filters(Table("SVDF"), rank, True)
+    source, word = inputs[0], inputs[4]
+    assert source is not None and word is not None and word.quant is not None
+    made = written("SVDF", inputs, [result], {"rank": rank})
+    runtime = OnnxRuntime(layoutsolve.convert(made).model.SerializeToString(), threads=1)
+    (name,) = runtime.states
+    given, memory = feeds(runtime, [source.values], {}), np.zeros((BATCH, UNITS * rank, MEMORY), np.int64)
+    for _ in range(MEMORY + 2):
+        expected, memory = filtered(inputs, result, memory)
+        output, given[name] = runtime.run(given)
+        assert np.abs(output.astype(int) - expected).max() <= 1
+        assert np.abs(given[name] - (memory.reshape(BATCH, -1) + word.quant.zero_point[0])).max() <= 1

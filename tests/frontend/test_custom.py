@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,15 @@ def test_all_unknown_operators_are_listed() -> None:
         layoutsolve.convert(builder.finish(z))
     assert [gap.operator for gap in caught.value.gaps] == ["CUSTOM:One", "CUSTOM:Two"]
     assert all("passthrough" in gap.remedy for gap in caught.value.gaps)
+
+
+def test_operators_on_text_say_where_to_cut() -> None:
+    builder = Builder()
+    x = builder.input("text", (1,), "string")
+    ids, splits = builder.tensor("ids", (4,), "int32"), builder.tensor("splits", (2,), "int32")
+    builder.operator("CUSTOM:TFSentencepieceTokenizeOp", [x], [ids, splits])
+    with pytest.raises(UnsupportedError, match=r"reads text; cut .* \(at 'ids' and 'splits'\)"):
+        layoutsolve.convert(builder.finish(ids, splits))
 
 
 def test_passthrough() -> None:
@@ -190,6 +199,26 @@ def detection(**changed: Any) -> bytes:
     )
 
 
+def poses(shapes: Sequence[Sequence[int]] = (), **changed: Any) -> bytes:
+    options = {"max_detections": 3, "score_threshold": 0.5, "stride": 16, "nms_radius": 10.0, **changed}
+    sizes = [tuple(shape) for shape in shapes] or [(1, 4, 5, count) for count in (17, 34, 64)]
+    return custom("PosenetDecoderOp", packed(options), sizes, len(sizes) + 1)
+
+
+def ragged(
+    shape: Any = -1, kinds: Sequence[str] = ("ROW_SPLITS",), default: Sequence[int] = (), computed: bool = False
+) -> bytes:
+    """A RaggedTensorToTensor of rows of numbers."""
+    builder = Builder()
+    shape = np.asarray(shape, np.int64)
+    inputs = [builder.input("s", shape.shape, "int64") if computed else builder.constant("s", shape, "int64")]
+    inputs += [builder.input("x", (9,)), builder.input("d", tuple(default)), builder.input("p", (4,), "int64")]
+    y = builder.tensor("y", (3, 3))
+    options = packed({"row_partition_types": list(kinds)})
+    builder.operator("CUSTOM:RaggedTensorToTensor", inputs, [y], custom_options=options)
+    return builder.finish(y)
+
+
 POOL = struct.pack("<6i", 2, 2, 2, 2, 2, 0)
 STILL = struct.pack("<6i", 2, 0, 0, 2, 2, 0)
 REFUSED = {
@@ -218,6 +247,18 @@ REFUSED = {
     "matrix": (custom("TransformLandmarks", b"", ((1, 5, 3), (1, 3, 3))), "matrix of 4 by 4"),
     "sampling": (custom("TransformTensor", packed({"mode": "nearest"}), ((1, 5, 5, 3), (1, 4, 4))), "bilinearly"),
     "sampling-size": (custom("TransformTensor", packed({"output_size": [3]}), ((1, 5, 5, 3), (1, 4, 4))), "1 numbers"),
+    "poses-none": (poses(max_detections=0), "no kernel accepts"),
+    "poses-stride": (poses(stride=0), "no kernel accepts"),
+    "poses-score": (poses(score_threshold=float("nan")), "no kernel accepts"),
+    "poses-many": (poses(max_detections=5000), "detects up to 5000 poses"),
+    "poses-shapes": (poses([(1, 4, 5, 17), (1, 4, 5, 34), (1, 4, 5, 32)]), "decodes"),
+    "poses-masks": (poses([(1, 9, 9, 17), (1, 9, 9, 34), (1, 9, 9, 64), (1, 9, 9, 34)]), "decodes"),
+    "poses-large": (poses([(1, 900, 900, 17), (1, 900, 900, 34), (1, 900, 900, 64)]), "900 by 900 cells"),
+    "ragged-kind": (ragged(kinds=["VALUE_ROWIDS"]), "partition them by ROW_SPLITS"),
+    "ragged-kinds": (ragged(kinds=[]), "1 partitions of the kinds"),
+    "ragged-default": (ragged(default=[9]), "no single number"),
+    "ragged-rank": (ragged([2, 3, 4]), "3 dimensions for 1 partitions"),
+    "ragged-computed": (ragged([2, 3], computed=True), "shape is computed at run time"),
     "flex-pair": (custom("FlexAbs", packed({"a": 1})), "no pair"),
     "flex-name": (custom("FlexAbs", packed(["Abs", "\x12\x03Neg"])), "the operator 'Neg'"),
     "flex-bytes": (custom("FlexAbs", packed(["Abs", "\x12\x7f"])), "no NodeDef"),
