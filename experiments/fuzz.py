@@ -27,10 +27,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import layoutsolve
-from experiments.dequantised import dequantised
 from experiments.fuzz_known import cause_of
 from experiments.mutation import mutant
 from layoutsolve import truth
+from layoutsolve.dequantised import dequantised
 from layoutsolve.distance import distance, kind, passes
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend.reader import parse
