@@ -10,6 +10,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.dilated import EXPLICIT_PADS
+from layoutsolve.frontend.fixed_point import lifted, steps
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.quantisation import limits, moves
 from layoutsolve.frontend.shapes import same_pads, window
@@ -171,6 +172,9 @@ def bias_of(call: Call, bias: Value | None, x: Value, weights: Value, channels: 
     data = bias.data.reshape(-1)
     if data.size != channels or scale.size not in (1, data.size):
         raise ModelError(f"{call.origin} has {data.size} biases for {channels} channels")
+    result = call.slot().quant
+    if bias.dtype == "int32" and x.dtype in BYTES and result is not None:
+        data = np.minimum(data + lifted(scale / result.scale), np.iinfo(np.int32).max)
     if bias.dtype == "int32":
         axis = 0 if scale.size > 1 else None
         return call.constant(data, "bias", "int32", Quant(scale, np.zeros(scale.size, np.int32), axis))
@@ -233,6 +237,12 @@ def as_stored(call: Call, value: Value) -> Value:
     if value.data is not None:
         return call.constant(value.data, "stored", value.dtype)
     return call.write("Identity", [value], value.shape, call.temporary("stored", value.dtype), storage=True)
+
+
+def as_steps(call: Call, value: Value) -> Value:
+    """A quantised value as real numbers that are what it stores."""
+    slot = call.temporary("steps", value.dtype, steps(value.dtype))
+    return call.write("Identity", [value], value.shape, slot, storage=True)
 
 
 def cast_to(call: Call, value: Value, dtype: str, label: str = "cast") -> Value:
