@@ -27,9 +27,7 @@ def _target(call: Call) -> tuple[Value, tuple[Dim, ...]]:
     return x, (x.shape[0], *sizes, x.shape[3])
 
 
-def _resize(
-    call: Call, x: Value, shape: tuple[Dim, ...], slot: Slot, storage: bool, **attributes: Any
-) -> Value:
+def _resize(call: Call, x: Value, shape: tuple[Dim, ...], slot: Slot, storage: bool, **attributes: Any) -> Value:
     """A Resize to ``sizes``, or by ``scales`` where a size is symbolic but its factor is not."""
     target: list[Value | None] = [x, None, None]
     scales = [_scale(before, after) for before, after in zip(x.shape, shape, strict=True)]
