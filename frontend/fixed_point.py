@@ -8,23 +8,33 @@ step in each operator adds up along a network.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import frexp, ldexp
 
 import numpy as np
 
 from layoutsolve.graph import Array, Quant
 
-TIE = 2.0**-13
+TIE = 2.0**-14
 """The part of a step by which halves are lifted, so that they do not go to even; far below what else can occur."""
 
 _LIFTED = {"int8": 2.0**-18, "uint8": 2.0**-18, "int16": 2.0**-21}
 """The part of a number by which it is lifted for the same purpose, away from zero."""
 
 
+_HALVES = 256
+"""The largest denominator by which a product with an integer of 8 bits can be a half."""
+
+
 def lift(factor: float) -> float:
-    """How much earlier, in steps of the result, an integer times a factor reaches the next step upwards."""
+    """How much earlier, in steps of the result, an integer times a factor reaches the next step upwards.
+
+    From a half on nothing is rounded twice, and halves are lifted where there are any: by factors such as 1/2 or 3/2.
+    """
     exponent = frexp(factor)[1]
-    return ldexp(0.5, exponent) + TIE if exponent < 0 else 0.0
+    if exponent < 0:
+        return ldexp(0.5, exponent) + TIE
+    return TIE if 1 < Fraction(factor).denominator <= _HALVES else 0.0
 
 
 def lifted(factors: Array) -> Array:

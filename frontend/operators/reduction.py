@@ -72,9 +72,9 @@ def reduce(call: Call) -> None:
     elif name == "MEAN" and (offset := _mean_offset(x, slot, axes, keep)):
         mean = call.write(op, [x, vector], shape, call.temporary("mean"), **attributes)
         call.write("Add", [mean, call.constant(offset, "offset", "float32")], shape, slot)
-    elif name == "MEAN" and (lift := _mean_lift(x, slot, product([x.shape[axis] for axis in axes]))):
+    elif name == "MEAN" and any(lifts := _mean_lift(x, slot, product([x.shape[axis] for axis in axes]))):
         mean = call.write(op, [x, vector], shape, call.temporary("mean"), **attributes)
-        call.write("Add", [mean, _signed(call, mean, x, lift)], shape, slot)
+        call.write("Add", [mean, _signed(call, mean, x, *lifts)], shape, slot)
     else:
         storage = name in ("REDUCE_MAX", "REDUCE_MIN") and moves([x], slot.dtype, slot.quant, BYTES)
         call.write(op, [x, vector], shape, slot, storage=storage, **attributes)
@@ -98,28 +98,30 @@ def _mean_offset(x: Value, slot: Slot, axes: tuple[int, ...], keep: bool) -> flo
     return (floor(part + 0.5) - part + (ldexp(0.5, exponent) if exponent <= 0 else 0.0)) * result
 
 
-def _mean_lift(x: Value, slot: Slot, count: Dim) -> float:
-    """How much farther from zero LiteRT's other means of integers come by rounding twice.
+def _mean_lift(x: Value, slot: Slot, count: Dim) -> tuple[float, float]:
+    """How much farther from zero LiteRT's other means of integers come by rounding twice, above zero and below.
 
     The count goes into the multiplier, the power of two below it into the shift; what is left of the division is cut
-    off, so that halves stay below themselves unless the count is a power of two.
+    off, so that halves stay below themselves. Where nothing is left the first rounding takes them upwards.
     """
     if x.quant is None or slot.quant is None or not isinstance(count, int) or count < 1:
-        return 0.0
+        return 0.0, 0.0
     result, whole = float(slot.quant.scale[0]), count.bit_length() - 1
     exponent = frexp(float(x.quant.scale[0]) / result)[1] - whole
-    return (ldexp(0.5, exponent) + (TIE if count == 1 << whole else -TIE)) * result if exponent < 0 else 0.0
+    if exponent >= 0:
+        return 0.0, 0.0
+    lift = ldexp(0.5, exponent)
+    return (lift + (TIE if count == 1 << whole else -TIE)) * result, (lift - TIE) * result
 
 
-def _signed(call: Call, value: Value, x: Value, lift: float) -> Value:
+def _signed(call: Call, value: Value, x: Value, above: float, below: float) -> Value:
     """A number with the sign of each element of a value: that of all where the zero point of ``x`` is at an end."""
     zero = int(x.quant.zero_point[0]) if x.quant is not None else 0
     low, high = limits(x.dtype)
-    number = call.constant(-lift if zero == high else lift, "lift", "float32")
     if zero in (low, high):
-        return number
+        return call.constant(above if zero == low else -below, "lift", "float32")
     sign = call.write("Sign", [value], value.shape, call.temporary("sign"))
-    return call.write("Mul", [sign, number], value.shape, call.temporary("signed"))
+    return call.write("Mul", [sign, call.constant(above, "lift", "float32")], value.shape, call.temporary("signed"))
 
 
 def _integer_mean(call: Call, x: Value, axes: Value, shape: Shape, count: Dim, attributes: dict[str, Any]) -> None:
