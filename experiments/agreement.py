@@ -16,25 +16,16 @@ import onnx
 
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
-from experiments.dequantised import dequantised
 from layoutsolve.distance import Distance
 from layoutsolve.errors import ConversionError, UnsupportedError, VerifyError
 from layoutsolve.runtimes import LiteRT, OnnxRuntime
-from layoutsolve.verification import OutputComparison, Verification, smooth, verify
+from layoutsolve.verification import TWIN, OutputComparison, Verification, smooth, verify
 
 Verdict = Literal["agrees", "as close as XNNPACK", "hybrid", "off", "refused", "LiteRT cannot run"]
 VERDICTS: tuple[Verdict, ...] = ("agrees", "as close as XNNPACK", "hybrid", "off", "refused", "LiteRT cannot run")
 
 SIZES = (1, 64, 4096)
 """What dynamic dimensions are tried with, until LiteRT accepts one."""
-
-SHARE, FACTOR = 0.01, 1.1
-"""How far from XNNPACK's a distance may be: its mean by this factor, and the elements beyond one step by this factor
-and this share of all.
-"""
-
-ELEMENTS, MOST = 10_000, 100
-"""To be compared with XNNPACK, an output needs so many elements: models run on more inputs, up to the second number."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +38,17 @@ class Agreement:
     verdict: Verdict
     reason: str = ""
     outputs: tuple[OutputComparison, ...] = field(default=())
-    float_truth: tuple[OutputComparison, ...] = field(default=())
 
 
 def agreement(model: CorpusModel, samples: int) -> Agreement:
     """Convert, check, run and judge one model."""
-    verdict, reason, outputs, float_truth = _judged(model, samples)
+    verdict, reason, outputs = _judged(model, samples)
     folder, dtype = model.name.split("/")[0], str(model.record.get("dtype", ""))
-    return Agreement(model.name, folder, dtype, verdict, reason, outputs, float_truth)
+    return Agreement(model.name, folder, dtype, verdict, reason, outputs)
 
 
 Outputs = tuple[OutputComparison, ...]
-Judgement = tuple[Verdict, str, Outputs, Outputs]
+Judgement = tuple[Verdict, str, Outputs]
 
 
 def _judged(model: CorpusModel, samples: int) -> Judgement:
@@ -66,14 +56,14 @@ def _judged(model: CorpusModel, samples: int) -> Judgement:
     try:
         conversion = layoutsolve.convert(source)
     except ConversionError as error:
-        return "refused", _refusal(error), (), ()
+        return "refused", _refusal(error), ()
     try:
         onnx.checker.check_model(conversion.model, full_check=True)
         runtime = OnnxRuntime(conversion.model.SerializeToString())
     except Exception as error:  # whatever makes a converted model unusable
-        return "off", f"unusable: {_line(error)}", (), ()
+        return "off", f"unusable: {_line(error)}", ()
     if not model.runs:
-        return "LiteRT cannot run", _alone(runtime), (), ()
+        return "LiteRT cannot run", _alone(runtime), ()
     return _compared(source, conversion, samples)
 
 
@@ -81,27 +71,8 @@ def _compared(source: bytes, conversion: layoutsolve.Conversion, samples: int) -
     try:
         outputs = verified(source, conversion, samples).outputs
     except VerifyError as error:
-        return "off", _line(error), (), ()
-    rewritten = dequantised(source)
-    if rewritten is None:
-        if comparable(outputs) and (more := _needed(outputs, samples)) > samples:
-            outputs = verified(source, conversion, more).outputs
-        return *_verdict(outputs), outputs, ()
-    float_truth = verified(rewritten, conversion, samples).outputs
-    verdict, reason = _verdict(float_truth)
-    return ("off" if verdict == "off" else "hybrid"), reason, outputs, float_truth
-
-
-def comparable(outputs: Outputs) -> bool:
-    """Whether a model is off and XNNPACK is as well, so that the two distances are to be compared."""
-    return any(not output.passed and output.xnnpack and output.xnnpack.mean > 0 for output in outputs)
-
-
-def _needed(outputs: Outputs, samples: int) -> int:
-    """How many inputs give the smallest output that is off enough elements."""
-    counts = [sum(output.distance.steps) // samples for output in outputs if not output.passed]
-    fewest = max(min((count for count in counts if count), default=ELEMENTS), 1)
-    return min(max(-(-ELEMENTS // fewest), samples), MOST)
+        return "off", _line(error), ()
+    return *_verdict(outputs), outputs
 
 
 def verified(source: bytes, conversion: layoutsolve.Conversion, samples: int) -> Verification:
@@ -129,24 +100,11 @@ def verified(source: bytes, conversion: layoutsolve.Conversion, samples: int) ->
 
 
 def _verdict(outputs: Sequence[OutputComparison]) -> tuple[Verdict, str]:
-    off = [output for output in outputs if not output.passed]
-    if not off:
-        return "agrees", ""
-    if all(as_close_as_xnnpack(output) for output in off):
-        return "as close as XNNPACK", ""
-    return "off", f"{len(off)} of {len(outputs)} outputs"
-
-
-def as_close_as_xnnpack(output: OutputComparison) -> bool:
-    """Whether an output is about as close to the plain kernels as LiteRT's own default path is.
-
-    Integers that are not quantised count too (the classes of a segmentation, found among quantised scores).
-    """
-    ours, theirs = output.distance, output.xnnpack
-    if theirs is None or not np.isfinite(ours.maximum):
-        return False
-    beyond = 1 - ours.within_one_step <= (1 - theirs.within_one_step) * FACTOR + SHARE
-    return beyond and ours.mean <= theirs.mean * FACTOR
+    if failed := sum(not output.passed for output in outputs):
+        return "off", f"{failed} of {len(outputs)} outputs"
+    if any(output.truth == TWIN for output in outputs):
+        return "hybrid", ""
+    return ("agrees" if all(output.agrees for output in outputs) else "as close as XNNPACK"), ""
 
 
 def _alone(runtime: OnnxRuntime) -> str:
@@ -180,7 +138,7 @@ def _line(error: Exception) -> str:
 
 def worst(outputs: Sequence[OutputComparison]) -> OutputComparison:
     """The output that fails, or that is the furthest off."""
-    return max(outputs, key=lambda output: (not output.passed, output.distance.relative))
+    return max(outputs, key=lambda output: (not output.passed, not output.agrees, output.distance.relative))
 
 
 def shown(output: OutputComparison, found: Distance | None) -> str:
@@ -205,10 +163,9 @@ def row(result: Agreement) -> str:
     cells = [result.model, result.dtype, result.verdict, "", "", "", result.reason.replace("|", "/")]
     if result.outputs:
         output = worst(result.outputs)
-        cells[3:5] = [shown(output, output.distance), shown(output, output.xnnpack)]
-    if result.float_truth:
-        output = worst(result.float_truth)
-        cells[5] = shown(output, output.distance)
+        truth = shown(output, output.distance)
+        plain, twin = (truth, "") if output.rounded is None else (shown(output, output.rounded), truth)
+        cells[3:6] = [plain, shown(output, output.xnnpack), twin]
     return "| " + " | ".join(cells) + " |"
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import layoutsolve
-from experiments.dequantised import EXACT, WEIGHTS, dequantised
 from layoutsolve import truth
+from layoutsolve.dequantised import EXACT, WEIGHTS, dequantised
 from layoutsolve.distance import distance, kind, passes
 from layoutsolve.errors import ConversionError
 from layoutsolve.frontend.model import Model

@@ -19,7 +19,7 @@ from layoutsolve.frontend import read
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.draft import Draft, Lowering
 from layoutsolve.frontend.reader import parse
-from layoutsolve.graph import Array, Graph, Size, Value
+from layoutsolve.graph import CONTROL, Array, Graph, Size, Value
 from layoutsolve.runtimes import LiteRT, OnnxRuntime, Port, Run
 from layoutsolve.verification import smooth
 
@@ -100,6 +100,8 @@ def _check(graph: Graph, name: str, known: Mapping[str, Array]) -> Check | None:
     if origin is None or origin.subgraph != 0:
         return None
     part = extracted(graph, name, known)
+    if any(node.op in CONTROL for node in part.nodes):
+        return None
     port = _port(graph.values[name])
     described = (origin.operator, origin.index, name, kind(port), _hybrid(part, name))
     try:

@@ -20,6 +20,11 @@ FLOAT16_TOLERANCE = 1e-3
 WITHIN_ONE_STEP = 0.99
 """The share of the elements of a quantised output that have to be within one integer step."""
 
+SHARE, FACTOR = 0.01, 1.1
+"""How far from XNNPACK's a distance may be: its mean by this factor, and the elements beyond one step by this factor
+and this share of all.
+"""
+
 Kind = Literal["float", "quantised", "exact"]
 """Floats are compared relative to their range, quantised numbers by integer steps, the rest has to be equal."""
 
@@ -42,6 +47,16 @@ class Distance:
     def within_one_step(self) -> float:
         """The share of the elements that are at most one integer step off; 1 where nothing is counted."""
         return sum(self.steps[:2]) / sum(self.steps) if sum(self.steps) else 1.0
+
+    def no_further_than(self, other: Distance) -> bool:
+        """Whether this is about as near to the reference as another distance, by the mean and beyond one step.
+
+        Two equally good results differ by chance: the fewer elements are counted, the more.
+        """
+        chance = sum(self.steps) ** -0.5 if sum(self.steps) else 0.0
+        beyond = (1 - other.within_one_step) * FACTOR + SHARE + chance
+        near = 1 - self.within_one_step <= beyond and self.mean <= other.mean * (FACTOR + 2 * chance)
+        return near and self.maximum < np.inf
 
     def __str__(self) -> str:
         errors = f"max {self.maximum:.3g}, mean {self.mean:.3g}, relative {self.relative:.3g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from layoutsolve.distance import Distance
 from layoutsolve.emit import serialise
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import read
+from layoutsolve.graph import Array
 from layoutsolve.runtimes import LiteRT
-from layoutsolve.verification import smooth, verify
+from layoutsolve.verification import PLAIN, TWIN, OutputComparison, smooth, verify
 from tests.builder import Builder, Quant
 from tests.truth import litert
 
@@ -91,3 +94,90 @@ def test_smooth_is_seeded_and_in_range(dtype: str) -> None:
     assert np.array_equal(first, second)
     if dtype == "float32":
         assert np.abs(first).max() <= 1
+
+
+def contraction(dtype: str, steps: int = 3) -> bytes:
+    """Fully connected layers with weights of int8, between floats (a dynamic-range model) or between int8."""
+    generator, builder = np.random.default_rng(1), Builder()
+    quants = [Quant([0.01], [3]) if dtype == "int8" else None for _ in range(steps + 1)]
+    value = builder.input("x", (40, 32), dtype, quant=quants[0])
+    for step in range(steps):
+        weights = generator.integers(-127, 128, (32, 32))
+        constant = builder.constant(f"w{step}", weights.astype(np.int8), quant=Quant([0.003], [0]))
+        bias = (
+            builder.constant(f"b{step}", np.zeros(32, np.int32), quant=Quant([0.01 * 0.003], [0])) if quants[0] else -1
+        )
+        out = builder.tensor(f"t{step}", (40, 32), dtype, quant=quants[step + 1])
+        builder.operator("FULLY_CONNECTED", [value, constant, bias], [out], {})
+        value = out
+    return builder.finish(value)
+
+
+def rescaled(model: onnx.ModelProto) -> None:
+    """A weight scale that is 3 % off."""
+    _replaced(model, "w1/scale", lambda scale: scale * np.float32(1.03))
+
+
+def shifted(model: onnx.ModelProto) -> None:
+    """A zero point that is off by two."""
+    _replaced(model, "w1/zero_point", lambda zero: zero + np.int8(2))
+
+
+def swapped(model: onnx.ModelProto) -> None:
+    """Two channels in each other's place."""
+    _replaced(model, "w1", lambda weights: weights[:, [1, 0, *range(2, 32)]])
+
+
+def _replaced(model: onnx.ModelProto, name: str, change: Callable[[Array], Array]) -> None:
+    (tensor,) = [item for item in model.graph.initializer if item.name == name]
+    tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(change(numpy_helper.to_array(tensor))), name))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("fault", [None, rescaled, shifted, swapped])
+def test_quantised_weights(dtype: str, fault: Callable[[onnx.ModelProto], None] | None) -> None:
+    """LiteRT is off where it rounds activations, XNNPACK where it rounds otherwise; faults show all the same."""
+    source = contraction(dtype)
+    model = serialise(read(source))
+    if fault is not None:
+        fault(model)
+    found = verify(source, model)
+    (output,) = found.outputs
+    assert found.passed == output.passed == (fault is None)
+    if dtype == "float32":
+        assert output.truth == TWIN and "as it is" in str(found)
+        assert output.rounded is not None and output.rounded.relative > output.tolerance
+    else:
+        assert output.truth == PLAIN and output.rounded is None
+
+
+def steps_off(*counts: int) -> Distance:
+    """Elements that are so many steps off: the first number is of those that are not, and so on."""
+    mean = sum(step * count for step, count in enumerate(counts)) / sum(counts)
+    return Distance(len(counts) - 1, mean, 0.1, 0.99, (*counts, *[0] * (5 - len(counts))))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "passed"),
+    [
+        (steps_off(5000, 4000, 1000), steps_off(5000, 4000, 1000), True),
+        (steps_off(7000, 2500, 500), steps_off(5000, 4000, 1000), True),
+        (steps_off(5000, 3500, 1500), steps_off(5000, 4000, 1000), False),
+        (steps_off(9000, 0, 0, 0, 1000), steps_off(1000, 9000), False),
+        (steps_off(9700, 0, 300), steps_off(10000), False),
+        (steps_off(9950, 0, 50), steps_off(10000), True),
+        (steps_off(5000, 4000, 1000), None, False),
+        (Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1)), steps_off(0, 0, 0, 0, 1), False),
+    ],
+)
+def test_verdict_on_steps(ours: Distance, theirs: Distance | None, passed: bool) -> None:
+    assert OutputComparison("out", "quantised", ours, theirs, 0.0).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("mean", "theirs", "passed"), [(1e-3, 1e-3, True), (1e-3, 2e-3, True), (2e-3, 1e-3, False), (1e-3, 1e-7, False)]
+)
+def test_verdict_on_floats(mean: float, theirs: float, passed: bool) -> None:
+    ours, fast = (Distance(10 * each, each, 5 * each, 0.999) for each in (mean, theirs))
+    output = OutputComparison("out", "float", ours, fast, 1e-4)
+    assert output.passed is passed and not output.agrees

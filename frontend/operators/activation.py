@@ -7,7 +7,7 @@ from math import inf, pi, sqrt
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import cast_to, store, write_clamped
+from layoutsolve.frontend.operators.common import cast_to, lift_of, raised, store, write_clamped
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Value
 
@@ -21,7 +21,9 @@ _STEEP = 1e4
 @lowers(*_CLAMPS)
 def clamp(call: Call) -> None:
     """The RELU family."""
-    write_clamped(call, call.input(0), _CLAMPS[call.operator.name], call.slot())
+    slot = call.slot()
+    x = call.input(0)
+    write_clamped(call, raised(call, x, lift_of(x, slot)), _CLAMPS[call.operator.name], slot)
 
 
 @lowers(*_PLAIN)

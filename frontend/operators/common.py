@@ -10,6 +10,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.dilated import EXPLICIT_PADS
+from layoutsolve.frontend.fixed_point import lift, lifted, steps
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.quantisation import limits, moves
 from layoutsolve.frontend.shapes import same_pads, window
@@ -174,6 +175,9 @@ def bias_of(call: Call, bias: Value | None, x: Value, weights: Value, channels: 
     data = bias.data.reshape(-1)
     if data.size != channels or scale.size not in (1, data.size):
         raise ModelError(f"{call.origin} has {data.size} biases for {channels} channels")
+    result = call.slot().quant
+    if bias.dtype == "int32" and x.dtype in BYTES and result is not None:
+        data = np.minimum(data + lifted(scale / result.scale), np.iinfo(np.int32).max)
     if bias.dtype == "int32":
         axis = 0 if scale.size > 1 else None
         return call.constant(data, "bias", "int32", Quant(scale, np.zeros(scale.size, np.int32), axis))
@@ -235,6 +239,28 @@ def as_stored(call: Call, value: Value) -> Value:
     if value.data is not None:
         return call.constant(value.data, "stored", value.dtype)
     return call.write("Identity", [value], value.shape, call.temporary("stored", value.dtype), storage=True)
+
+
+def lift_of(x: Value, slot: Slot) -> float:
+    """By how much a quantised value is to be raised where LiteRT gives it the scale of the output; 0 for the most."""
+    if x.quant is None or slot.quant is None or x.quant.axis is not None or slot.quant.axis is not None:
+        return 0.0
+    scale = float(slot.quant.scale[0])
+    return lift(float(x.quant.scale[0]) / scale) * scale
+
+
+def raised(call: Call, value: Value, amount: float, slot: Slot | None = None) -> Value:
+    """A real number more than a value, which is the value itself where that is nothing."""
+    if not amount:
+        return value
+    given = [value, call.constant(amount, "lift", "float32")]
+    return call.write("Add", given, value.shape, slot or call.temporary("raised"))
+
+
+def as_steps(call: Call, value: Value) -> Value:
+    """A quantised value as real numbers that are what it stores."""
+    slot = call.temporary("steps", value.dtype, steps(value.dtype))
+    return call.write("Identity", [value], value.shape, slot, storage=True)
 
 
 def cast_to(call: Call, value: Value, dtype: str, label: str = "cast") -> Value:

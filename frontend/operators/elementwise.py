@@ -7,13 +7,20 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import as_stored, cast_to, copy, write_activated, write_stored
+from layoutsolve.frontend.operators.common import (
+    as_stored,
+    cast_to,
+    copy,
+    lift_of,
+    raised,
+    write_activated,
+    write_stored,
+)
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Shape, Value
 
 _BINARY = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min"}
 _UNARY = {
-    "ABS": "Abs",
     "EXP": "Exp",
     "LOG": "Log",
     "SQRT": "Sqrt",
@@ -68,6 +75,15 @@ def unary(call: Call) -> None:
     """Unary operators that ONNX has; ROUND is half to even in both."""
     x = call.input(0)
     call.write(_UNARY[call.operator.name], [x], x.shape, call.slot())
+
+
+@lowers("ABS")
+def absolute(call: Call) -> None:
+    """ABS."""
+    x, slot = call.input(0), call.slot()
+    lift = lift_of(x, slot)
+    size = call.write("Abs", [x], x.shape, call.temporary("size") if lift else slot)
+    raised(call, size, lift, slot)
 
 
 @lowers("RSQRT")

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.fixed_point import steps
 from layoutsolve.frontend.operators.common import (
     BYTES,
+    activation,
+    as_steps,
+    channels_last,
     first_slot,
     from_channels_first,
+    open_bounds,
     ranked,
+    store,
     to_channels_first,
     windows,
     write_activated,
@@ -40,10 +50,23 @@ def max_pool(call: Call) -> None:
 
 @lowers("AVERAGE_POOL_2D")
 def average_pool(call: Call) -> None:
-    """AVERAGE_POOL_2D."""
+    """AVERAGE_POOL_2D. LiteRT averages what is stored, and rounds halves away from zero; odd counts have none."""
     shape, attributes = _window(call)
-    first = to_channels_first(call, call.input(0))
-    from_channels_first(call, write_activated(call, "AveragePool", [first], shape, first_slot(call), **attributes))
+    x, slot = call.input(0), call.slot()
+    if slot.quant is None or np.isfinite(open_bounds(activation(call), slot)).any() or not _even(attributes):
+        first = to_channels_first(call, x)
+        from_channels_first(call, write_activated(call, "AveragePool", [first], shape, first_slot(call), **attributes))
+        return
+    first = to_channels_first(call, as_steps(call, x))
+    between = call.temporary("averages", slot.dtype, steps(slot.dtype, away=True))
+    averages = call.write("AveragePool", [first], shape, between, **attributes)
+    label = call.temporary("averages_nhwc", slot.dtype, between.quant)
+    store(call, call.transpose(averages, channels_last(len(shape)), label, pattern=True), slot)
+
+
+def _even(attributes: Mapping[str, Any]) -> bool:
+    """Whether a window may have an even number of elements that count: those in the padding do not."""
+    return prod(attributes["kernel_shape"]) % 2 == 0 or "auto_pad" in attributes or any(attributes.get("pads", ()))
 
 
 @lowers("L2_POOL_2D")

@@ -336,7 +336,9 @@ def _repeated(call: Call, most: int, initial: Sequence[Value], step: Step) -> li
     draft, zero, one = call.draft, call.vector([0], "turn"), call.vector([1], "one")
     limit = call.vector([most], "most")
     begins = [zero, *initial]
-    now = [draft.add(Value(draft.unique(f"{each.name}/now"), each.dtype, each.shape, each.quant)) for each in begins]
+    now = [
+        draft.add(Value(draft.names.derived(each.name, "now"), each.dtype, each.shape, each.quant)) for each in begins
+    ]
     first, region, start = call.constant(True, "first", "bool"), Region("body", call.lowering.region), len(draft.nodes)
     inner = call.within(region)
     turn, *carried = now
@@ -415,7 +417,7 @@ def _rescored(call: Call, poses: Value, chances: Value, scores: Value, settings:
     Returns the poses [n, 17, 2] and whether each is one.
     """
     most = settings.most
-    call.draft.spend(most * most)
+    call.draft.ask(most * most)
     pairs = (most, most, _KEYPOINTS)
     one, other = (
         call.reshaped(poses, shape, "poses") for shape in ((most, 1, _KEYPOINTS, 2), (1, most, _KEYPOINTS, 2))
@@ -459,7 +461,7 @@ def _masks(call: Call, offsets: _Field, results: tuple[Value, Value], settings: 
     """
     poses, given = results
     most, cells = settings.most, _MASK * _MASK
-    call.draft.spend(cells * most)
+    call.draft.ask(cells * most)
     grid = np.stack(np.meshgrid(np.arange(_MASK), np.arange(_MASK), indexing="ij"), -1).reshape(-1, 1, 2)
     places = call.constant(np.repeat(grid, _KEYPOINTS, 1), "cells", "float32")
     both = np.arange(_KEYPOINTS)[:, None, None] + np.array([0, _KEYPOINTS])[:, None]

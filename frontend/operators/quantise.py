@@ -10,7 +10,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Tensor
-from layoutsolve.frontend.operators.common import copy, write_where
+from layoutsolve.frontend.operators.common import BYTES, copy, lift_of, raised, write_where
 from layoutsolve.frontend.quantisation import limits
 from layoutsolve.graph import Quant, Value
 
@@ -44,7 +44,11 @@ def quantize(call: Call) -> None:
         raise GapError(
             f"it turns {x.dtype} into {slot.dtype} without parameters for both", "state scale and zero point"
         )
-    call.write("Identity", [x], x.shape, slot)
+    lift = lift_of(x, slot) if x.dtype in BYTES and slot.dtype in BYTES else 0.0
+    if lift:
+        raised(call, x, lift, slot)
+    else:
+        call.write("Identity", [x], x.shape, slot)
 
 
 def _affine(call: Call, tensor: Tensor) -> tuple[float, int]:

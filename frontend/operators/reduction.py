@@ -10,6 +10,7 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.fixed_point import TIE
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     BYTES,
@@ -21,7 +22,7 @@ from layoutsolve.frontend.operators.common import (
     store,
     write_stored,
 )
-from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.quantisation import limits, moves
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.graph import Dim, Shape, Value, product
 
@@ -71,6 +72,9 @@ def reduce(call: Call) -> None:
     elif name == "MEAN" and (offset := _mean_offset(x, slot, axes, keep)):
         mean = call.write(op, [x, vector], shape, call.temporary("mean"), **attributes)
         call.write("Add", [mean, call.constant(offset, "offset", "float32")], shape, slot)
+    elif name == "MEAN" and any(lifts := _mean_lift(x, slot, product([x.shape[axis] for axis in axes]))):
+        mean = call.write(op, [x, vector], shape, call.temporary("mean"), **attributes)
+        call.write("Add", [mean, _signed(call, mean, x, *lifts)], shape, slot)
     else:
         storage = name in ("REDUCE_MAX", "REDUCE_MIN") and moves([x], slot.dtype, slot.quant, BYTES)
         call.write(op, [x, vector], shape, slot, storage=storage, **attributes)
@@ -92,6 +96,32 @@ def _mean_offset(x: Value, slot: Slot, axes: tuple[int, ...], keep: bool) -> flo
     part = -int(x.quant.zero_point[0]) * ratio
     exponent = frexp(ratio / count)[1]
     return (floor(part + 0.5) - part + (ldexp(0.5, exponent) if exponent <= 0 else 0.0)) * result
+
+
+def _mean_lift(x: Value, slot: Slot, count: Dim) -> tuple[float, float]:
+    """How much farther from zero LiteRT's other means of integers come by rounding twice, above zero and below.
+
+    The count goes into the multiplier, the power of two below it into the shift; what is left of the division is cut
+    off, so that halves stay below themselves. Where nothing is left the first rounding takes them upwards.
+    """
+    if x.quant is None or slot.quant is None or not isinstance(count, int) or count < 1:
+        return 0.0, 0.0
+    result, whole = float(slot.quant.scale[0]), count.bit_length() - 1
+    exponent = frexp(float(x.quant.scale[0]) / result)[1] - whole
+    if exponent >= 0:
+        return 0.0, 0.0
+    lift = ldexp(0.5, exponent)
+    return (lift + (TIE if count == 1 << whole else -TIE)) * result, (lift - TIE) * result
+
+
+def _signed(call: Call, value: Value, x: Value, above: float, below: float) -> Value:
+    """A number with the sign of each element of a value: that of all where the zero point of ``x`` is at an end."""
+    zero = int(x.quant.zero_point[0]) if x.quant is not None else 0
+    low, high = limits(x.dtype)
+    if zero in (low, high):
+        return call.constant(above if zero == low else -below, "lift", "float32")
+    sign = call.write("Sign", [value], value.shape, call.temporary("sign"))
+    return call.write("Mul", [sign, call.constant(above, "lift", "float32")], value.shape, call.temporary("signed"))
 
 
 def _integer_mean(call: Call, x: Value, axes: Value, shape: Shape, count: Dim, attributes: dict[str, Any]) -> None:

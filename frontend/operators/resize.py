@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.fixed_point import steps
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import BYTES, as_int64, ranked
+from layoutsolve.frontend.operators.common import BYTES, as_int64, as_steps, ranked, store
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.graph import Array, Dim, Size, Value, quotient
 
@@ -26,7 +27,7 @@ def _target(call: Call) -> tuple[Value, tuple[Dim, ...]]:
     return x, (x.shape[0], *sizes, x.shape[3])
 
 
-def _resize(call: Call, x: Value, shape: tuple[Dim, ...], storage: bool, **attributes: Any) -> None:
+def _resize(call: Call, x: Value, shape: tuple[Dim, ...], slot: Slot, storage: bool, **attributes: Any) -> Value:
     """A Resize to ``sizes``, or by ``scales`` where a size is symbolic but its factor is not."""
     target: list[Value | None] = [x, None, None]
     scales = [_scale(before, after) for before, after in zip(x.shape, shape, strict=True)]
@@ -37,7 +38,7 @@ def _resize(call: Call, x: Value, shape: tuple[Dim, ...], storage: bool, **attri
         target[2] = call.constant(known, "scales", "float32")
     else:
         target.append(_computed_sizes(call, x, shape))
-    call.write("Resize", target, shape, call.slot(), storage=storage, **attributes)
+    return call.write("Resize", target, shape, slot, storage=storage, **attributes)
 
 
 def _computed_sizes(call: Call, x: Value, shape: tuple[Dim, ...]) -> Value:
@@ -62,11 +63,17 @@ def _scale(before: Dim, after: Dim) -> float | None:
 
 @lowers("RESIZE_BILINEAR")
 def resize_bilinear(call: Call) -> None:
-    """RESIZE_BILINEAR."""
+    """RESIZE_BILINEAR. LiteRT interpolates what is stored, and rounds halves away from zero."""
     x, shape = _target(call)
     aligned, half = call.option("align_corners", False), call.option("half_pixel_centers", False)
     mode = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
-    _resize(call, x, shape, False, mode="linear", coordinate_transformation_mode=mode)
+    slot = call.slot()
+    if slot.dtype not in BYTES or slot.quant is None:
+        _resize(call, x, shape, slot, False, mode="linear", coordinate_transformation_mode=mode)
+        return
+    between = call.temporary("pixels", slot.dtype, steps(slot.dtype, away=True))
+    pixels = _resize(call, as_steps(call, x), shape, between, False, mode="linear", coordinate_transformation_mode=mode)
+    store(call, pixels, slot)
 
 
 @lowers("RESIZE_NEAREST_NEIGHBOR")
@@ -91,8 +98,9 @@ def resize_nearest(call: Call) -> None:
         raise GapError("it aligns corners and half pixels at once, with a dynamic size", "choose one of the two")
     mode = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
     rounding = "round_prefer_ceil" if aligned or half else "floor"
-    storage = moves([x], call.slot().dtype, call.slot().quant, BYTES)
-    _resize(call, x, shape, storage, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)
+    slot = call.slot()
+    storage = moves([x], slot.dtype, slot.quant, BYTES)
+    _resize(call, x, shape, slot, storage, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)
 
 
 def _positions(before: int, after: int, aligned: bool, half: bool) -> Array:

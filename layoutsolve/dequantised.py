@@ -6,6 +6,7 @@ of a conversion from that rounding.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import flatbuffers
@@ -22,8 +23,11 @@ EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
 """Operators that read such constants without rounding anything else."""
 
 
+_LARGEST = 2_000_000_000
+
+
 def dequantised(source: bytes) -> bytes | None:
-    """The float twin of a model, None where no float operator has quantised weights."""
+    """The float twin of a model, None where no float operator has quantised weights, or where it is too large."""
     model = parse(source)
     found = [
         (position, operator.index, slot)
@@ -31,7 +35,14 @@ def dequantised(source: bytes) -> bytes | None:
         for operator in subgraph.operators
         for slot in _slots(subgraph, operator)
     ]
-    return _rewritten(source, model, found) if found else None
+    return _rewritten(source, model, found) if found and _fits(source, model, found) else None
+
+
+def _fits(source: bytes, model: Model, found: list[tuple[int, int, int]]) -> bool:
+    """Whether the twin can be one file: offsets in it have 31 bits."""
+    subgraphs = [(model.subgraphs[position], index, slot) for position, index, slot in found]
+    tensors = [subgraph.tensors[subgraph.operators[index].inputs[slot]] for subgraph, index, slot in subgraphs]
+    return len(source) + 4 * sum(prod(tensor.shape) for tensor in tensors) < _LARGEST
 
 
 def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:

@@ -1,0 +1,140 @@
+"""Operators that give the integers that LiteRT gives, for all values that they can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutsolve.emit import serialise
+from layoutsolve.frontend import read
+from layoutsolve.graph import Array
+from layoutsolve.runtimes import LEVELS, OnnxRuntime
+from tests.builder import Builder, Quant
+from tests.truth import litert
+
+BYTES = ("int8", "uint8")
+FACTORS = (0.0314159, 0.1314159, 0.25, 0.3141592, 0.4998765, 0.5, 0.7182818, 1.0, 1.9142135)
+"""Scales of the input in steps of the output; below a half LiteRT rounds twice, by 1/4 and 1/2 there are halves.
+
+Simple fractions of other scales, such as 7/10, would meet halves up to the last bits of the scales.
+"""
+
+
+def every(dtype: str) -> Array:
+    """All numbers of 8 bits, a thousand of 16."""
+    limits = np.iinfo(dtype)
+    return np.arange(limits.min, int(limits.max) + 1, 1 if dtype != "int16" else 67).astype(dtype)
+
+
+def zeros(dtype: str) -> tuple[int, ...]:
+    """Zero points: both ends and one between them."""
+    limits = np.iinfo(dtype)
+    return (0,) if dtype == "int16" else (int(limits.min), int(limits.min) + 100, int(limits.max))
+
+
+def parameters(dtype: str) -> Iterator[tuple[Quant, Quant]]:
+    """Parameters of an input and an output."""
+    for factor in FACTORS if dtype != "int16" else [each for each in FACTORS if each * 4 % 1 or each == 1]:
+        for zero in zeros(dtype):
+            for other in zeros(dtype):
+                yield Quant([0.02], [zero]), Quant([0.02 / factor], [other])
+
+
+def differences(
+    operator: str,
+    data: Array,
+    quants: tuple[Quant, Quant],
+    shape: Sequence[int],
+    options: Mapping[str, Any] | None = None,
+    constants: Sequence[Array] = (),
+) -> Array:
+    """What ONNX Runtime gives at all levels of optimisation less what LiteRT gives, in steps, per level."""
+    builder, dtype = Builder(), data.dtype.name
+    x = builder.input("x", data.shape, dtype, quant=quants[0])
+    more = [builder.constant(f"c{number}", constant) for number, constant in enumerate(constants)]
+    y = builder.tensor("y", shape, dtype, quant=quants[1])
+    builder.operator(operator, [x, *more], [y], options)
+    source = builder.finish(y)
+    (truth,) = litert().run(source, [data]).results
+    model = serialise(read(source)).SerializeToString()
+    found = [OnnxRuntime(model, threads=1, level=level).run({"x": data})[0] for level in LEVELS]
+    return np.stack(found).astype(np.int64) - truth.astype(np.int64)
+
+
+@pytest.mark.parametrize("dtype", [*BYTES, "int16"])
+@pytest.mark.parametrize("operator", ["RELU", "RELU6", "ABS", "QUANTIZE"])
+def test_rescaling(operator: str, dtype: str) -> None:
+    """Every number, by every pair of parameters; halves of 16-bit numbers that QUANTIZE rescales are left aside."""
+    if (operator, dtype) in (("ABS", "uint8"), ("QUANTIZE", "int16")):
+        pytest.skip("LiteRT has no such kernel, or rounds away from zero")
+    data = every(dtype).reshape(1, -1)
+    for quants in parameters(dtype):
+        assert np.abs(differences(operator, data, quants, data.shape)).mean() <= (dtype == "int16") * 5e-3, quants
+
+
+@pytest.mark.parametrize("dtype", [*BYTES, "int16"])
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+@pytest.mark.parametrize("window", [(2, 2), (2, 3), (3, 3), (4, 1), (7, 8)])
+def test_average_pool(window: tuple[int, int], padding: str, dtype: str) -> None:
+    """Averages of all sums of a few numbers, halves among them."""
+    data = np.random.default_rng(0).choice(every(dtype), (1, 23, 24, 16))
+    data[..., :8] = np.clip(data[..., :8], *(np.array([-3, 4]) + (0 if dtype != "uint8" else 100)))
+    options = dict(zip(("filterHeight", "filterWidth"), window, strict=True))
+    kept = [(size - each + 1) if padding == "VALID" else size for size, each in zip((23, 24), window, strict=True)]
+    for zero in zeros(dtype):
+        quant = Quant([0.02], [zero])
+        more = {"strideH": 1, "strideW": 1, "padding": padding}
+        found = differences("AVERAGE_POOL_2D", data, (quant, quant), (1, *kept, 16), {**options, **more})
+        assert not found.any(), zero
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("factor", [2, 4])
+def test_resize_bilinear(factor: int, half: bool, dtype: str) -> None:
+    """Factors whose positions are exact."""
+    data = np.random.default_rng(0).choice(every(dtype), (1, 12, 9, 8))
+    sizes = np.array([12 * factor, 9 * factor], np.int32)
+    for zero in zeros(dtype):
+        quant = Quant([0.02], [zero])
+        shape = (1, *sizes.tolist(), 8)
+        found = differences("RESIZE_BILINEAR", data, (quant, quant), shape, {"halfPixelCenters": half}, [sizes])
+        assert not found.any(), zero
+
+
+@pytest.mark.parametrize("dtype", [*BYTES, "int16"])
+@pytest.mark.parametrize("axes", [(1,), (3,), (1, 3), (1, 2)])
+def test_mean(axes: tuple[int, ...], dtype: str) -> None:
+    """Means over any axes. Halves of numbers of both signs are off below zero, by counts that are a power of two."""
+    generator = np.random.default_rng(0)
+    shape = (1, 7, 12, 16)
+    keep = axes != (1, 2)
+    kept = [1 if axis in axes else size for axis, size in enumerate(shape) if keep or axis not in axes]
+    for quants in parameters(dtype):
+        data = generator.choice(every(dtype), shape)
+        data[:, :, :6] = np.clip(data[:, :, :6], *(np.array([-3, 4]) + (0 if dtype != "uint8" else 100)))
+        constants = [np.array(axes, np.int32)]
+        found = differences("MEAN", data, quants, kept, {"keepDims": keep}, constants)
+        between = quants[0].zero_point[0] == zeros(dtype)[len(zeros(dtype)) // 2]
+        assert np.abs(found).mean() <= (0.06 if between else 5e-3), quants
+
+
+@pytest.mark.parametrize("factor", [0.13, 0.15, 0.26, 0.3, 0.33])
+def test_convolution(factor: float) -> None:
+    """The second rounding of sums goes into biases, which are whole: most of it, and never more than there was."""
+    data = every("int8").reshape(1, 16, 16, 1)
+    builder = Builder()
+    x = builder.input("x", data.shape, "int8", quant=Quant([0.02], [-7]))
+    weights = builder.constant("w", np.array([1, -1], np.int8).reshape(2, 1, 1, 1), quant=Quant([0.01] * 2, [0] * 2))
+    bias = builder.constant("b", np.array([3, 5], np.int32), quant=Quant([0.0002] * 2, [0] * 2))
+    y = builder.tensor("y", (1, 16, 16, 2), "int8", quant=Quant([0.0002 / factor], [4]))
+    options = {"strideW": 1, "strideH": 1, "dilationWFactor": 1, "dilationHFactor": 1}
+    builder.operator("CONV_2D", [x, weights, bias], [y], options)
+    source = builder.finish(y)
+    (truth,) = litert().run(source, [data]).results
+    (found,) = OnnxRuntime(serialise(read(source)).SerializeToString(), threads=1).run({"x": data})
+    difference = found.astype(int) - truth
+    assert np.abs(difference).max() <= 1 and np.abs(difference).mean() < factor / 3
