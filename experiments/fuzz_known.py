@@ -104,6 +104,12 @@ KNOWN: tuple[Known, ...] = (
         r"float: max 1, ",
     ),
     Known(
+        "LiteRT: a SQUEEZE without axes removes open sizes that happen to be 1",
+        "differs",
+        r"^SQUEEZE \S+ -> \S+ \([^)]*\) *(squeeze_dims=\(\))?$",
+        r"shape ",
+    ),
+    Known(
         "LiteRT: a table of uint8 is read as int8 by EMBEDDING_LOOKUP (unlike signs, README)",
         "differs",
         r"^EMBEDDING_LOOKUP int32 uint8 -> float32",

@@ -156,7 +156,18 @@ def test_constants_are_not_computed_in_two_bits(dtype: str) -> None:
     builder = Builder()
     x, out = builder.constant("x", np.zeros(3, dtype)), builder.tensor("out", (3,), "int2")
     builder.operator("CAST", [x], [out])
-    with pytest.raises(UnsupportedError, match="computes a tensor of int2"):
+    with pytest.raises(UnsupportedError, match="'out' is computed, or changed, in int2"):
+        layoutsolve.convert(builder.finish(out))
+
+
+def test_variables_are_not_of_two_bits() -> None:
+    builder = Builder()
+    rows, out = builder.input("rows", (3,), "int32"), builder.tensor("out", (3, 4))
+    table = builder.tensor(
+        "table", (5, 4), "int2", data=np.zeros((5, 4), np.int8), variable=True, quant=Quant([0.1], [0])
+    )
+    builder.operator("EMBEDDING_LOOKUP", [rows, table], [out])
+    with pytest.raises(UnsupportedError, match="is computed, or changed, in int2"):
         layoutsolve.convert(builder.finish(out))
 
 
