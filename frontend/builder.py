@@ -448,8 +448,6 @@ class Call:
 
     def known(self, slot: Slot, data: Array) -> Value:
         """Write a constant."""
-        if slot.dtype == "int2":
-            raise GapError("it computes a tensor of int2", "quantise all but constants to 8 or 16 bits")
         value = self._enter(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
         self._finish(value, slot)
         return value

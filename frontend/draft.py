@@ -121,8 +121,11 @@ class Draft:
     def add(self, value: Value) -> Value:
         """Enter a value; every constant that is made comes here.
 
-        Raises :class:`GapError` where it is larger than anything that has a place in memory.
+        Raises :class:`GapError` where it is larger than anything that has a place in memory, or of a type that ONNX
+        does not have.
         """
+        if value.dtype == "int2":
+            raise GapError(f"'{value.name}' is computed, or changed, in int2", "quantise it to 8 or 16 bits")
         if value.data is not None:
             self.budget.keep(value.data)
         elif static_elements(value.shape) > _MOST_ELEMENTS:

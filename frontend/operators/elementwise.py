@@ -41,12 +41,20 @@ def operands(call: Call) -> tuple[Value, Value, Shape]:
     return a, b, broadcast([a.shape, b.shape], call.arithmetic)
 
 
+def check_divisor(divisor: Value) -> None:
+    """Raise where integers are divided by a constant that has a zero: no runtime has a result for that."""
+    if divisor.data is not None and divisor.data.dtype.kind in "iu" and not divisor.data.all():
+        raise GapError("it divides integers by a constant that holds a zero", "divide by numbers other than zero")
+
+
 @lowers("ADD", "SUB", "MUL", "DIV", "POW")
 def binary(call: Call) -> None:
     """Binary operators that ONNX has; integer DIV truncates in both."""
     a, b, shape = operands(call)
     if call.operator.name == "DIV" and b.quant is not None and not b.quant.scale.all():
         raise GapError("it divides by a constant whose scale is zero", "divide by numbers other than zero")
+    if call.operator.name == "DIV" and b.quant is None:
+        check_divisor(b)
     write_activated(call, _BINARY[call.operator.name], [a, b], shape, call.slot())
 
 
@@ -125,6 +133,7 @@ def floor_div(call: Call) -> None:
     """FLOOR_DIV rounds down, integers as they are stored; ONNX divides them towards zero: the remainder goes first."""
     a, b, shape = operands(call)
     a, b = as_stored(call, a), as_stored(call, b)
+    check_divisor(b)
     dtype = a.dtype
     if dtype.startswith("float"):
         ratio = call.write("Div", [a, b], shape, call.temporary("ratio", dtype))
@@ -141,6 +150,7 @@ def floor_mod(call: Call) -> None:
     """FLOOR_MOD has the sign of the divisor, as ONNX's Mod has for (stored) integers; for floats fmod is corrected."""
     a, b, shape = operands(call)
     a, b = as_stored(call, a), as_stored(call, b)
+    check_divisor(b)
     dtype = a.dtype
     if not dtype.startswith("float"):
         write_stored(call, "Mod", [a, b], shape, call.slot(), dtype)

@@ -69,6 +69,9 @@ def _check_cut(call: Call, begin: Dim, count: Dim, size: Dim) -> None:
 def _slice_computed(call: Call, x: Value) -> None:
     """SLICE with bounds that are known at run time only: it ends at begin plus size, or at the end where size is -1."""
     slot, rank = call.slot(), len(x.shape)
+    for vector in (call.input(1), call.input(2)):
+        if vector.shape != (rank,):
+            raise ModelError(f"{call.origin} slices {rank} axes by '{vector.name}' of rank {len(vector.shape)}")
     starts, sizes = as_int64(call, call.input(1), "starts"), as_int64(call, call.input(2), "sizes")
     to_end = call.write(
         "Less", [sizes, call.constant(0, "zero", "int64")], (rank,), call.temporary("to_end", "bool"), real="bool"

@@ -14,6 +14,7 @@ from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.bitwise import shift_left
 from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, counted, static, store, write_stored
+from layoutsolve.frontend.operators.elementwise import check_divisor
 from layoutsolve.frontend.operators.padding import gaps, write_dilated, write_pad
 from layoutsolve.frontend.operators.scattering import kept_inside, write_update
 from layoutsolve.frontend.operators.slicing import take
@@ -136,6 +137,7 @@ def remainder(call: Call) -> None:
     """The remainder with the sign of the dividend."""
     unquantised(call)
     a, b = alike(call)
+    check_divisor(b)
     call.write("Mod", [a, b], a.shape, call.slot(), fmod=1)
 
 

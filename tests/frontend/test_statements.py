@@ -156,7 +156,18 @@ def test_constants_are_not_computed_in_two_bits(dtype: str) -> None:
     builder = Builder()
     x, out = builder.constant("x", np.zeros(3, dtype)), builder.tensor("out", (3,), "int2")
     builder.operator("CAST", [x], [out])
-    with pytest.raises(UnsupportedError, match="computes a tensor of int2"):
+    with pytest.raises(UnsupportedError, match="'out' is computed, or changed, in int2"):
+        layoutsolve.convert(builder.finish(out))
+
+
+def test_variables_are_not_of_two_bits() -> None:
+    builder = Builder()
+    rows, out = builder.input("rows", (3,), "int32"), builder.tensor("out", (3, 4))
+    table = builder.tensor(
+        "table", (5, 4), "int2", data=np.zeros((5, 4), np.int8), variable=True, quant=Quant([0.1], [0])
+    )
+    builder.operator("EMBEDDING_LOOKUP", [rows, table], [out])
+    with pytest.raises(UnsupportedError, match="is computed, or changed, in int2"):
         layoutsolve.convert(builder.finish(out))
 
 
@@ -192,3 +203,36 @@ def finished(builder: Builder, operator: str, given: list[int], out: int) -> byt
     options = {"fused_activation_function": "RELU"}
     builder.operator(operator, given, [out], options)
     return builder.finish(out)
+
+
+@pytest.mark.parametrize("operator", ["DIV", "FLOOR_DIV", "FLOOR_MOD", "STABLEHLO_DIVIDE", "STABLEHLO_REMAINDER"])
+@pytest.mark.parametrize("divisor", [3, 0])
+def test_integers_divided_by_zero(operator: str, divisor: int) -> None:
+    builder = Builder()
+    x, out = builder.input("x", (2,), "int32"), builder.tensor("out", (2,), "int32")
+    builder.operator(operator, [x, builder.constant("by", np.array([2, divisor], np.int32))], [out])
+    source = builder.finish(out)
+    if divisor:
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(UnsupportedError, match="divides integers by a constant that holds a zero"):
+            layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, 2])
+@pytest.mark.parametrize("shape", [(3,), (1, 2), ()])
+@pytest.mark.parametrize("operator", ["SLICE", "STRIDED_SLICE"])
+def test_computed_bounds_are_vectors_of_an_entry_for_each_axis(
+    operator: str, shape: tuple[int, ...], wrong: int | None
+) -> None:
+    builder = Builder()
+    x, out = builder.input("x", (4, 4)), builder.tensor("out", (), signature=None)
+    bounds = [builder.input(f"in{at}", shape if at == wrong else (2,), "int32") for at in (1, 2)]
+    steps = [builder.constant("steps", np.ones(2, np.int32))] if operator == "STRIDED_SLICE" else []
+    builder.operator(operator, [x, *bounds, *steps], [out], {} if steps else None)
+    source = builder.finish(out)
+    if wrong is None:
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(ModelError, match="slices 2 axes by" if operator == "SLICE" else "contradict each other"):
+            layoutsolve.convert(source)
