@@ -20,6 +20,7 @@ from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import BYTES, ranked, static, to_channels_first
 from layoutsolve.frontend.operators.control import write_loop
 from layoutsolve.frontend.operators.custom import integer, number
+from layoutsolve.frontend.operators.fields import Field, cast, gathered, largest, reduced, written
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.shapes import Span
 from layoutsolve.graph import Array, Dim, Region, Shape, Value
@@ -90,7 +91,7 @@ def posenet(call: Call) -> None:
     if height * width * max(channels) >= _EXACT or not height * width:
         raise GapError(f"it decodes {height} by {width} cells", "use a smaller image, or a larger stride")
     heat, *offsets = (
-        _Field(call, value, size, 1.0 if at == 0 else 1.0 / settings.stride)
+        Field(call, value, size, 1.0 if at == 0 else 1.0 / settings.stride)
         for at, (value, size) in enumerate(zip(inputs, sizes, strict=True))
     )
     roots = _roots(call, inputs[0], heat, offsets[0], settings)
@@ -98,86 +99,6 @@ def posenet(call: Call) -> None:
     results = _rescored(call, *_accepted(call, roots, poses, scores, settings), settings)
     if masked:
         _masks(call, offsets[2], results, settings)
-
-
-def _written(call: Call, op: str, inputs: Sequence[Value], shape: Shape, label: str, dtype: str = "float32") -> Value:
-    return call.write(op, inputs, shape, call.temporary(label, dtype), real=dtype)
-
-
-def _reduced(call: Call, op: str, value: Value, axis: int, label: str) -> Value:
-    """A reduction along one axis, which goes."""
-    shape = (*value.shape[:axis], *value.shape[axis + 1 :])
-    slot = call.temporary(label, value.dtype)
-    return call.write(op, [value, call.vector([axis], "axes")], shape, slot, keepdims=0)
-
-
-def _gathered(call: Call, data: Value, rows: Value, label: str) -> Value:
-    shape = (*rows.shape, *data.shape[1:])
-    return call.write("Gather", [data, rows], shape, call.temporary(label, data.dtype), axis=0)
-
-
-def _cast(call: Call, value: Value, dtype: str) -> Value:
-    return call.write("Cast", [value], value.shape, call.temporary("cast", dtype), real=dtype, to=dtype)
-
-
-def _largest(call: Call, scores: Value, k: Value, count: Dim) -> tuple[Value, Value]:
-    """The largest scores in order and where they are. Among equal ones the first come first."""
-    slots = [((count,), call.temporary("largest")), ((count,), call.temporary("places", "int64"))]
-    values, places = call.write_many("TopK", [scores, k], slots, axis=0, largest=1, sorted=1)
-    return values, places
-
-
-# -- what the network says, between its cells --------------------------------------------------------------------------
-
-
-class _Field:
-    """Numbers for each cell of an image, to be read at any place in it."""
-
-    def __init__(self, call: Call, value: Value, size: tuple[int, int], scale: float) -> None:
-        height, width = size
-        self.channels, count = value.shape[3], height * width
-        (channels,) = static(call, [self.channels], "channels")
-        flat = call.reshaped(value, (count * channels,), "flat")
-        op, more = ("Identity", []) if scale == 1 else ("Mul", [call.constant(scale, "scale", "float32")])
-        self.flat = _written(call, op, [flat, *more], flat.shape, "numbers")
-        self.last = call.constant([height - 1, width - 1], "last", "float32")
-        self.zero = call.constant(0, "zero", "float32")
-        down, right = width * channels, channels
-        corners = [[down, down, 0, 0], [right, 0, right, 0], [0, 0, down, down], [0, right, 0, right]]
-        self.corners = call.constant(corners, "corners", "float32")
-        self.signs = call.constant([-1, 1], "signs", "float32")
-        self.ends = call.constant([1, 0], "ends", "float32")
-
-    def at(self, call: Call, places: Value, channels: Value) -> Value:
-        """The numbers at ``places`` [n, m, 2] of ``channels``, which are real numbers [n, m, k, 1] or like that: [n, m,
-        k], interpolated between the four cells around each place.
-        """
-        n, m, _ = places.shape
-        k = channels.shape[-2]
-        low, high = (_written(call, op, [places], places.shape, op.lower()) for op in ("Floor", "Ceil"))
-        both = call.write("Concat", [low, high], (n, m, 4), call.temporary("cells"), axis=2)
-        around = _written(call, "MatMul", [both, self.corners], (n, m, 4), "around")
-        around = call.reshaped(around, (n, m, 1, 4), "around")
-        where = _cast(call, _written(call, "Add", [around, channels], (n, m, k, 4), "where"), "int64")
-        found = call.reshaped(_gathered(call, self.flat, where, "found"), (n, m, k, 2, 2), "corners")
-        beyond = call.reshaped(_written(call, "Sub", [places, low], places.shape, "beyond"), (n, m, 2, 1), "beyond")
-        signed = _written(call, "Mul", [beyond, self.signs], (n, m, 2, 2), "signed")
-        weights = _written(call, "Add", [signed, self.ends], (n, m, 2, 2), "weights")
-        slots = [((n, m, 1, 2), call.temporary("part")) for _ in range(2)]
-        rows, columns = call.write_many("Split", [weights, call.vector([1, 1], "split")], slots, axis=2)
-        columns = call.reshaped(columns, (n, m, 1, 1, 2), "columns")
-        across = _written(call, "Mul", [found, columns], (n, m, k, 2, 2), "weighted")
-        across = _reduced(call, "ReduceSum", across, 4, "across")
-        return _reduced(call, "ReduceSum", _written(call, "Mul", [across, rows], across.shape, "weighted"), 3, "number")
-
-    def moved(self, call: Call, places: Value, channels: Value) -> Value:
-        """Places moved by the offsets that are stated there, and kept within the image."""
-        return self.within(call, _written(call, "Add", [places, self.at(call, places, channels)], places.shape, "far"))
-
-    def within(self, call: Call, places: Value) -> Value:
-        """Places kept within the image."""
-        above = _written(call, "Max", [places, self.zero], places.shape, "above")
-        return _written(call, "Min", [above, self.last], places.shape, "place")
 
 
 # -- where poses begin -------------------------------------------------------------------------------------------------
@@ -200,32 +121,32 @@ class _Roots:
         return self.cell.shape[0]
 
 
-def _roots(call: Call, x: Value, heat: _Field, offsets: _Field, settings: _Settings) -> _Roots:
+def _roots(call: Call, x: Value, heat: Field, offsets: Field, settings: _Settings) -> _Roots:
     """The cells whose score is above the threshold and the best among their neighbours."""
     width = x.shape[2]
     (total,) = static(call, heat.flat.shape, "size")
     peak = call.reshaped(_peaks(call, x, _log_odds(settings.score)), (total,), "peak")
     lowest = call.constant(-np.inf, "lowest", "float32")
-    scores = _written(call, "Where", [peak, heat.flat, lowest], (total,), "scores")
-    found = _reduced(call, "ReduceSum", _cast(call, peak, "int64"), 0, "found")
+    scores = written(call, "Where", [peak, heat.flat, lowest], (total,), "scores")
+    found = reduced(call, "ReduceSum", cast(call, peak, "int64"), 0, "found")
     one, all_ = call.vector([1], "one"), call.vector([total], "all")
-    more = _written(call, "Add", [call.reshaped(found, (1,), "found"), one], (1,), "more", "int64")
+    more = written(call, "Add", [call.reshaped(found, (1,), "found"), one], (1,), "more", "int64")
     count = call.fresh("candidates")
-    k = _written(call, "Min", [more, all_], (1,), "k", "int64")
-    best, cell = _largest(call, scores, k, count)
-    good = _written(call, "Greater", [best, lowest], (count,), "good", "bool")
+    k = written(call, "Min", [more, all_], (1,), "k", "int64")
+    best, cell = largest(call, scores, k, count)
+    good = written(call, "Greater", [best, lowest], (count,), "good", "bool")
 
     def divided(op: str, value: Value, by: Dim) -> Value:
-        return _written(call, op, [value, call.constant(by, "by", "int64")], value.shape, op.lower(), "int64")
+        return written(call, op, [value, call.constant(by, "by", "int64")], value.shape, op.lower(), "int64")
 
     keypoint, at = divided("Mod", cell, _KEYPOINTS), divided("Div", cell, _KEYPOINTS)
     corner = [call.reshaped(divided(op, at, width), (count, 1), "corner") for op in ("Div", "Mod")]
     start = call.write("Concat", corner, (count, 2), call.temporary("start", "int64"), axis=1)
-    first = _written(call, "Add", [divided("Mul", at, 2 * _KEYPOINTS), keypoint], (count,), "first", "int64")
+    first = written(call, "Add", [divided("Mul", at, 2 * _KEYPOINTS), keypoint], (count,), "first", "int64")
     first = call.reshaped(first, (count, 1), "first")
-    where = _written(call, "Add", [first, call.vector([0, _KEYPOINTS], "both")], (count, 2), "where", "int64")
-    offset = _gathered(call, offsets.flat, where, "offset")
-    far = _written(call, "Add", [_cast(call, start, "float32"), offset], (count, 2), "far")
+    where = written(call, "Add", [first, call.vector([0, _KEYPOINTS], "both")], (count, 2), "where", "int64")
+    offset = gathered(call, offsets.flat, where, "offset")
+    far = written(call, "Add", [cast(call, start, "float32"), offset], (count, 2), "far")
     return _Roots(cell, keypoint, offsets.within(call, far), good)
 
 
@@ -242,8 +163,8 @@ def _peaks(call: Call, x: Value, least: float) -> Value:
     slot = call.temporary("highest", x.dtype, x.quant)
     highest = call.write("MaxPool", [first], first.shape, slot, storage=stored, **attributes)
     limits = [highest, call.constant(least, "least", "float32")]
-    high, enough = (_written(call, "GreaterOrEqual", [first, limit], first.shape, "high", "bool") for limit in limits)
-    both = _written(call, "And", [high, enough], first.shape, "peak", "bool")
+    high, enough = (written(call, "GreaterOrEqual", [first, limit], first.shape, "high", "bool") for limit in limits)
+    both = written(call, "And", [high, enough], first.shape, "peak", "bool")
     return call.transposed(both, (0, 2, 3, 1), "peak", pattern=True)
 
 
@@ -288,7 +209,7 @@ def _rounds() -> _Rounds:
     return _Rounds(table[..., 0], table[..., 1], table[..., 2])
 
 
-def _grown(call: Call, roots: _Roots, heat: _Field, short: _Field, mid: _Field) -> tuple[Value, Value]:
+def _grown(call: Call, roots: _Roots, heat: Field, short: Field, mid: Field) -> tuple[Value, Value]:
     """The pose that grows from each root, [n, 17, 2], and the chances of its keypoints, [n, 17]."""
     rounds, count = _rounds(), roots.count
     length, _, wide = rounds.keypoint.shape
@@ -304,31 +225,31 @@ def _grown(call: Call, roots: _Roots, heat: _Field, short: _Field, mid: _Field) 
     edges = call.constant(columns(rounds.edge, 0, len(_EDGES)), "edges", "float32")
     reached_channels = call.constant(columns(reached, 0, _KEYPOINTS), "channels", "float32")
     shape = call.sizes(room, "room")
-    empty = _written(call, "Expand", [call.constant(0, "zero", "float32"), shape], room, "empty")
+    empty = written(call, "Expand", [call.constant(0, "zero", "float32"), shape], room, "empty")
     index = call.reshaped(roots.keypoint, (count, 1, 1), "index")
     pair = call.sizes((count, 1, 2), "pair")
-    index = _written(call, "Expand", [index, pair], (count, 1, 2), "index", "int64")
+    index = written(call, "Expand", [index, pair], (count, 1, 2), "index", "int64")
     place = call.reshaped(roots.place, (count, 1, 2), "place")
     initial = call.write("ScatterElements", [empty, index, place], room, call.temporary("initial"), axis=1)
 
     def grow(call: Call, turn: Value, now: Value) -> Value:
         turns = call.constant(_KEYPOINTS, "roots", "int64")
-        start = _written(call, "Mul", [turn, turns], (1,), "start", "int64")
-        row = _written(call, "Add", [start, roots.keypoint], (count,), "row", "int64")
-        origin = _gathered(call, before, row, "origin")
+        start = written(call, "Mul", [turn, turns], (1,), "start", "int64")
+        row = written(call, "Add", [start, roots.keypoint], (count,), "row", "int64")
+        origin = gathered(call, before, row, "origin")
         source = call.write("GatherND", [now, origin], (count, wide, 2), call.temporary("source"), batch_dims=1)
-        there = mid.moved(call, source, _gathered(call, edges, row, "edge"))
-        channels = _gathered(call, reached_channels, row, "channels")
+        there = mid.moved(call, source, gathered(call, edges, row, "edge"))
+        channels = gathered(call, reached_channels, row, "channels")
         for _ in range(_REFINEMENTS):
             there = short.moved(call, there, channels)
-        given = [now, _gathered(call, target, row, "target"), there]
+        given = [now, gathered(call, target, row, "target"), there]
         return call.write("ScatterElements", given, room, call.temporary("grown"), axis=1)
 
     (whole,) = _repeated(call, length, [initial], lambda inner, turn, now: [grow(inner, turn, now[0])])
     poses = take(call, whole, {1: Span(0, _KEYPOINTS)}, call.temporary("poses"), {1: _KEYPOINTS})
     each = call.constant(np.arange(_KEYPOINTS).reshape(-1, 1, 1), "each", "float32")
     logits = call.reshaped(heat.at(call, poses, each), (count, _KEYPOINTS), "logits")
-    return poses, _written(call, "Sigmoid", [logits], logits.shape, "chances")
+    return poses, written(call, "Sigmoid", [logits], logits.shape, "chances")
 
 
 def _repeated(call: Call, most: int, initial: Sequence[Value], step: Step) -> list[Value]:
@@ -343,8 +264,8 @@ def _repeated(call: Call, most: int, initial: Sequence[Value], step: Step) -> li
     inner = call.within(region)
     turn, *carried = now
     after = step(inner, turn, carried)
-    following = _written(inner, "Add", [turn, one], (1,), "following", "int64")
-    below = _written(inner, "Less", [following, limit], (1,), "below", "bool")
+    following = written(inner, "Add", [turn, one], (1,), "following", "int64")
+    below = written(inner, "Less", [following, limit], (1,), "below", "bool")
     ends = [
         (before, present, next_, before.shape, call.like("last", before))
         for before, present, next_ in zip(begins, now, [following, *after], strict=True)
@@ -357,15 +278,13 @@ def _repeated(call: Call, most: int, initial: Sequence[Value], step: Step) -> li
 
 def _squares(call: Call, one: Value, other: Value, shape: Shape) -> Value:
     """Squared distances of places, whose coordinates are the last axis of ``shape``."""
-    apart = _written(call, "Sub", [one, other], shape, "apart")
-    return _reduced(
-        call, "ReduceSum", _written(call, "Mul", [apart, apart], shape, "squared"), len(shape) - 1, "square"
-    )
+    apart = written(call, "Sub", [one, other], shape, "apart")
+    return reduced(call, "ReduceSum", written(call, "Mul", [apart, apart], shape, "squared"), len(shape) - 1, "square")
 
 
 def _mean(call: Call, chances: Value) -> Value:
-    total = _reduced(call, "ReduceSum", chances, 1, "total")
-    return _written(call, "Div", [total, call.constant(_KEYPOINTS, "count", "float32")], total.shape, "mean")
+    total = reduced(call, "ReduceSum", chances, 1, "total")
+    return written(call, "Div", [total, call.constant(_KEYPOINTS, "count", "float32")], total.shape, "mean")
 
 
 def _accepted(
@@ -378,37 +297,37 @@ def _accepted(
     count, most = roots.count, settings.most
     scores = _mean(call, chances)
     least = call.constant(settings.score, "score_threshold", "float32")
-    enough = _written(call, "GreaterOrEqual", [scores, least], (count,), "enough", "bool")
-    alive = _written(call, "And", [enough, roots.good], (count,), "alive", "bool")
-    none = _written(call, "And", [alive, call.constant(False, "false", "bool")], (count,), "none", "bool")
+    enough = written(call, "GreaterOrEqual", [scores, least], (count,), "enough", "bool")
+    alive = written(call, "And", [enough, roots.good], (count,), "alive", "bool")
+    none = written(call, "And", [alive, call.constant(False, "false", "bool")], (count,), "none", "bool")
     radius = call.constant(settings.square, "radius", "float32")
 
     def accept(call: Call, turn: Value, now: Sequence[Value]) -> list[Value]:
         alive, accepted = now
-        slot, number = call.temporary("next", "int64"), _cast(call, alive, "int32")
+        slot, number = call.temporary("next", "int64"), cast(call, alive, "int32")
         best = call.write("ArgMax", [number], (1,), slot, real="int64", axis=0, keepdims=1)
-        pose = call.reshaped(_gathered(call, poses, best, "pose"), (_KEYPOINTS, 2), "pose")
-        same = _gathered(call, pose, roots.keypoint, "same")
+        pose = call.reshaped(gathered(call, poses, best, "pose"), (_KEYPOINTS, 2), "pose")
+        same = gathered(call, pose, roots.keypoint, "same")
         distance = _squares(call, roots.place, same, (count, 2))
-        far = _written(call, "Greater", [distance, radius], (count,), "far", "bool")
-        cell = _gathered(call, roots.cell, best, "cell")
-        this = _written(call, "Equal", [roots.cell, cell], (count,), "this", "bool")
-        taken = _written(call, "And", [this, alive], (count,), "taken", "bool")
+        far = written(call, "Greater", [distance, radius], (count,), "far", "bool")
+        cell = gathered(call, roots.cell, best, "cell")
+        this = written(call, "Equal", [roots.cell, cell], (count,), "this", "bool")
+        taken = written(call, "And", [this, alive], (count,), "taken", "bool")
         return [
-            _written(call, "And", [alive, far], (count,), "left", "bool"),
-            _written(call, "Or", [accepted, taken], (count,), "accepted", "bool"),
+            written(call, "And", [alive, far], (count,), "left", "bool"),
+            written(call, "Or", [accepted, taken], (count,), "accepted", "bool"),
         ]
 
     _, accepted = _repeated(call, most, [alive, none], accept)
     lowest = call.constant(-np.inf, "lowest", "float32")
-    known = _written(call, "Where", [accepted, scores, lowest], (count,), "known")
+    known = written(call, "Where", [accepted, scores, lowest], (count,), "known")
     room = call.constant(np.full(most, -np.inf), "room", "float32")
     whole: Dim = call.arithmetic.total((count, most))
     padded = call.write("Concat", [known, room], (whole,), call.temporary("padded"), axis=0)
-    best, places = _largest(call, padded, call.vector([most], "k"), most)
-    real = _written(call, "Greater", [best, lowest], (most,), "real", "bool")
-    rows = _written(call, "Where", [real, places, call.constant(0, "first", "int64")], (most,), "rows", "int64")
-    return _gathered(call, poses, rows, "poses"), _gathered(call, chances, rows, "chances"), best
+    best, places = largest(call, padded, call.vector([most], "k"), most)
+    real = written(call, "Greater", [best, lowest], (most,), "real", "bool")
+    rows = written(call, "Where", [real, places, call.constant(0, "first", "int64")], (most,), "rows", "int64")
+    return gathered(call, poses, rows, "poses"), gathered(call, chances, rows, "chances"), best
 
 
 def _rescored(call: Call, poses: Value, chances: Value, scores: Value, settings: _Settings) -> tuple[Value, Value]:
@@ -424,37 +343,37 @@ def _rescored(call: Call, poses: Value, chances: Value, scores: Value, settings:
     )
     square = _squares(call, one, other, (*pairs, 2))
     radius = call.constant(settings.square, "radius", "float32")
-    near = _written(call, "LessOrEqual", [square, radius], pairs, "near", "bool")
+    near = written(call, "LessOrEqual", [square, radius], pairs, "near", "bool")
     better = call.constant(np.tri(most, k=-1, dtype=bool)[..., None], "better", "bool")
-    hidden = _cast(call, _written(call, "And", [near, better], pairs, "hidden", "bool"), "int32")
-    seen = _written(
+    hidden = cast(call, written(call, "And", [near, better], pairs, "hidden", "bool"), "int32")
+    seen = written(
         call,
         "Equal",
-        [_reduced(call, "ReduceMax", hidden, 1, "hidden"), call.constant(0, "none", "int32")],
+        [reduced(call, "ReduceMax", hidden, 1, "hidden"), call.constant(0, "none", "int32")],
         (most, _KEYPOINTS),
         "seen",
         "bool",
     )
     zero, lowest = call.constant(0, "zero", "float32"), call.constant(-np.inf, "lowest", "float32")
-    counted = _mean(call, _written(call, "Where", [seen, chances, zero], chances.shape, "counted"))
-    real = _written(call, "Greater", [scores, lowest], (most,), "real", "bool")
-    counted = _written(call, "Where", [real, counted, lowest], (most,), "counted")
-    final, order = _largest(call, counted, call.vector([most], "k"), most)
+    counted = _mean(call, written(call, "Where", [seen, chances, zero], chances.shape, "counted"))
+    real = written(call, "Greater", [scores, lowest], (most,), "real", "bool")
+    counted = written(call, "Where", [real, counted, lowest], (most,), "counted")
+    final, order = largest(call, counted, call.vector([most], "k"), most)
     least = call.constant(settings.score, "score_threshold", "float32")
-    given = _written(call, "GreaterOrEqual", [final, least], (most,), "given", "bool")
+    given = written(call, "GreaterOrEqual", [final, least], (most,), "given", "bool")
     stride = call.constant(settings.stride, "stride", "float32")
-    pixels = _written(call, "Mul", [_gathered(call, poses, order, "poses"), stride], poses.shape, "pixels")
+    pixels = written(call, "Mul", [gathered(call, poses, order, "poses"), stride], poses.shape, "pixels")
     whole = []
-    for position, value in enumerate((pixels, _gathered(call, chances, order, "chances"), final)):
+    for position, value in enumerate((pixels, gathered(call, chances, order, "chances"), final)):
         mask = call.reshaped(given, (most, *[1] * (len(value.shape) - 1)), "given")
-        whole.append(_written(call, "Where", [mask, value, zero], value.shape, "filled"))
+        whole.append(written(call, "Where", [mask, value, zero], value.shape, "filled"))
         call.reshape(whole[-1], (1, *value.shape), call.slot(position))
-    number_ = _reduced(call, "ReduceSum", _cast(call, given, "float32"), 0, "number")
+    number_ = reduced(call, "ReduceSum", cast(call, given, "float32"), 0, "number")
     call.reshape(number_, (1,), call.slot(3))
     return whole[0], given
 
 
-def _masks(call: Call, offsets: _Field, results: tuple[Value, Value], settings: _Settings) -> None:
+def _masks(call: Call, offsets: Field, results: tuple[Value, Value], settings: _Settings) -> None:
     """Write for each pose which cells are nearest to it: where each says that a keypoint is, the poses have that near.
 
     Without any pose, the first has all cells.
@@ -469,14 +388,14 @@ def _masks(call: Call, offsets: _Field, results: tuple[Value, Value], settings: 
     for _ in range(1 + _MASK_REFINEMENTS):
         places = offsets.moved(call, places, channels)
     stride = call.constant(settings.stride, "stride", "float32")
-    pixels = _written(call, "Mul", [places, stride], places.shape, "pixels")
+    pixels = written(call, "Mul", [places, stride], places.shape, "pixels")
     pixels = call.reshaped(pixels, (cells, 1, 2 * _KEYPOINTS), "pixels")
     rows = call.reshaped(poses, (1, most, 2 * _KEYPOINTS), "rows")
     distance = _squares(call, pixels, rows, (cells, most, 2 * _KEYPOINTS))
     never = call.constant(np.inf, "never", "float32")
-    distance = _written(call, "Where", [given, distance, never], (cells, most), "distance")
+    distance = written(call, "Where", [given, distance, never], (cells, most), "distance")
     slot = call.temporary("nearest", "int64")
     nearest = call.write("ArgMin", [distance], (cells,), slot, real="int64", axis=1, keepdims=0)
     numbers = call.constant(np.arange(most).reshape(-1, 1), "numbers", "int64")
-    mine = _written(call, "Equal", [nearest, numbers], (most, cells), "mine", "bool")
-    call.reshape(_cast(call, mine, "float32"), (1, most, _MASK, _MASK), call.slot(4))
+    mine = written(call, "Equal", [nearest, numbers], (most, cells), "mine", "bool")
+    call.reshape(cast(call, mine, "float32"), (1, most, _MASK, _MASK), call.slot(4))
