@@ -536,7 +536,7 @@ def change_for_alike(opened: Opened) -> None:
 def insert_operator(opened: Opened) -> None:
     """One more operator of a tensor, which some or all of those that read it read instead."""
     graph, before = opened.operator()
-    index = opened.one([each for each in _list(before.outputs) if each >= 0])
+    index = opened.one([each for each in _list(before.outputs) if 0 <= each < len(graph.tensors)])
     made = copy.deepcopy(graph.tensors[index])
     made.name = f"inserted{len(graph.tensors)}".encode()
     graph.tensors.append(made)

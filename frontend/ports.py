@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 
 from layoutsolve.errors import LoweringError, ModelError
 from layoutsolve.frontend.builder import FOREIGN, REAL_NUMBERS, Call
@@ -114,6 +115,9 @@ def _check_stated(call: Call) -> None:
 
 
 def _check_choices(call: Call) -> None:
+    for key, value in call.operator.options.items():
+        if isinstance(value, float) and isnan(value):
+            raise ModelError(f"{call.origin} has the {key} nan, which is no number")
     for key, ways in _CHOICES.items():
         chosen = call.option(key, None)
         if isinstance(chosen, int) and not 0 <= chosen < len(ways):

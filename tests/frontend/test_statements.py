@@ -236,3 +236,13 @@ def test_computed_bounds_are_vectors_of_an_entry_for_each_axis(
     else:
         with pytest.raises(ModelError, match="slices 2 axes by" if operator == "SLICE" else "contradict each other"):
             layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize(("operator", "key"), [("SOFTMAX", "beta"), ("LEAKY_RELU", "alpha")])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8"])
+def test_options_that_are_no_numbers(operator: str, key: str, dtype: str) -> None:
+    builder, quant = Builder(), None if dtype == "float32" else Quant([2.0**-8], [0 if dtype == "uint8" else -128])
+    x, out = builder.input("x", (2, 3), dtype, quant=quant), builder.tensor("out", (2, 3), dtype, quant=quant)
+    builder.operator(operator, [x], [out], {key: float("nan")})
+    with pytest.raises(ModelError, match=f"has the {key} nan"):
+        layoutsolve.convert(builder.finish(out))
