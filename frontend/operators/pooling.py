@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,7 @@ def _even(attributes: Mapping[str, Any]) -> bool:
     integer kernel that this form leads to is slower than the one of floats, which others get where convolutions read
     the input as well.
     """
-    return prod(attributes["kernel_shape"]) % 2 == 0
+    return any(size % 2 == 0 for size in attributes["kernel_shape"])
 
 
 @lowers("L2_POOL_2D")
