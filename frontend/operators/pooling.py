@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ def max_pool(call: Call) -> None:
 
 @lowers("AVERAGE_POOL_2D")
 def average_pool(call: Call) -> None:
-    """AVERAGE_POOL_2D. LiteRT averages what is stored, and rounds halves away from zero; odd counts have none."""
+    """AVERAGE_POOL_2D. LiteRT averages what is stored, and rounds halves away from zero."""
     shape, attributes = _window(call)
     x, slot = call.input(0), call.slot()
     if slot.quant is None or np.isfinite(open_bounds(activation(call), slot)).any() or not _even(attributes):
@@ -65,8 +64,11 @@ def average_pool(call: Call) -> None:
 
 
 def _even(attributes: Mapping[str, Any]) -> bool:
-    """Whether a window may have an even number of elements that count: those in the padding do not."""
-    return prod(attributes["kernel_shape"]) % 2 == 0 or "auto_pad" in attributes or any(attributes.get("pads", ()))
+    """Whether whole windows have an even number of elements. Those that reach into the padding are left aside: the
+    integer kernel that this form leads to is slower than the one of floats, which others get where convolutions read
+    the input as well.
+    """
+    return any(size % 2 == 0 for size in attributes["kernel_shape"])
 
 
 @lowers("L2_POOL_2D")
