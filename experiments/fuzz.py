@@ -319,7 +319,7 @@ def models_below(folders: Sequence[Path], largest: int) -> list[tuple[str, Path]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns 1 where there are failures without a known cause."""
+    """The command line; returns 1 where there are fatal failures without a known cause."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+", help="folders with .tflite files (experiments.zoo writes one)")
     parser.add_argument("--mutants", type=int, default=1_000_000_000, metavar="N", help="how many (default: no limit)")
@@ -331,6 +331,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--largest", type=int, default=LARGEST, metavar="BYTES", help="leave larger models out")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write the mutants that fail to FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write verdicts and failures to FILE")
+    parser.add_argument(
+        "--fatal",
+        nargs="+",
+        choices=FAILURES,
+        default=FAILURES,
+        metavar="VERDICT",
+        help=f"the failures without a known cause that make the exit code 1 (default: {', '.join(FAILURES)})",
+    )
     options = parser.parse_args(arguments)
     found = models_below(options.folders, options.largest)
     if not found:
@@ -353,7 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.json.write_text(
             json.dumps({**told, "failures": [asdict(each) for each in findings.failures]}, indent=1)
         )
-    return 1 if findings.failures else 0
+    return int(any(record.verdict in options.fatal for record in findings.failures))
 
 
 def _counted(verdicts: Counter[str]) -> str:
