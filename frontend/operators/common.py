@@ -10,9 +10,9 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.dilated import EXPLICIT_PADS
-from layoutsolve.frontend.fixed_point import lift, lifted, steps
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.quantisation import limits, moves
+from layoutsolve.frontend.rounding import lift, lifted, steps
 from layoutsolve.frontend.shapes import same_pads, window
 from layoutsolve.graph import Dim, Quant, Shape, Size, Value
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.frontend.builder import Call, lowers
-from layoutsolve.frontend.fixed_point import steps
 from layoutsolve.frontend.operators.common import (
     BYTES,
     activation,
@@ -24,6 +23,7 @@ from layoutsolve.frontend.operators.common import (
     write_activated,
 )
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.rounding import steps
 from layoutsolve.graph import Shape
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
-from layoutsolve.frontend.fixed_point import steps
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import BYTES, as_int64, as_steps, ranked, store
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.rounding import steps
 from layoutsolve.graph import Array, Dim, Size, Value, quotient
 
 _RESIZED = ("float32", "int8", "uint8", "int32")
