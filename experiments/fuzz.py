@@ -265,6 +265,8 @@ class Child:
         record.verdict = "hangs" if slow else "died"
         if record.stage == "litert":
             record.verdict = "LiteRT dies"
+        elif slow and record.stage == "run":  # a loop of many turns: its results are what could be wrong
+            record.verdict = "not comparable"
         return record
 
 

@@ -20,7 +20,10 @@ _RESIZED = ("float32", "int8", "uint8", "int32")
 
 def _target(call: Call) -> tuple[Value, tuple[Dim, ...]]:
     x = ranked(call, call.input(0), 4)
-    computed = call.content(call.input(1)) is None
+    size = call.input(1)
+    if size.shape != (2,):
+        raise ModelError(f"{call.origin} has a size of shape {list(map(str, size.shape))}, it needs [2]")
+    computed = call.content(size) is None
     sizes = (call.unknown(1), call.unknown(2)) if computed else call.dims(1, "size")
     if len(sizes) != 2 or any(isinstance(size, int) and size <= 0 for size in sizes):
         raise ModelError(f"{call.origin} resizes to {list(map(str, sizes))}")

@@ -10,7 +10,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 import layoutsolve
-from layoutsolve.errors import ConversionError, ModelError, UnsupportedError
+from layoutsolve.errors import ConversionError, InternalError, ModelError, UnsupportedError
 from layoutsolve.frontend.lower import _ACTIVATIONS, _SCALED
 from tests.builder import Builder, Quant
 
@@ -236,6 +236,25 @@ def test_computed_bounds_are_vectors_of_an_entry_for_each_axis(
     else:
         with pytest.raises(ModelError, match="slices 2 axes by" if operator == "SLICE" else "contradict each other"):
             layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1), (5,)])
+@pytest.mark.parametrize(
+    "operator", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TILE", "PAD", "MIRROR_PAD", "BROADCAST_TO", "FILL"]
+)
+def test_computed_sizes_of_another_shape(operator: str, shape: tuple[int, ...]) -> None:
+    """They are refused, or told apart from what the operator cannot take; nothing unexpected comes of them."""
+    builder = Builder()
+    x, size = builder.input("x", (1, 4, 4, 2)), builder.input("size", shape, "int32")
+    scalar = builder.constant("filler", np.float32(1))
+    out = builder.tensor("out", (1, 4, 4, 2))
+    builder.operator(operator, [size, scalar] if operator == "FILL" else [x, size], [out])
+    try:
+        layoutsolve.convert(builder.finish(out))
+    except ConversionError as error:
+        assert not isinstance(error, InternalError), error
+    else:
+        assert operator in ("FILL", "BROADCAST_TO") and len(shape) == 1
 
 
 @pytest.mark.parametrize(("operator", "key"), [("SOFTMAX", "beta"), ("LEAKY_RELU", "alpha")])
