@@ -24,9 +24,6 @@ _WIDEST = 8
 _BYTES_PER_STRING = 64
 """What a string takes in memory beside its bytes."""
 
-_MOST_ELEMENTS = 1 << 60
-"""Beyond this the bytes of a tensor cannot be counted in 64 bits."""
-
 _MOST_ELEMENTS = 1 << 40
 """Elements of one tensor. What tensors cost is added up in 64 bits."""
 

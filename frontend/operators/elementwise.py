@@ -31,8 +31,6 @@ _UNARY = {
     "ROUND": "Round",
     "SIGN": "Sign",
 }
-_UNORDERED = ("int16",)
-"""Plain types that ONNX Runtime's Max and Min do not take."""
 
 
 def operands(call: Call) -> tuple[Value, Value, Shape]:
