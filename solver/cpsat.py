@@ -17,7 +17,7 @@ from ortools.sat.python import cp_model
 from layoutsolve.solver.layout import Layout, Order, move, order
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.presolve import Component
-from layoutsolve.solver.problem import LayoutProblem, Tiers
+from layoutsolve.solver.problem import TIE, LayoutProblem, Tiers
 
 Literals = list[cp_model.IntVar]
 
@@ -72,7 +72,7 @@ def solve_component(
             bound = found.bound // stage[0][1]
         best = best if found.rows is None else found.rows
         if not found.optimal:
-            optimal = False
+            optimal = all(tier == TIE for tier, _ in stage)
             break
     return Outcome(best, optimal, bound, len(model.choices))
 
@@ -130,6 +130,7 @@ class _Model:
             "bytes": [],
             "nanoseconds": [],
             "copies": [],
+            "regrouped": [],
         }
         for (number, row), literal in self.choices.items():
             priced = problem.operators[number].rows[row].price

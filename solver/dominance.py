@@ -130,7 +130,13 @@ class _Dominance:
         self.limit.spend(len(domain) * (len(ports) + 1))
         costs = self._costs(ports, [(row, rows[row].layouts) for row in domain])
         best = min(
-            domain, key=lambda row: (ranked(rows[row].price, self.tiers), sum(most for most, _ in costs[row]), row)
+            domain,
+            key=lambda row: (
+                ranked(rows[row].price, self.tiers),
+                sum(most for most, _ in costs[row]),
+                rows[row].price.regrouped,
+                row,
+            ),
         )
         kept = [row for row in domain if row == best or not self._dominates(rows, best, row, ports, costs)]
         if len(kept) == len(domain):

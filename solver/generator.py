@@ -94,10 +94,20 @@ class Generator:
                 if price is None:
                     continue
                 price = price if row.price is FREE else row.price + price
+                if self.orders and isinstance(self._forms[number][0], Placer):
+                    price = self._estimated(row, price)
                 if (layouts, price) not in self._seen:
                     self._seen.add((layouts, price))
                     fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
         return fresh
+
+    def _estimated(self, row: Row, price: Price) -> Price:
+        """The price with the ports at which a row of a fixed number of dimensions merges some that the source has."""
+        merged = sum(
+            not port.constant and not all(any(set(group) <= set(whole) for whole in port.logical) for group in layout)
+            for port, layout in zip(self.ports, row.layouts, strict=True)
+        )
+        return price + Price(regrouped=merged) if merged else price
 
     def _candidate(self, number: int, layout: Layout) -> bool:
         """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""

@@ -31,7 +31,8 @@ class Price:
     ``transposes`` and ``reshapes`` are operators in the file, ``hidden`` transpositions that a kernel makes inside, or
     time of that order that it loses to a generic path. ``bytes`` counts what the Transposes move, symbolic dimensions
     as 1. ``nanoseconds`` is what a target's table makes of moves and slow rows; 0 where it was not asked for.
-    ``copies`` are the bytes of constants that are stored in more than one way, without the first.
+    ``copies`` are the bytes of constants that are stored in more than one way, without the first. ``regrouped`` counts,
+    where only orders are decided, the ports at which a row merges dimensions: an estimate of the Reshapes to come.
     """
 
     transposes: int = 0
@@ -40,6 +41,7 @@ class Price:
     bytes: int = 0
     nanoseconds: int = 0
     copies: int = 0
+    regrouped: int = 0
 
     def __add__(self, other: Price) -> Price:
         return Price(
@@ -49,6 +51,7 @@ class Price:
             self.bytes + other.bytes,
             self.nanoseconds + other.nanoseconds,
             self.copies + other.copies,
+            self.regrouped + other.regrouped,
         )
 
 
@@ -175,6 +178,9 @@ OBJECTIVES: Mapping[str, Tiers] = {
 }
 
 DEFAULT_OBJECTIVE = "min-executed"
+
+TIE = ("regrouped",)
+"""The tier that decides among orders of equal price: nothing is claimed of it."""
 
 
 def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:

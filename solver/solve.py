@@ -21,6 +21,7 @@ from layoutsolve.solver.price import price, price_of_variable
 from layoutsolve.solver.problem import (
     DEFAULT_OBJECTIVE,
     OBJECTIVES,
+    TIE,
     Assignment,
     Goal,
     LayoutProblem,
@@ -182,7 +183,7 @@ def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> S
     """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT."""
     limit = limit or unlimited()
     contraction = presolved(problem, tiers, limit.part(PRESOLVED))
-    found = _search(contraction.problem, contraction.domains, tiers, limit)
+    found = _search(contraction.problem, contraction.domains, (*tiers, TIE), limit)
     return replace(found, problem=problem, rows=contraction.expand(found.rows))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+import layoutsolve
 from tests.networks import Network, Quantised, minimum
 
 
@@ -50,6 +51,28 @@ def squeeze(net: Network, x: int, dense: bool) -> int:
     else:
         gate = net.conv(net.conv(net.mean(x, 1, 2, keep=True), 4, 1, activation="RELU"), c, 1)
     return net.binary("MUL", x, net.unary("LOGISTIC", gate))
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-latency"])
+@pytest.mark.parametrize("seed", range(6))
+def test_gated_convolutions_need_no_reshape(seed: int, objective: str) -> None:
+    """Pointwise convolutions could be products of matrices at the same Transposes: planes as they are come first."""
+    rng = np.random.default_rng(seed)
+    net = Network()
+    x = net.conv(net.input(1, 12, 12, 3), 8, stride=2)
+    for _ in range(rng.integers(2, 6)):
+        stay = x
+        x = net.unary("LOGISTIC", net.conv(x, 16, 1))
+        x = net.binary("MUL", x, net.unary("LOGISTIC", x))
+        if rng.integers(2):
+            x = net.depthwise(x, stride=1)
+        if rng.integers(4):
+            x = squeeze(net, x, dense=False)
+        x = net.conv(x, 8, 1)
+        x = net.binary("ADD", x, stay) if rng.integers(2) else x
+    found = layoutsolve.convert(net.model(net.mean(x, 1, 2)).source, objective=objective)
+    assert found.assignment.status == "optimal"
+    assert (found.price.transposes, found.price.reshapes) == (1, 0)
 
 
 @pytest.mark.parametrize("dense", [True, False])
