@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from layoutsolve.budget import Budget
 from layoutsolve.frontend import blocks, normalised
-from layoutsolve.frontend.builder import Call, register
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.lower import Check, lower
 from layoutsolve.frontend.model import Model
 from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.reader import parse
+from layoutsolve.frontend.registry import register
 from layoutsolve.graph import Graph
 
 __all__ = ["Call", "GapError", "Reading", "lowered", "parse", "read", "register"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.errors import LoweringError, ModelError, OptionError
+from layoutsolve.errors import LoweringError, ModelError
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.draft import Lowering, State
 from layoutsolve.frontend.flexbuffer import decode
@@ -19,7 +19,7 @@ from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.moving import MOVING, Common, common_of
 from layoutsolve.frontend.quantisation import agree, quant_of, requantised, transposed_quant
-from layoutsolve.frontend.schema import BUILTIN_OPERATORS
+from layoutsolve.frontend.registry import FOREIGN
 from layoutsolve.graph import (
     Array,
     Dim,
@@ -63,40 +63,6 @@ _DEPTH = 32
 
 REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_ABS"
 """What to do about complex numbers: ONNX Runtime has no arithmetic for them."""
-
-Lowered = Callable[["Call"], None]
-REGISTRY: dict[str, Lowered] = {}
-
-FOREIGN: set[str] = set()
-"""The operators whose lowering a user has registered."""
-
-
-def lowers(*operators: str) -> Callable[[Lowered], Lowered]:
-    """Register a function as the lowering of TFLite operators."""
-
-    def register(function: Lowered) -> Lowered:
-        REGISTRY.update(dict.fromkeys(operators, function))
-        return function
-
-    return register
-
-
-def register(operator: str) -> Callable[[Lowered], Lowered]:
-    """Make a function the lowering of an operator: 'CUSTOM:<code>' for a custom one, or the name of a built-in one.
-
-    The function is given a :class:`Call`, from which it reads inputs and options, and writes ONNX operators until every
-    output is written; what it cannot convert it raises as a :class:`GapError`. One that was registered before is
-    replaced. Raises :class:`OptionError` where TensorFlow Lite has no operator of that name.
-    """
-    known = operator.removeprefix("CUSTOM:") if operator.startswith("CUSTOM:") else operator in BUILTIN_OPERATORS
-    if not known:
-        raise OptionError(f"'{operator}' is no operator: give 'CUSTOM:<code>', or a built-in one such as 'CONV_2D'")
-
-    def foreign(function: Lowered) -> Lowered:
-        FOREIGN.add(operator)
-        return lowers(operator)(function)
-
-    return foreign
 
 
 def real_dtype(value: Value) -> str:

@@ -17,7 +17,7 @@ from layoutsolve.errors import (
     OptionError,
     UnsupportedError,
 )
-from layoutsolve.frontend.builder import FOREIGN, REAL_NUMBERS, REGISTRY, Call, Lowered
+from layoutsolve.frontend.builder import REAL_NUMBERS, Call
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.draft import Draft, Lowering
 from layoutsolve.frontend.fold import fold
@@ -27,6 +27,7 @@ from layoutsolve.frontend.operators.custom import pass_through
 from layoutsolve.frontend.options import Reading
 from layoutsolve.frontend.ports import check_ports, check_written
 from layoutsolve.frontend.quantisation import quant_of
+from layoutsolve.frontend.registry import FOREIGN, Lowered, lowering_of
 from layoutsolve.graph import Dim, Graph, Node, Quant, Shape, Size, Value
 from layoutsolve.sizes import Formula, free_symbols
 from layoutsolve.wording import listed, nearest
@@ -162,7 +163,7 @@ def _write(lowering: Lowering, check: Check | None) -> None:
 
 def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], check: Check | None) -> list[Gap]:
     call = Call(lowering, operator)
-    function = REGISTRY.get(operator.name)
+    function = lowering_of(operator.name)
     if function is None and operator.name.startswith("CUSTOM:") and lowering.draft.custom == "passthrough":
         function = pass_through
     try:

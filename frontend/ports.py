@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from math import isnan
 
 from layoutsolve.errors import LoweringError, ModelError
-from layoutsolve.frontend.builder import FOREIGN, REAL_NUMBERS, Call
+from layoutsolve.frontend.builder import REAL_NUMBERS, Call
 from layoutsolve.frontend.definitions import Definition, Ports, definition, definitions
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.flex import BUILTIN, UNARY
+from layoutsolve.frontend.registry import FOREIGN
 
 _FLEX = "CUSTOM:Flex"
 _HANDLE = "resource"

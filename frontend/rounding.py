@@ -8,7 +8,6 @@ step in each operator adds up along a network.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import frexp, ldexp
 
 import numpy as np
@@ -34,7 +33,7 @@ def lift(factor: float) -> float:
     exponent = frexp(factor)[1]
     if exponent < 0:
         return ldexp(0.5, exponent) + TIE
-    return TIE if 1 < Fraction(factor).denominator <= _HALVES else 0.0
+    return TIE if 1 < factor.as_integer_ratio()[1] <= _HALVES else 0.0
 
 
 def lifted(factors: Array) -> Array:

@@ -15,7 +15,6 @@ from layoutsolve.budget import Budget
 from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
 from layoutsolve.ends import End, ends_of, metadata, states_of
 from layoutsolve.errors import OptionError, OutputError, StrategyError, VerifyError
-from layoutsolve.explanation import Explanation
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph
@@ -29,7 +28,6 @@ from layoutsolve.solver import (
     in_steps,
 )
 from layoutsolve.solver.boundary import Ends
-from layoutsolve.solver.explain import explain
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.wording import printable
@@ -37,6 +35,7 @@ from layoutsolve.wording import printable
 if TYPE_CHECKING:
     import onnx
 
+    from layoutsolve.explanation import Explanation
     from layoutsolve.verification import Verification
 
 
@@ -142,6 +141,9 @@ class Conversion:
         That is found by solving again with other choices for the ends, a few times, for ``seconds`` in all, or
         as much work as solving once may take.
         """
+        from layoutsolve.explanation import Explanation
+        from layoutsolve.solver.explain import explain
+
         limit = arguments.seconds("seconds", seconds)
         with Stages()("explain"):
             return Explanation(explain(self.graph, self.boundary, self.assignment, limit))

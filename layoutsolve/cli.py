@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _unsaid(error)
     except ConversionError as error:
         if debug and isinstance(error, InternalError):
+            import traceback
+
             _say("".join(traceback.format_exception(error)), sys.stderr)
         _say(f"layoutsolve: {_line(error)}", sys.stderr)
         return INTERNAL if isinstance(error, InternalError) else FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import islice
 
 _LISTED = 8
@@ -31,6 +30,8 @@ def nearest(given: str, known: Iterable[str]) -> str:
     """A question in brackets, such as ``" (did you mean 'image'?)"``, or nothing where no known name is near."""
     if len(given) > _LONGEST:
         return ""
+    from difflib import get_close_matches
+
     names = {name.casefold(): name for name in islice(known, _COMPARED) if 0 < len(name) <= _LONGEST}
     found = [names[name] for name in get_close_matches(given.casefold(), names, n=2)]
     return f" (did you mean {' or '.join(repr(name) for name in found)}?)" if found else ""

@@ -17,10 +17,12 @@ from layoutsolve.emit import serialise
 from layoutsolve.emit.kernels import TABLE
 from layoutsolve.errors import ConversionError, LoweringError
 from layoutsolve.frontend import read
-from layoutsolve.frontend.builder import REGISTRY
+from layoutsolve.frontend.registry import every_lowering
 from layoutsolve.graph import CONTROL, Graph, Node, Origin, Value
 from layoutsolve.runtimes import OnnxRuntime
 from tests.conformance import families
+
+REGISTRY = every_lowering()
 
 TYPES = ("float32", "float16", "int8", "int32", "int64", "bool", "string")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from layoutsolve.frontend.builder import REGISTRY
 from layoutsolve.frontend.gaps import REFUSED
+from layoutsolve.frontend.registry import every_lowering
 from layoutsolve.frontend.schema import BUILTIN_OPERATORS
 from tests import operators
 from tests.conformance.families import every_case
+
+REGISTRY = every_lowering()
 
 BUILTIN = {name for name in BUILTIN_OPERATORS if not name.startswith("STABLEHLO_")}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import inf, pi, sqrt
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import cast_to, lift_of, raised, store, write_clamped
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Value
 

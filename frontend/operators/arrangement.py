@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import activation, as_int64, copy, open_bounds, write_clamped
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import axis_of, reshaped
 from layoutsolve.graph import Dim, Shape, Size, Value, product
 

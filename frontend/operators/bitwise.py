@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_stored, cast_to, store, write_stored
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Value
 

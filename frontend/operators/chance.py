@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import ranked
 from layoutsolve.frontend.operators.filling import size_vector
+from layoutsolve.frontend.registry import lowers
 
 _OPERATORS = {"RANDOM_UNIFORM": "RandomUniform", "RANDOM_STANDARD_NORMAL": "RandomNormal"}
 

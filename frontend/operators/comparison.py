@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.moving import MOVING
 from layoutsolve.frontend.operators.common import cast_to, write_where
 from layoutsolve.frontend.operators.elementwise import operands
 from layoutsolve.frontend.quantisation import agree
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Shape, Value
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import bias_of, hybrid_weights, ranked, write_activated
 from layoutsolve.frontend.operators.custom import integer
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import broadcast, reshaped
 from layoutsolve.graph import Array, Shape, Size, Value
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.draft import State
 from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.graph import Node, Region, Shape, Value, product
 from layoutsolve.names import short
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, real_dtype
 from layoutsolve.frontend.dilated import EXPLICIT_PADS
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
@@ -23,6 +23,7 @@ from layoutsolve.frontend.operators.common import (
 )
 from layoutsolve.frontend.operators.padding import write_pad
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import Span, same_pads
 from layoutsolve.graph import Dim, Shape, Size, Value, product
 

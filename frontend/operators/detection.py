@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import ranked, static
 from layoutsolve.frontend.operators.custom import flag, integer, number
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.graph import Array, Dim, Value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     as_stored,
@@ -16,6 +16,7 @@ from layoutsolve.frontend.operators.common import (
     write_activated,
     write_stored,
 )
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Shape, Value
 

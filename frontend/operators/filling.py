@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.common import (
@@ -22,6 +22,7 @@ from layoutsolve.frontend.operators.common import (
     write_where,
 )
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Dim, Shape, Size, Value, product
 

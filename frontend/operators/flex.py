@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import REGISTRY, Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.nodedef import Attribute, node_def
+from layoutsolve.frontend.registry import lowering_of, lowers
 
 BUILTIN: Mapping[str, str] = {
     "Abs": "ABS",
@@ -120,7 +121,7 @@ def attributes(call: Call) -> dict[str, Attribute]:
 def builtin(call: Call) -> None:
     """A Flex operator that is a built-in one."""
     name = call.operator.name.removeprefix("CUSTOM:Flex")
-    target = REGISTRY.get(BUILTIN[name])
+    target = lowering_of(BUILTIN[name])
     if target is None:
         raise GapError("no conversion for this operator", "express it by other operators in the source model")
     target(call.restated({**_CONSTANT_OPTIONS.get(name, {}), **attributes(call)}, BUILTIN[name]))

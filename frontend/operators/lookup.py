@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Tensor
 from layoutsolve.frontend.operators.common import as_int64, write_where
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.strings import strings
 from layoutsolve.graph import Array, Shape, Value
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Tensor
 from layoutsolve.frontend.operators.common import ranked, static
 from layoutsolve.frontend.operators.sequence import Auxiliary, Walk, activated, auxiliary, fused, merge, real, ways
 from layoutsolve.frontend.operators.weights import Matrix, beside, integers, matrix, stacked, vector
 from layoutsolve.frontend.quantisation import quant_of
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.graph import Array, Quant, Shape, Value
 
 INPUT, FORGET, CELL, OUTPUT = range(4)

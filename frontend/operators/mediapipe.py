@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     STATIC,
@@ -23,6 +23,7 @@ from layoutsolve.frontend.operators.common import (
 )
 from layoutsolve.frontend.operators.custom import integer, integers, number, structure
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.graph import Array, Dim, Shape, Value, product
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     first_slot,
@@ -14,6 +14,7 @@ from layoutsolve.frontend.operators.common import (
     to_channels_first,
     write_activated,
 )
+from layoutsolve.frontend.registry import lowers
 
 _EPSILON = 1e-6
 

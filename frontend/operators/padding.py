@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.operators.arrangement import join, total
 from layoutsolve.frontend.operators.common import BYTES, as_int64, as_stored, cast_to, copy, static, store
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.graph import Dim, Shape, Size, Value, product
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.operators.common import (
     BYTES,
     activation,
@@ -23,6 +23,7 @@ from layoutsolve.frontend.operators.common import (
     write_activated,
 )
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.rounding import steps
 from layoutsolve.graph import Shape
 

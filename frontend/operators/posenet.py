@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import BYTES, ranked, static, to_channels_first
 from layoutsolve.frontend.operators.control import write_loop
 from layoutsolve.frontend.operators.custom import integer, number
 from layoutsolve.frontend.operators.fields import Field, cast, gathered, largest, reduced, written
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import Span
 from layoutsolve.graph import Array, Dim, Region, Shape, Value
 

@@ -7,11 +7,12 @@ from math import frexp, ldexp
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.model import Tensor
 from layoutsolve.frontend.operators.common import BYTES, copy, lift_of, raised, write_where
 from layoutsolve.frontend.quantisation import limits
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.graph import Quant, Value
 
 _NUMBERS = (

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64, ranked
 from layoutsolve.frontend.operators.flex import attributes
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.graph import Dim, Shape, Value
 

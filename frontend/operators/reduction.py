@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     BYTES,
@@ -22,6 +22,7 @@ from layoutsolve.frontend.operators.common import (
     write_stored,
 )
 from layoutsolve.frontend.quantisation import limits, moves
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.rounding import TIE
 from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.graph import Dim, Shape, Value, product

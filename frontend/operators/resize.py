@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import BYTES, as_int64, as_steps, ranked, store
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.rounding import steps
 from layoutsolve.graph import Array, Dim, Size, Value, quotient
 

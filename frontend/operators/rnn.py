@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import ranked, static
 from layoutsolve.frontend.operators.sequence import Auxiliary, Walk, activated, auxiliary, fused, merge, real, ways
 from layoutsolve.frontend.operators.weights import Matrix, beside, matrix, vector
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.graph import Array, Value
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.common import as_int64, as_stored, counted, ranked, static, store
 from layoutsolve.frontend.operators.filling import size_vector
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import Span
 from layoutsolve.graph import Dim, Shape, Size, Value, product
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import static
 from layoutsolve.frontend.operators.padding import write_pad
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import Span
 from layoutsolve.graph import Value
 

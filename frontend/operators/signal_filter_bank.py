@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64, cast_to, ranked, static, store
 from layoutsolve.frontend.operators.custom import flag, integer
 from layoutsolve.frontend.operators.fixed_point import apply, bit_length, chosen, looked_up, shift_right
 from layoutsolve.frontend.operators.signal_spectrum import shift
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.graph import Array, Value
 
 _SNR_BITS, _OUTPUT_BITS = 12, 6

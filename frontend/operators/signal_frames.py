@@ -10,12 +10,13 @@ from math import prod
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import as_int64, cast_to, copy, ranked, static, store
 from layoutsolve.frontend.operators.custom import flag, integer
 from layoutsolve.frontend.operators.fixed_point import apply, chosen, looked_up, saturated
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.graph import Value
 

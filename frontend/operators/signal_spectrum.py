@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.operators.common import as_int64, cast_to, ranked, static, store
 from layoutsolve.frontend.operators.custom import integer
 from layoutsolve.frontend.operators.fixed_point import (
@@ -22,6 +22,7 @@ from layoutsolve.frontend.operators.fixed_point import (
 from layoutsolve.frontend.operators.kissfft import KissFft, combined, divided, multiplied, transformed
 from layoutsolve.frontend.operators.padding import write_pad
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import Span
 from layoutsolve.graph import Shape, Value
 

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.common import (
     BYTES,
@@ -20,6 +20,7 @@ from layoutsolve.frontend.operators.common import (
 from layoutsolve.frontend.operators.padding import pad_computed, paddings, write_pad
 from layoutsolve.frontend.operators.slicing import cut
 from layoutsolve.frontend.quantisation import moves
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.graph import Dim, Shape, Value, product
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import REGISTRY, Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.bitwise import shift_left
@@ -18,6 +18,7 @@ from layoutsolve.frontend.operators.elementwise import check_divisor
 from layoutsolve.frontend.operators.padding import gaps, write_dilated, write_pad
 from layoutsolve.frontend.operators.scattering import kept_inside, write_update
 from layoutsolve.frontend.operators.slicing import take
+from layoutsolve.frontend.registry import lowers, own_lowering
 from layoutsolve.frontend.shapes import Span, axis_of
 from layoutsolve.graph import Value, product
 
@@ -79,7 +80,7 @@ def same(call: Call) -> None:
     name = _SAME[call.operator.name]
     if name in ("DIV", "POW", "SUB"):
         alike(call)
-    REGISTRY[name](call.restated(call.operator.options if name == "WHILE" else {}, name))
+    own_lowering(name)(call.restated(call.operator.options if name == "WHILE" else {}, name))
 
 
 def alike(call: Call) -> tuple[Value, Value]:

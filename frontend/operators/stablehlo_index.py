@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot, lowers
+from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.common import as_int64, as_stored, static, store
@@ -17,6 +17,7 @@ from layoutsolve.frontend.operators.gathering import write_gather
 from layoutsolve.frontend.operators.reduction import write_reduced, write_windows
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.operators.stablehlo import padded, unquantised
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import Span, axis_of
 from layoutsolve.graph import Value
 

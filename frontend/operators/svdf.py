@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, lowers
+from layoutsolve.frontend.builder import Call
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import ranked, static
 from layoutsolve.frontend.operators.sequence import activated, real
 from layoutsolve.frontend.operators.weights import integers, matrix, vector
+from layoutsolve.frontend.registry import lowers
 from layoutsolve.graph import Array, Value
 
 

@@ -7,11 +7,13 @@ import pytest
 
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
-from layoutsolve.frontend.builder import REGISTRY
+from layoutsolve.frontend.registry import every_lowering
 from tests.conformance import families
 from tests.conformance.cases import Case
 from tests.conformance.networks import NETWORK
 from tests.conformance.running import check
+
+REGISTRY = every_lowering()
 
 CASES = [case for case in families.every_case() if case.operator in (*REGISTRY, NETWORK)]
 

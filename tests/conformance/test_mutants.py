@@ -17,8 +17,8 @@ import pytest
 from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend import read
-from layoutsolve.frontend.builder import REGISTRY
 from layoutsolve.frontend.ports import definitions_of
+from layoutsolve.frontend.registry import every_lowering
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import OnnxRuntime, Port
 from layoutsolve.verification import feeds
@@ -27,6 +27,8 @@ from tests.conformance.cases import Case
 from tests.conformance.mutants import mutants, representatives
 from tests.conformance.running import compare
 from tests.truth import litert
+
+REGISTRY = every_lowering()
 
 SHARE = int(os.environ.get("LAYOUTSOLVE_SEEDS", "40")) / 2000
 CASES = [case for case in families.every_case() if case.operator in REGISTRY and "Flex" not in case.operator]

@@ -16,11 +16,13 @@ from flatbuffers import flexbuffers
 import layoutsolve
 from layoutsolve.cli import main
 from layoutsolve.errors import ModelError, OptionError, UnsupportedError
-from layoutsolve.frontend.builder import FOREIGN, REGISTRY
 from layoutsolve.frontend.flexbuffer import decode
 from layoutsolve.frontend.nodedef import node_def
+from layoutsolve.frontend.registry import FOREIGN, every_lowering
 from layoutsolve.runtimes import OnnxRuntime
 from tests.builder import Builder, Quant
+
+REGISTRY = every_lowering()
 
 GUIDE = Path(__file__).parents[2] / "docs" / "custom_operators.md"
 

@@ -10,9 +10,11 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import ConversionError, LoweringError, ModelError
-from layoutsolve.frontend.builder import FOREIGN, REGISTRY
+from layoutsolve.frontend.registry import FOREIGN, every_lowering
 from layoutsolve.graph import Value
 from tests.builder import Builder
+
+REGISTRY = every_lowering()
 
 KEPT: list[Value] = []
 
