@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, lowers, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
+    BYTES,
     as_stored,
     cast_to,
     copy,
     lift_of,
     raised,
+    rounded_away,
+    store,
     write_activated,
     write_stored,
 )
+from layoutsolve.frontend.rounding import tied
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Shape, Value
 
@@ -53,7 +59,31 @@ def binary(call: Call) -> None:
         raise GapError("it divides by a constant whose scale is zero", "divide by numbers other than zero")
     if call.operator.name == "DIV" and b.quant is None:
         check_divisor(b)
-    write_activated(call, _BINARY[call.operator.name], [a, b], shape, call.slot())
+    slot = call.slot()
+    if call.operator.name in ("ADD", "SUB") and _meets_halves(a, b, slot):
+        store(call, write_activated(call, _BINARY[call.operator.name], [a, b], shape, rounded_away(call, slot)), slot)
+        return
+    write_activated(call, _BINARY[call.operator.name], [a, b], shape, slot)
+
+
+def _meets_halves(a: Value, b: Value, slot: Slot) -> bool:
+    """Whether LiteRT's sums of bytes meet halves, which it rounds away from zero."""
+    quants = (a.quant, b.quant, slot.quant)
+    if any(dtype not in BYTES for dtype in (a.dtype, b.dtype, slot.dtype)):
+        return False
+    if any(quant is None or quant.axis is not None or not quant.scale.all() for quant in quants):
+        return False
+    return tied(_terms(a, slot), _terms(b, slot))
+
+
+def _terms(value: Value, slot: Slot) -> Iterable[float]:
+    """What an operand is made of, in steps of the result: its own step, or the numbers of a constant."""
+    assert value.quant is not None and slot.quant is not None
+    step = float(value.quant.scale[0]) / float(slot.quant.scale[0])
+    if value.data is None:
+        return (step,)
+    counts = np.unique(value.data).astype(np.int64) - int(value.quant.zero_point[0])
+    return (count * step for count in counts.tolist())
 
 
 @lowers("MAXIMUM", "MINIMUM")
