@@ -27,6 +27,9 @@ _LIFTED = {"int8": 2.0**-18, "uint8": 2.0**-18, "int16": 2.0**-21}
 _HALVES = 256
 """The largest denominator by which a product with an integer of 8 bits can be a half."""
 
+_PARTS = 64
+"""The largest denominator of steps whose sums are taken to meet halves."""
+
 _NEAR = 2.0**-28
 """The distance from such a fraction at which LiteRT's sums, which count in 2^-20 of a step, still meet halves."""
 
@@ -58,11 +61,11 @@ def steps(dtype: str, away: bool = False) -> Quant:
 
 
 def away(quant: Quant) -> Quant:
-    """The parameters of the stored integers ``quant`` with steps so little smaller that only halves are rounded away.
+    """Parameters of bytes with steps so little smaller that only the halves among :func:`tied` sums are rounded away.
 
-    They are those of one scale and a type of 8 bits.
+    ONNX Runtime adds the zero point before it rounds, in float32: less would be lost there.
     """
-    return Quant((quant.scale * (1 - _LIFTED["int8"])).astype(np.float32), quant.zero_point)
+    return Quant((quant.scale * (1 - 0.5 / (_PARTS * 128))).astype(np.float32), quant.zero_point)
 
 
 def tied(terms: Iterable[float], others: Iterable[float]) -> bool:
@@ -73,7 +76,7 @@ def tied(terms: Iterable[float], others: Iterable[float]) -> bool:
 
 def _simple(number: float) -> Fraction | None:
     """The fraction of a small denominator that a number is, None where there is none."""
-    found = Fraction(number).limit_denominator(_HALVES)
+    found = Fraction(number).limit_denominator(_PARTS)
     return found if abs(number - found) <= _NEAR * max(abs(number), 1.0) else None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
+from layoutsolve.frontend.rounding import lift
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import LEVELS, OnnxRuntime
 from tests.builder import Builder, Quant
@@ -61,6 +64,34 @@ def differences(
     (truth,) = litert().run(source, [data]).results
     model = serialise(read(source)).SerializeToString()
     found = [OnnxRuntime(model, threads=1, level=level).run({"x": data})[0] for level in LEVELS]
+    return np.stack(found).astype(np.int64) - truth.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A constant operand."""
+
+    data: Array
+    quant: Quant
+
+
+def differing(operator: str, inputs: Sequence[Array], quants: Sequence[Quant], constant: Given | None = None) -> Array:
+    """What :func:`differences` gives, for operands that are broadcast; the last parameters are those of the output."""
+    builder, dtype = Builder(), inputs[0].dtype.name
+    feeds = {f"x{number}": data for number, data in enumerate(inputs)}
+    given = [
+        builder.input(name, feeds[name].shape, dtype, quant=quant) for name, quant in zip(feeds, quants, strict=False)
+    ]
+    shapes = [data.shape for data in inputs]
+    if constant is not None:
+        given.append(builder.constant("constant", constant.data, quant=constant.quant))
+        shapes.append(constant.data.shape)
+    y = builder.tensor("y", np.broadcast_shapes(*shapes), dtype, quant=quants[-1])
+    builder.operator(operator, given, [y], {})
+    source = builder.finish(y)
+    (truth,) = litert().run(source, inputs).results
+    model = serialise(read(source)).SerializeToString()
+    found = [OnnxRuntime(model, threads=1, level=level).run(feeds)[0] for level in LEVELS]
     return np.stack(found).astype(np.int64) - truth.astype(np.int64)
 
 
@@ -121,6 +152,48 @@ def test_mean(axes: tuple[int, ...], dtype: str) -> None:
         found = differences("MEAN", data, quants, kept, {"keepDims": keep}, constants)
         between = quants[0].zero_point[0] == zeros(dtype)[len(zeros(dtype)) // 2]
         assert np.abs(found).mean() <= (0.06 if between else 5e-3), quants
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("operator", ["ADD", "SUB"])
+@pytest.mark.parametrize("scales", [(2, 1, 2), (1, 2, 4), (1, 1, 8), (3, 6, 12), (1, 4, 2)])
+def test_sums_of_halves(scales: tuple[int, ...], operator: str, dtype: str) -> None:
+    """All pairs of numbers, and all with a constant, by scales that are fractions of each other."""
+    generator, numbers = np.random.default_rng(0), every(dtype)
+    pairs = [each.reshape(1, -1).copy() for each in np.meshgrid(numbers, numbers)]
+    for _ in range(3):
+        quants = [Quant([0.0127 * scale], [int(generator.choice(numbers))]) for scale in scales]
+        assert not differing(operator, pairs, quants).any(), quants
+        constant = generator.choice(numbers, (3, 1))
+        given = Given(constant, quants[1])
+        assert not differing(operator, [numbers.reshape(1, -1)], [quants[0], quants[2]], given).any(), (
+            quants,
+            constant,
+        )
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.9])
+def test_leaky_relu(alpha: float, dtype: str) -> None:
+    """All numbers, by steps that are the same or not: halves are exact, the slope has most of the second rounding."""
+    generator, data = np.random.default_rng(0), every(dtype).reshape(1, -1)
+    for zero, factor in product(zeros(dtype), (1.0, *generator.uniform(0.8, 2, 3))):
+        quants = Quant([0.02], [zero]), Quant([0.02 / factor], [zero])
+        found = np.abs(differences("LEAKY_RELU", data, quants, data.shape, {"alpha": alpha}))
+        halves = factor == 1 and alpha in (0.25, 0.5)
+        assert found.max() <= 1 and found.mean() <= (0 if halves else 0.6 * lift(alpha * factor)), (zero, factor)
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+def test_prelu(dtype: str) -> None:
+    """All numbers by slopes of their own for each channel."""
+    generator = np.random.default_rng(0)
+    data = np.repeat(every(dtype), 32).reshape(1, 256, 1, 32)
+    for zero in zeros(dtype):
+        slopes = Given(generator.choice(every(dtype), (1, 1, 32)), Quant([0.0039], [zero]))
+        quants = [Quant([0.02], [zero]), Quant([0.02 / generator.uniform(0.8, 2)], [zero])]
+        found = differing("PRELU", [data], quants, slopes)
+        assert np.abs(found).max(initial=0) <= 1 and np.abs(found).mean() <= 2e-3, zero
 
 
 @pytest.mark.parametrize("factor", [0.13, 0.15, 0.26, 0.3, 0.33])
