@@ -29,7 +29,6 @@ _BINARY = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "POW": "Pow",
 _UNARY = {
     "EXP": "Exp",
     "LOG": "Log",
-    "SQRT": "Sqrt",
     "SIN": "Sin",
     "COS": "Cos",
     "FLOOR": "Floor",
@@ -111,6 +110,18 @@ def unary(call: Call) -> None:
     """Unary operators that ONNX has; ROUND is half to even in both."""
     x = call.input(0)
     call.write(_UNARY[call.operator.name], [x], x.shape, call.slot())
+
+
+@lowers("SQRT")
+def square_root(call: Call) -> None:
+    """SQRT. That of stored integers is rounded down: by half a step less, and a little for float32 to lose."""
+    x, slot = call.input(0), call.slot()
+    if x.quant is None or slot.quant is None:
+        call.write("Sqrt", [x], x.shape, slot)
+        return
+    root = call.write("Sqrt", [x], x.shape, call.temporary("sqrt"))
+    loss = 2.0**-8 if slot.dtype == "int16" else 2.0**-14
+    raised(call, root, (loss - 0.5) * float(slot.quant.scale[0]), slot)
 
 
 @lowers("ABS")

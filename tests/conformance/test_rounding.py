@@ -154,6 +154,19 @@ def test_mean(axes: tuple[int, ...], dtype: str) -> None:
         assert np.abs(found).mean() <= (0.06 if between else 5e-3), quants
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_square_root(dtype: str) -> None:
+    """Roots of all numbers that have one are rounded down; those of 16 bits are a little off where they are whole."""
+    generator = np.random.default_rng(0)
+    for zero, other in product(zeros(dtype)[:2], zeros(dtype)):
+        data = every(dtype)[every(dtype) >= zero].reshape(1, -1)
+        scale, result = generator.uniform(0.001, 0.1), generator.uniform(0.9, 1.5)
+        most = np.sqrt((np.iinfo(dtype).max - zero) * scale)
+        quants = Quant([scale], [zero]), Quant([result * most / (np.iinfo(dtype).max + 1)], [other])
+        found = np.abs(differences("SQRT", data, quants, data.shape))
+        assert found.max() <= 1 and found.mean() <= (0 if dtype == "int8" else 0.02), quants
+
+
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("operator", ["ADD", "SUB"])
 @pytest.mark.parametrize("scales", [(2, 1, 2), (1, 2, 4), (1, 1, 8), (3, 6, 12), (1, 4, 2)])
