@@ -21,9 +21,10 @@ from layoutsolve.frontend.operators.common import (
     write_activated,
     write_stored,
 )
-from layoutsolve.frontend.rounding import tied
+from layoutsolve.frontend.quantisation import limits
+from layoutsolve.frontend.rounding import multiplied, settled, tied
 from layoutsolve.frontend.shapes import broadcast
-from layoutsolve.graph import Shape, Value
+from layoutsolve.graph import Quant, Shape, Value
 
 _BINARY = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min"}
 _UNARY = {
@@ -36,6 +37,12 @@ _UNARY = {
     "ROUND": "Round",
     "SIGN": "Sign",
 }
+
+_TRIED = 16
+"""How many numbers of a constant are tried to find out how its products are rounded."""
+
+_MOST = 2.0**14
+"""The steps of the result that the product of two steps may be, so that products of bytes stay below 2^31."""
 
 
 def operands(call: Call) -> tuple[Value, Value, Shape]:
@@ -62,17 +69,40 @@ def binary(call: Call) -> None:
     if call.operator.name in ("ADD", "SUB") and _meets_halves(a, b, slot):
         store(call, write_activated(call, _BINARY[call.operator.name], [a, b], shape, rounded_away(call, slot)), slot)
         return
+    if call.operator.name == "MUL" and _of_bytes(a, b, slot):
+        a, b = _settled(call, a, b, slot), _settled(call, b, a, slot)
     write_activated(call, _BINARY[call.operator.name], [a, b], shape, slot)
+
+
+def _of_bytes(a: Value, b: Value, slot: Slot) -> bool:
+    """Whether two operands and the result are bytes with parameters for all of them."""
+    quants = (a.quant, b.quant, slot.quant)
+    if any(dtype not in BYTES for dtype in (a.dtype, b.dtype, slot.dtype)):
+        return False
+    return all(quant is not None and quant.axis is None and quant.scale.all() for quant in quants)
+
+
+def _settled(call: Call, factor: Value, x: Value, slot: Slot) -> Value:
+    """A constant factor, if it is one, with the scale by which most products are rounded as LiteRT rounds them."""
+    if factor.data is None or x.data is not None or not (factor.quant and x.quant and slot.quant):
+        return factor
+    step = float(factor.quant.scale[0] * x.quant.scale[0] / slot.quant.scale[0])
+    counts = np.unique(factor.data).astype(np.int64) - int(factor.quant.zero_point[0])
+    counts = np.unique(counts[np.linspace(0, counts.size - 1, _TRIED).astype(int)]) if counts.size else counts
+    low, high = limits(x.dtype)
+    products = np.multiply.outer(np.arange(low, high + 1) - int(x.quant.zero_point[0]), counts)
+    products = products[products != 0]
+    if not products.size or not step < _MOST:
+        return factor
+    least, greatest = (bound - int(slot.quant.zero_point[0]) for bound in limits(slot.dtype))
+    scale = settled(1.0, products * step, multiplied(products, step), least, greatest)
+    quant = Quant((factor.quant.scale * scale).astype(np.float32), factor.quant.zero_point)
+    return call.constant(factor.data, "factor", factor.dtype, quant)
 
 
 def _meets_halves(a: Value, b: Value, slot: Slot) -> bool:
     """Whether LiteRT's sums of bytes meet halves, which it rounds away from zero."""
-    quants = (a.quant, b.quant, slot.quant)
-    if any(dtype not in BYTES for dtype in (a.dtype, b.dtype, slot.dtype)):
-        return False
-    if any(quant is None or quant.axis is not None or not quant.scale.all() for quant in quants):
-        return False
-    return tied(_terms(a, slot), _terms(b, slot))
+    return _of_bytes(a, b, slot) and tied(_terms(a, slot), _terms(b, slot))
 
 
 def _terms(value: Value, slot: Slot) -> Iterable[float]:
