@@ -70,7 +70,7 @@ def away(quant: Quant) -> Quant:
 
 def tied(terms: Iterable[float], others: Iterable[float]) -> bool:
     """Whether sums of multiples of a term and of another one, in steps of the result, can be halves."""
-    fractions = [list(filter(None, map(_simple, part))) for part in (terms, others)]
+    fractions = [[each for each in map(_simple, part) if each is not None] for part in (terms, others)]
     return any(a.denominator % 2 == 0 or b.denominator % 2 == 0 for a, b in product(*fractions))
 
 
@@ -86,6 +86,8 @@ def multiplied(numbers: Array, factor: float) -> Array:
     The integers times the factor stay below 2^31.
     """
     mantissa, exponent = frexp(factor)
+    if exponent < -31:
+        return np.zeros(numbers.shape, np.int64)
     whole, left, right = floor(ldexp(mantissa, 31) + 0.5), max(exponent, 0), max(-exponent, 0)
     high = ((numbers.astype(np.int64) << left) * whole + (1 << 30)) >> 31
     result: Array = np.sign(high) * ((np.abs(high) + ((1 << right) >> 1)) >> right)

@@ -92,7 +92,7 @@ def _settled(call: Call, factor: Value, x: Value, slot: Slot) -> Value:
     low, high = limits(x.dtype)
     products = np.multiply.outer(np.arange(low, high + 1) - int(x.quant.zero_point[0]), counts)
     products = products[products != 0]
-    if not products.size or not step < _MOST:
+    if not products.size or not 0 < step < _MOST:
         return factor
     least, greatest = (bound - int(slot.quant.zero_point[0]) for bound in limits(slot.dtype))
     scale = settled(1.0, products * step, multiplied(products, step), least, greatest)

@@ -178,7 +178,7 @@ def test_sums_of_halves(scales: tuple[int, ...], operator: str, dtype: str) -> N
     for _ in range(3):
         quants = [Quant([0.0127 * scale], [int(generator.choice(numbers))]) for scale in scales]
         assert not differing(operator, pairs, quants).any(), quants
-        constant = generator.choice(numbers, (3, 1))
+        constant = np.append(generator.choice(numbers, 2), quants[1].zero_point).astype(dtype).reshape(3, 1)
         given = Given(constant, quants[1])
         assert not differing(operator, [numbers.reshape(1, -1)], [quants[0], quants[2]], given).any(), (
             quants,
