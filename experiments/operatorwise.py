@@ -18,6 +18,7 @@ from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend import read
 from layoutsolve.frontend.dilated import dilated
 from layoutsolve.frontend.draft import Draft, Lowering
+from layoutsolve.frontend.model import Tensor
 from layoutsolve.frontend.reader import parse
 from layoutsolve.graph import CONTROL, Array, Graph, Size, Value
 from layoutsolve.runtimes import LiteRT, OnnxRuntime, Port, Run
@@ -59,14 +60,23 @@ class Check:
 
 def check_model(source: bytes, litert: LiteRT) -> list[Check]:
     """Check all operators of a model's main subgraph that the reference graph has nodes for."""
-    graph = read(source)
-    draft = Draft(dilated(parse(source)), lambda lowering: None)
+    graph, model = read(source), parse(source)
+    draft = Draft(dilated(model), lambda lowering: None)
     indices = {name: index for index, name in enumerate(Lowering(draft).tensor_names)}
     needed = [index for name, index in indices.items() if name in graph.values and graph.values[name].data is None]
     tensors = run_smooth(source, litert, needed).tensors
-    known = {name: tensors[index] for name, index in indices.items() if index in tensors}
+    stated = model.subgraphs[0].tensors
+    known = {name: _before(stated[index], tensors[index]) for name, index in indices.items() if index in tensors}
     known = {name: data for name, data in known.items() if _fits(graph.values[name], data)}
     return [check for name in _targets(graph, known) if (check := _check(graph, name, known)) is not None]
+
+
+def _before(tensor: Tensor, after: Array) -> Array:
+    """What operators read of a tensor: a variable holds zeros before the run, and is asked for after it."""
+    if not tensor.is_variable:
+        return after
+    zero = tensor.quant.zero_point if tensor.quant is not None and tensor.dtype == "int8" else np.zeros(1)
+    return np.full_like(after, zero[0] if zero.size else 0)
 
 
 def run_smooth(source: bytes, litert: LiteRT, tensors: Sequence[int]) -> Run:

@@ -8,7 +8,10 @@ step in each operator adds up along a network.
 
 from __future__ import annotations
 
-from math import frexp, ldexp
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import product
+from math import floor, frexp, ldexp
 
 import numpy as np
 
@@ -23,6 +26,15 @@ _LIFTED = {"int8": 2.0**-18, "uint8": 2.0**-18, "int16": 2.0**-21}
 
 _HALVES = 256
 """The largest denominator by which a product with an integer of 8 bits can be a half."""
+
+_PARTS = 64
+"""The largest denominator of steps whose sums are taken to meet halves."""
+
+_NEAR = 2.0**-28
+"""The distance from such a fraction at which LiteRT's sums, which count in 2^-20 of a step, still meet halves."""
+
+_SLACK = 2.0**-21
+"""How far from a half products stay, relative to their size: ONNX Runtime computes them in float32."""
 
 
 def lift(factor: float) -> float:
@@ -46,3 +58,53 @@ def steps(dtype: str, away: bool = False) -> Quant:
     """The parameters by which stored integers mean themselves; with ``away`` halves are rounded away from zero."""
     scale = 1 - _LIFTED[dtype] if away else 1.0
     return Quant(np.array([scale], np.float32), np.zeros(1, dtype))
+
+
+def away(quant: Quant) -> Quant:
+    """Parameters of bytes with steps so little smaller that only the halves among :func:`tied` sums are rounded away.
+
+    ONNX Runtime adds the zero point before it rounds, in float32: less would be lost there.
+    """
+    return Quant((quant.scale * (1 - 0.5 / (_PARTS * 128))).astype(np.float32), quant.zero_point)
+
+
+def tied(terms: Iterable[float], others: Iterable[float]) -> bool:
+    """Whether sums of multiples of a term and of another one, in steps of the result, can be halves."""
+    fractions = [[each for each in map(_simple, part) if each is not None] for part in (terms, others)]
+    return any(a.denominator % 2 == 0 or b.denominator % 2 == 0 for a, b in product(*fractions))
+
+
+def _simple(number: float) -> Fraction | None:
+    """The fraction of a small denominator that a number is, None where there is none."""
+    found = Fraction(number).limit_denominator(_PARTS)
+    return found if abs(number - found) <= _NEAR * max(abs(number), 1.0) else None
+
+
+def multiplied(numbers: Array, factor: float) -> Array:
+    """What LiteRT makes of integers times a factor: two roundings, the first halves upwards, the second away from zero.
+
+    The integers times the factor stay below 2^31.
+    """
+    mantissa, exponent = frexp(factor)
+    if exponent < -31:
+        return np.zeros(numbers.shape, np.int64)
+    whole, left, right = floor(ldexp(mantissa, 31) + 0.5), max(exponent, 0), max(-exponent, 0)
+    high = ((numbers.astype(np.int64) << left) * whole + (1 << 30)) >> 31
+    result: Array = np.sign(high) * ((np.abs(high) + ((1 << right) >> 1)) >> right)
+    return result
+
+
+def settled(nominal: float, numbers: Array, targets: Array, least: int, greatest: int) -> float:
+    """The factor by which the most products with numbers are rounded to their targets, as near to a nominal one as can
+    be. Products beyond ``least`` and ``greatest`` are limited to them; the numbers are not zero.
+    """
+    slack = np.maximum(np.abs(targets), 1) * _SLACK
+    low = np.where(targets <= least, -np.inf, targets - 0.5 + slack) / numbers
+    high = np.where(targets >= greatest, np.inf, targets + 0.5 - slack) / numbers
+    starts, ends = np.sort(np.minimum(low, high)), np.sort(np.maximum(low, high))
+    edges = np.unique(np.concatenate([starts, ends, [nominal]]))
+    edges = edges[np.isfinite(edges)]
+    factors = np.append((edges[1:] + edges[:-1]) / 2, nominal)
+    met = np.searchsorted(starts, factors) - np.searchsorted(ends, factors)
+    best = factors[met == met.max()]
+    return float(best[np.argmin(np.abs(best - nominal))])

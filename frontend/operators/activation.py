@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from math import inf, pi, sqrt
 
+import numpy as np
+
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, real_dtype
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import cast_to, lift_of, raised, store, write_clamped
+from layoutsolve.frontend.operators.common import BYTES, cast_to, lift_of, raised, store, write_clamped
+from layoutsolve.frontend.quantisation import limits
 from layoutsolve.frontend.registry import lowers
+from layoutsolve.frontend.rounding import multiplied, settled
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Value
 
 _CLAMPS = {"RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 _PLAIN = {"ELU": "Elu", "HARD_SWISH": "HardSwish", "LOGISTIC": "Sigmoid", "TANH": "Tanh"}
+
+_MOST = 2.0**15
+"""The steps of the result that a step of the input may become, so that products of bytes stay below 2^31."""
 
 _STEEP = 1e4
 """The beta of SOFTMAX from which on a product with it may exceed the range of floats."""
@@ -37,8 +44,26 @@ def plain(call: Call) -> None:
 @lowers("LEAKY_RELU")
 def leaky_relu(call: Call) -> None:
     """LEAKY_RELU."""
-    x = call.input(0)
-    call.write("LeakyRelu", [x], x.shape, call.slot(), alpha=float(call.option("alpha", 0.0)))
+    x, slot, alpha = call.input(0), call.slot(), float(call.option("alpha", 0.0))
+    if x.quant is not None and x.dtype in BYTES and slot.dtype in BYTES:
+        alpha = _slope(x, slot, alpha, 1, alpha)
+    call.write("LeakyRelu", [x], x.shape, slot, alpha=alpha)
+
+
+def _slope(x: Value, slot: Slot, slope: float, count: int, step: float) -> float:
+    """A slope near to the given one of ``count`` times ``step`` by which bytes below zero become what LiteRT makes of
+    them: it multiplies them by the count, and then by the step and the scales.
+    """
+    if x.quant is None or slot.quant is None or x.quant.axis is not None or slot.quant.axis is not None:
+        return slope
+    least, greatest = limits(slot.dtype)
+    zero, factor = int(slot.quant.zero_point[0]), float(x.quant.scale[0]) / float(slot.quant.scale[0])
+    below = np.arange(limits(x.dtype)[0] - int(x.quant.zero_point[0]), 0)
+    if not below.size or not 0 < abs(slope) * factor < _MOST:
+        return slope
+    multiplier = float(x.quant.scale[0] * np.float32(step) / slot.quant.scale[0])  # which LiteRT computes in float32
+    targets = multiplied(below * count, multiplier)
+    return settled(slope, below * factor, targets, least - zero, greatest - zero)
 
 
 @lowers("PRELU")
@@ -49,7 +74,22 @@ def prelu(call: Call) -> None:
         raise GapError("its slope is larger than its input", "broadcast the input first")
     if x.dtype == slope.dtype == "int16":
         raise GapError("its slope is of 16 bits, of which LiteRT reads 8", "quantise the slope to int8")
-    call.write("PRelu", [x, slope], x.shape, call.slot())
+    slot = call.slot()
+    call.write("PRelu", [x, _slopes(call, x, slope, slot)], x.shape, slot)
+
+
+def _slopes(call: Call, x: Value, slope: Value, slot: Slot) -> Value:
+    """The slopes of bytes as floats that round as LiteRT does, where they are constant; ONNX computes with floats."""
+    if slope.data is None or slope.quant is None or slope.quant.axis is not None or x.quant is None:
+        return slope
+    if any(dtype not in BYTES for dtype in (x.dtype, slope.dtype, slot.dtype)):
+        return slope
+    call.draft.ask(slope.data.size)
+    step, zero = float(slope.quant.scale[0]), int(slope.quant.zero_point[0])
+    stored, places = np.unique(slope.data, return_inverse=True)
+    counts = (stored.astype(int) - zero).tolist()
+    found = np.array([_slope(x, slot, count * step, count, step) for count in counts], np.float32)
+    return call.constant(found[places].reshape(slope.shape), "slopes", "float32")
 
 
 @lowers("SOFTMAX")

@@ -12,7 +12,7 @@ from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.dilated import EXPLICIT_PADS
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.quantisation import limits, moves
-from layoutsolve.frontend.rounding import lift, lifted, steps
+from layoutsolve.frontend.rounding import away, lift, lifted, steps
 from layoutsolve.frontend.shapes import same_pads, window
 from layoutsolve.graph import Dim, Quant, Shape, Size, Value
 
@@ -255,6 +255,13 @@ def raised(call: Call, value: Value, amount: float, slot: Slot | None = None) ->
         return value
     given = [value, call.constant(amount, "lift", "float32")]
     return call.write("Add", given, value.shape, slot or call.temporary("raised"))
+
+
+def rounded_away(call: Call, slot: Slot) -> Slot:
+    """A slot for what is to be stored as an output of 8 bits is, but for halves, which are rounded away from zero."""
+    if slot.quant is None:
+        raise ValueError(f"'{slot.name}' is not quantised")
+    return call.temporary("rounded_away", slot.dtype, away(slot.quant))
 
 
 def as_steps(call: Call, value: Value) -> Value:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
+    BYTES,
     as_stored,
     cast_to,
     copy,
     lift_of,
     raised,
+    rounded_away,
+    store,
     write_activated,
     write_stored,
 )
+from layoutsolve.frontend.quantisation import limits
 from layoutsolve.frontend.registry import lowers
+from layoutsolve.frontend.rounding import multiplied, settled, tied
 from layoutsolve.frontend.shapes import broadcast
-from layoutsolve.graph import Shape, Value
+from layoutsolve.graph import Quant, Shape, Value
 
 _BINARY = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min"}
 _UNARY = {
     "EXP": "Exp",
     "LOG": "Log",
-    "SQRT": "Sqrt",
     "SIN": "Sin",
     "COS": "Cos",
     "FLOOR": "Floor",
@@ -32,6 +38,12 @@ _UNARY = {
     "ROUND": "Round",
     "SIGN": "Sign",
 }
+
+_TRIED = 16
+"""How many numbers of a constant are tried to find out how its products are rounded."""
+
+_MOST = 2.0**14
+"""The steps of the result that the product of two steps may be, so that products of bytes stay below 2^31."""
 
 
 def operands(call: Call) -> tuple[Value, Value, Shape]:
@@ -54,7 +66,54 @@ def binary(call: Call) -> None:
         raise GapError("it divides by a constant whose scale is zero", "divide by numbers other than zero")
     if call.operator.name == "DIV" and b.quant is None:
         check_divisor(b)
-    write_activated(call, _BINARY[call.operator.name], [a, b], shape, call.slot())
+    slot = call.slot()
+    if call.operator.name in ("ADD", "SUB") and _meets_halves(a, b, slot):
+        store(call, write_activated(call, _BINARY[call.operator.name], [a, b], shape, rounded_away(call, slot)), slot)
+        return
+    if call.operator.name == "MUL" and _of_bytes(a, b, slot):
+        a, b = _settled(call, a, b, slot), _settled(call, b, a, slot)
+    write_activated(call, _BINARY[call.operator.name], [a, b], shape, slot)
+
+
+def _of_bytes(a: Value, b: Value, slot: Slot) -> bool:
+    """Whether two operands and the result are bytes with parameters for all of them."""
+    quants = (a.quant, b.quant, slot.quant)
+    if any(dtype not in BYTES for dtype in (a.dtype, b.dtype, slot.dtype)):
+        return False
+    return all(quant is not None and quant.axis is None and quant.scale.all() for quant in quants)
+
+
+def _settled(call: Call, factor: Value, x: Value, slot: Slot) -> Value:
+    """A constant factor, if it is one, with the scale by which most products are rounded as LiteRT rounds them."""
+    if factor.data is None or x.data is not None or not (factor.quant and x.quant and slot.quant):
+        return factor
+    step = float(factor.quant.scale[0] * x.quant.scale[0] / slot.quant.scale[0])
+    counts = np.unique(factor.data).astype(np.int64) - int(factor.quant.zero_point[0])
+    counts = np.unique(counts[np.linspace(0, counts.size - 1, _TRIED).astype(int)]) if counts.size else counts
+    low, high = limits(x.dtype)
+    products = np.multiply.outer(np.arange(low, high + 1) - int(x.quant.zero_point[0]), counts)
+    products = products[products != 0]
+    if not products.size or not 0 < step < _MOST:
+        return factor
+    least, greatest = (bound - int(slot.quant.zero_point[0]) for bound in limits(slot.dtype))
+    scale = settled(1.0, products * step, multiplied(products, step), least, greatest)
+    quant = Quant((factor.quant.scale * scale).astype(np.float32), factor.quant.zero_point)
+    return call.constant(factor.data, "factor", factor.dtype, quant)
+
+
+def _meets_halves(a: Value, b: Value, slot: Slot) -> bool:
+    """Whether LiteRT's sums of bytes meet halves, which it rounds away from zero."""
+    return _of_bytes(a, b, slot) and tied(_terms(a, slot), _terms(b, slot))
+
+
+def _terms(value: Value, slot: Slot) -> Iterable[float]:
+    """What an operand is made of, in steps of the result: its own step, or the numbers of a constant."""
+    assert value.quant is not None and slot.quant is not None
+    step = float(value.quant.scale[0]) / float(slot.quant.scale[0])
+    if value.data is None:
+        return (step,)
+    counts = np.unique(value.data).astype(np.int64) - int(value.quant.zero_point[0])
+    return (count * step for count in counts.tolist())
 
 
 @lowers("MAXIMUM", "MINIMUM")
@@ -82,6 +141,18 @@ def unary(call: Call) -> None:
     """Unary operators that ONNX has; ROUND is half to even in both."""
     x = call.input(0)
     call.write(_UNARY[call.operator.name], [x], x.shape, call.slot())
+
+
+@lowers("SQRT")
+def square_root(call: Call) -> None:
+    """SQRT. That of stored integers is rounded down: by half a step less, and a little for float32 to lose."""
+    x, slot = call.input(0), call.slot()
+    if x.quant is None or slot.quant is None:
+        call.write("Sqrt", [x], x.shape, slot)
+        return
+    root = call.write("Sqrt", [x], x.shape, call.temporary("sqrt"))
+    loss = 2.0**-8 if slot.dtype == "int16" else 2.0**-14
+    raised(call, root, (loss - 0.5) * float(slot.quant.scale[0]), slot)
 
 
 @lowers("ABS")

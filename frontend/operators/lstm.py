@@ -6,15 +6,17 @@ rounds, the value in between is stored in the format that it rounds to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.builder import Call, Slot
+from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.gemmlowp import logistic, tanh
 from layoutsolve.frontend.model import Tensor
 from layoutsolve.frontend.operators.common import ranked, static
 from layoutsolve.frontend.operators.sequence import Auxiliary, Walk, activated, auxiliary, fused, merge, real, ways
@@ -28,6 +30,9 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 
 _ORDER = (INPUT, OUTPUT, FORGET, CELL)
 """The gates in ONNX's order."""
+
+_SUMS = 3
+"""The bits before the point of the sums that the integer kernel's gates are opened by."""
 
 _PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
 _EPSILON = 1e-8
@@ -316,7 +321,7 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     if hidden is None or hidden.zero_point.dtype != np.int8:
         raise ModelError(f"{call.origin} does not say how its hidden state is quantised")
     normalised = places.norms is not None and call.optional(places.norms + FORGET) is not None
-    sums = {gate: _fixed(12) for gate in range(4)}
+    sums = {gate: _fixed(15 - _SUMS) for gate in range(4)}
     if normalised:
         sums = {gate: _between(call, tensors[between[gate]]) for gate in range(4) if between[gate] != -1}
     projected = call.optional(places.first + 15) is not None
@@ -338,6 +343,11 @@ def _between(call: Call, tensor: Tensor) -> Stored:
     if tensor.quant is None or not tensor.quant.scale[0] > 0:
         raise ModelError(f"{call.origin} does not say how the sums of its gates are quantised")
     return Stored("int16", Quant(tensor.quant.scale[:1].astype(np.float32), np.zeros(1, np.int16)))
+
+
+def _whole(quant: Quant) -> int:
+    """How many of 16 bits are before the point, beside the sign, where the scale is a power of two."""
+    return int(np.frexp(quant.scale[0])[1]) + 14
 
 
 def _fixed(bits: int) -> Stored:
@@ -396,7 +406,7 @@ def _unrolled(
     def step(call: Call, given: Value, before: tuple[Value, ...]) -> tuple[Value, ...]:
         output, state = before
         total = call.write("Gemm", [output, recurrent, given], shape, sums.slot(call, "sum"))
-        return writer.within(call).step(_split(call, total, cell), state)
+        return writer.within(call).step(total, state)
 
     return walk.through(inputs, states, step, slot, cell.recurrent)
 
@@ -438,16 +448,17 @@ class _Writer:
         inner.call = call
         return inner
 
-    def step(self, sums: Mapping[int, Value], state: Value) -> tuple[Value, Value]:
-        """What the cell gives for the sums of its gates, and its state after the step."""
+    def step(self, total: Value, state: Value) -> tuple[Value, Value]:
+        """What the cell gives for the sums of its gates, side by side, and its state after the step."""
         cell, formats = self.cell, self.formats
-        forget = self._gate(FORGET, sums, state)
-        enter = self._coupled(forget) if cell.coupled else self._gate(INPUT, sums, state)
-        news = self._gate(CELL, sums, state)
+        at_once = formats.integer and not cell.peepholes and not cell.norms
+        gates = self._opened(total) if at_once else self._begun(total, state)
+        forget, news = gates[FORGET], gates[CELL]
+        enter = self._coupled(forget) if cell.coupled else gates[INPUT]
         kept = self._write("Mul", [forget, state], formats.cell, "kept")
         added = self._write("Mul", [enter, news], formats.cell, "added")
         after = self._bounded("Add", [kept, added], self.shape, formats.cell, cell.cell_clip)
-        leave = self._gate(OUTPUT, sums, after)
+        leave = gates[OUTPUT] if at_once else self._gate(OUTPUT, gates[OUTPUT], after)
         shown = enter if formats.bare else self._activated(after, "shown")
         return self._given(self._write("Mul", [leave, shown], formats.hidden, "hidden")), after
 
@@ -460,20 +471,55 @@ class _Writer:
         return self.scalars[number]
 
     def _activated(self, value: Value, label: str) -> Value:
+        if value.quant is not None:
+            return self._looked_up(tanh(_whole(value.quant)), self._places(value), label)
         return activated(self.call, self.cell.activation, value, self.formats.unit.slot(self.call, label))
 
-    def _gate(self, gate: int, sums: Mapping[int, Value], state: Value) -> Value:
-        value = sums[gate]
+    def _begun(self, total: Value, state: Value) -> dict[int, Value]:
+        """The gates, but for that of the output its sums: it may see the state after the step."""
+        sums = _split(self.call, total, self.cell)
+        return {gate: value if gate == OUTPUT else self._gate(gate, value, state) for gate, value in sums.items()}
+
+    def _gate(self, gate: int, value: Value, state: Value) -> Value:
         if gate in self.peepholes:
             seen = self._write("Mul", [state, self.peepholes[gate]], Stored(), "seen")
             value = self._write("Add", [value, seen], self.formats.gates[gate], "sum")
         if gate in self.scales:
             value = self._normalised(gate, value)
-        return (
-            self._activated(value, "news")
-            if gate == CELL
-            else self._write("Sigmoid", [value], self.formats.unit, "gate")
-        )
+        if gate == CELL:
+            return self._activated(value, "news")
+        if value.quant is not None:
+            return self._looked_up(logistic(_whole(value.quant)), self._places(value), "gate")
+        return self._write("Sigmoid", [value], self.formats.unit, "gate")
+
+    def _opened(self, total: Value) -> dict[int, Value]:
+        """All gates of the integer kernel, those side by side with the same function at once."""
+        found: dict[int, Value] = {}
+        groups = [list(group) for _, group in groupby(self.cell.gates, CELL.__eq__)]
+        for group, places in zip(groups, self._parts(self._places(total), [len(g) for g in groups]), strict=True):
+            table = tanh(_SUMS) if CELL in group else logistic(_SUMS)
+            values = self._looked_up(table, places, "gates" if len(group) > 1 else "gate")
+            found.update(zip(group, self._parts(values, [1] * len(group)), strict=True))
+        return found
+
+    def _parts(self, value: Value, counts: Sequence[int]) -> list[Value]:
+        """A value with some gates side by side, cut between them."""
+        if len(counts) == 1:
+            return [value]
+        call, sizes = self.call, [count * self.cell.units for count in counts]
+        slots = [((value.shape[0], size), call.temporary("part", real_dtype(value))) for size in sizes]
+        return call.write_many("Split", [value, call.vector(sizes, "split")], slots, axis=1)
+
+    def _places(self, value: Value) -> Value:
+        """Where a table has what belongs to stored numbers."""
+        slot = self.call.temporary("places", "int32")
+        return self.call.write("Cast", [value], value.shape, slot, real="int32", storage=True, to="int32")
+
+    def _looked_up(self, table: Array, places: Value, label: str) -> Value:
+        """What LiteRT's integer kernel makes of numbers of 16 bits, of which ``table`` has all."""
+        unit = self.formats.unit
+        given = [self.call.constant(table, "table", "int16", unit.quant), places]
+        return self.call.write("Gather", given, places.shape, unit.slot(self.call, label), storage=True, axis=0)
 
     def _coupled(self, forget: Value) -> Value:
         return self._write("Sub", [self._scalar(self.formats.one), forget], Stored(), "enter")
@@ -542,7 +588,7 @@ def _basic(call: Call, x: Value) -> None:
     empty = Matrix(np.zeros((0, 0), np.float32))
     biases = {gate: np.zeros(units, np.float32) for gate in _BASIC_ORDER}
     cell = Cell(_BASIC_ORDER, empty, empty, biases, {}, {}, None, None, formats, _TANH, None, None)
-    hidden, after = _Writer(call, cell, (walk.batch, units)).step(_split(call, total, cell), state)
+    hidden, after = _Writer(call, cell, (walk.batch, units)).step(total, state)
     for position, value in enumerate((hidden, after, both, total)):
         _show(call, value, position)
     for position, value in ((1, hidden), (4, after)):
