@@ -365,6 +365,8 @@ class _Writer:
             return
         read = self._stored if node.storage else self._real
         inputs = [read(name) if name else "" for name in node.inputs]
+        while inputs and not inputs[-1]:  # OpenVINO takes an empty name at the end for an input
+            inputs.pop()
         quantised = [(name, self._quant(name, node)) for name in node.outputs]
         outputs = [self.taken.derived(name, "real") if quant else self._name(name) for name, quant in quantised]
         self._node(node.op, inputs, outputs, node.attributes, node.domain)
