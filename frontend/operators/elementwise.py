@@ -14,6 +14,7 @@ from layoutsolve.frontend.operators.common import (
     lift_of,
     raised,
     write_activated,
+    write_extremum,
     write_stored,
 )
 from layoutsolve.frontend.shapes import broadcast
@@ -29,7 +30,6 @@ _UNARY = {
     "FLOOR": "Floor",
     "CEIL": "Ceil",
     "ROUND": "Round",
-    "SIGN": "Sign",
 }
 
 
@@ -62,7 +62,7 @@ def extremum(call: Call) -> None:
     a, b, shape = operands(call)
     op, slot = _BINARY[call.operator.name], call.slot()
     if real_dtype(a) not in ("int8", "int16", "uint8"):
-        call.write(op, [a, b], shape, slot)
+        write_extremum(call, op, a, b, shape, slot)
         return
     wide = [call.write("Cast", [v], v.shape, call.temporary("wide", "int32"), real="int32", to="int32") for v in (a, b)]
     result = call.write(op, wide, shape, call.temporary("extremum", "int32"))
@@ -81,6 +81,21 @@ def unary(call: Call) -> None:
     """Unary operators that ONNX has; ROUND is half to even in both."""
     x = call.input(0)
     call.write(_UNARY[call.operator.name], [x], x.shape, call.slot())
+
+
+@lowers("SIGN")
+def sign(call: Call) -> None:
+    """SIGN. Int64 is compared with zero: in ONNX Runtime's Sign (1.31) its upper half counts for as little as in Max."""
+    x, slot = call.input(0), call.slot()
+    if x.dtype != "int64":
+        call.write("Sign", [x], x.shape, slot)
+        return
+    zero = call.constant(0, "zero", "int64")
+    above, below = (
+        cast_to(call, call.write(op, [x, zero], x.shape, call.temporary(label, "bool")), "int64", f"is_{label}")
+        for op, label in (("Greater", "above"), ("Less", "below"))
+    )
+    call.write("Sub", [above, below], x.shape, slot)
 
 
 @lowers("ABS")

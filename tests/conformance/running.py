@@ -37,7 +37,7 @@ def judge(
     """
     truth = truth_of(model)
     onnx.checker.check_model(converted, full_check=True)
-    assert all(node.input[-1] for node in converted.graph.node if node.input), "an input at the end is named, or left out"
+    assert all(node.input[-1] for node in converted.graph.node if node.input), "an input at the end has no name"
     source = converted.SerializeToString()
     for level in LEVELS:
         runtime = OnnxRuntime(source, threads=1, level=level)
