@@ -85,7 +85,7 @@ def unary(call: Call) -> None:
 
 @lowers("SIGN")
 def sign(call: Call) -> None:
-    """SIGN. Int64 is compared with zero: in ONNX Runtime's Sign (1.31) its upper half counts for as little as in Max."""
+    """SIGN. Int64 is compared with zero: ONNX Runtime's Sign (1.31) is wrong where its Max is."""
     x, slot = call.input(0), call.slot()
     if x.dtype != "int64":
         call.write("Sign", [x], x.shape, slot)
