@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 
-from tests.conformance.arithmetic import FAR
 from tests.conformance.cases import Operand, Table, cases, constant, fed, fitted, like, plain, result, stored
 
 _AXES = ((1,), (-1,), (1, 2), (-1, -3), (0, 1, 2, 3), (3,), (2, 2))
@@ -142,8 +141,7 @@ def windows(table: Table) -> None:
         inputs = [table.booleans(3, 8, 6), constant(name == "ALL", "bool"), *vectors]
         table.add(f"bool-{name}", inputs, plain("bool"), {"reduce_function": name})
     for name, start in (("MINIMUM", 2**31 + 1), ("MAXIMUM", -(2**31) - 5)):
-        far = Operand(np.resize(np.array(FAR), (3, 8, 6)), "int64")
-        inputs = [far, constant(start, "int64"), *vectors]
+        inputs = [table.integers(3, 8, 6, low=-9, high=9, dtype="int64"), constant(start, "int64"), *vectors]
         table.add(f"int64-{name}-far", inputs, plain("int64"), {"reduce_function": name})
     vectors = [constant(each, "int64") for each in ((9,), (1,), (1,))]
     table.add("too-wide", [table.real(4), constant(0, "float32"), *vectors], options={"reduce_function": "ADD"})
