@@ -222,8 +222,8 @@ class _Writer:
 
     def _fill_loop(self, flow: _Flow) -> None:
         (region,) = flow.node.regions
-        starts = [flow.node.inputs[0], *(tie.inputs[0] for tie in flow.ties)]
-        flow.proto.input.extend(["", *map(self._stored, starts)])
+        starts = [tie.inputs[0] for tie in flow.ties]
+        flow.proto.input.extend(["", self._stored(flow.node.inputs[0]), *(self._start(flow, name) for name in starts)])
         turn, going = self.taken.unique("turn"), self.taken.unique("going")
         inputs = [
             helper.make_tensor_value_info(turn, TensorProto.INT64, []),
@@ -232,6 +232,20 @@ class _Writer:
         ]
         ends = [flow.node.inputs[1], *(tie.inputs[1] for tie in flow.ties)]
         self._attach(flow.proto, region, inputs, self._results(region, ends))
+
+    def _start(self, flow: _Flow, name: str) -> str:
+        """What a loop begins with. OpenVINO loses the shape of an empty constant, not of one that is computed."""
+        value = self.graph.values[name]
+        if value.data is None or value.data.size or value.dtype == "string":
+            return self._stored(name)
+        self.here = flow.node.region
+        sizes = self._shared("int64", np.array(value.data.shape, np.int64), lambda: self.taken.derived(name, "sizes"))
+        result = self.taken.derived(name, "none")
+        self._node("ConstantOfShape", [sizes], [result], {"value": np.zeros(1, value.data.dtype)})
+        nodes = self.bodies[self.here].nodes
+        place = next(index for index, node in enumerate(nodes) if node is flow.proto)
+        nodes.insert(place, nodes.pop())
+        return result
 
     def _results(self, region: Region, names: list[str]) -> _Infos:
         """The outputs of a region's graph; ONNX wants each computed in it, and listed once."""
@@ -365,6 +379,8 @@ class _Writer:
             return
         read = self._stored if node.storage else self._real
         inputs = [read(name) if name else "" for name in node.inputs]
+        while inputs and not inputs[-1]:  # OpenVINO takes an empty name at the end for an input
+            inputs.pop()
         quantised = [(name, self._quant(name, node)) for name in node.outputs]
         outputs = [self.taken.derived(name, "real") if quant else self._name(name) for name, quant in quantised]
         self._node(node.op, inputs, outputs, node.attributes, node.domain)

@@ -23,7 +23,7 @@ COMMANDS = {
     "kernels": ["--to", "{scratch}/kernels.json"],
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],
-    "levels": [MODELS],
+    "levels": [MODELS, "--trace"],
     "minima": [MODELS],
     "operatorwise": [MODELS],
     "quantised_forms": [],

@@ -53,11 +53,12 @@ def shift_left(call: Call, a: Value, b: Value, slot: Slot) -> None:
 def _power_of_two(call: Call, counts: Value, most: int) -> Value:
     if counts.data is not None:
         return call.constant(np.int64(1) << np.clip(counts.data.astype(np.int64), 0, most), "power", "int64")
-    # ONNX Runtime's Clip sees the lower 32 bits of int64 only.
-    raised = [cast_to(call, counts, "int64"), call.constant(0, "least", "int64")]
-    lowered = [call.write("Max", raised, counts.shape, call.temporary("raised", "int64"))]
-    lowered.append(call.constant(most, "most", "int64"))
-    clamped = call.write("Min", lowered, counts.shape, call.temporary("count", "int64"))
+    # Clip, Max and Min of ONNX Runtime are wrong on int64 beyond int32, where counts of uint32 may be.
+    kind = "uint32" if counts.dtype == "uint32" else "int64"
+    raised = [cast_to(call, counts, kind), call.constant(0, "least", kind)]
+    lowered = [call.write("Max", raised, counts.shape, call.temporary("raised", kind))]
+    lowered.append(call.constant(most, "most", kind))
+    clamped = call.write("Min", lowered, counts.shape, call.temporary("count", kind))
     one = call.constant(1, "one", "uint64")
     inputs = [one, cast_to(call, clamped, "uint64")]
     slot = call.temporary("power", "uint64")

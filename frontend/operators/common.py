@@ -52,18 +52,18 @@ def open_bounds(bounds: tuple[float, float], slot: Slot) -> tuple[float, float]:
 def write_clamped(call: Call, value: Value, bounds: tuple[float, float], slot: Slot) -> Value:
     """Write a value clamped to bounds, of which at least one is finite.
 
-    Whole numbers are clamped by Max and Min: ONNX Runtime's Clip sees only the lower 32 bits of int64.
+    Whole numbers are clamped by one bound after the other: ONNX Runtime's Clip sees only the lower 32 bits of int64.
     """
     if real_dtype(value) in ("int16", "int32", "int64"):
         wide = cast_to(call, value, "int64")
         for op, bound in zip(("Max", "Min"), bounds, strict=True):
             if np.isfinite(bound):
-                given: list[Value | None] = [wide, call.constant(bound, "bound", "int64")]
-                wide = call.write(op, given, value.shape, call.temporary("clamped", "int64"))
+                limit = call.constant(bound, "bound", "int64")
+                wide = write_extremum(call, op, wide, limit, value.shape, call.temporary("clamped", "int64"))
         return store(call, wide, slot)
     if bounds == (0.0, np.inf):
         return call.write("Relu", [value], value.shape, slot)
-    given = [value]
+    given: list[Value | None] = [value]
     for label, bound in zip(("min", "max"), bounds, strict=True):
         given.append(call.constant(bound, label, real_dtype(value)) if np.isfinite(bound) else None)
     if given[-1] is None:
@@ -316,6 +316,16 @@ def copy(call: Call, value: Value, position: int = 0) -> Value:
 
 _SELECTED = {"bool": "int32", "int16": "int32", "uint16": "int32", "uint64": "int64"}
 """Plain types that ONNX Runtime's Where does not take, and what they are widened to."""
+
+
+def write_extremum(call: Call, op: str, a: Value, b: Value, shape: Shape, slot: Slot) -> Value:
+    """Write the Max or Min of two values. Those of int64 are chosen: ONNX Runtime compares their lower 32 bits as int32
+    where the upper ones are equal (1.31).
+    """
+    if real_dtype(a) != "int64":
+        return call.write(op, [a, b], shape, slot)
+    first = call.write({"Max": "Greater", "Min": "Less"}[op], [a, b], shape, call.temporary("first", "bool"))
+    return write_where(call, first, a, b, shape, slot)
 
 
 def write_where(call: Call, condition: Value, a: Value, b: Value, shape: Shape, slot: Slot) -> Value:

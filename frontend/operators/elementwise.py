@@ -19,6 +19,7 @@ from layoutsolve.frontend.operators.common import (
     rounded_away,
     store,
     write_activated,
+    write_extremum,
     write_stored,
 )
 from layoutsolve.frontend.quantisation import limits
@@ -36,7 +37,6 @@ _UNARY = {
     "FLOOR": "Floor",
     "CEIL": "Ceil",
     "ROUND": "Round",
-    "SIGN": "Sign",
 }
 
 _TRIED = 16
@@ -122,7 +122,7 @@ def extremum(call: Call) -> None:
     a, b, shape = operands(call)
     op, slot = _BINARY[call.operator.name], call.slot()
     if real_dtype(a) not in ("int8", "int16", "uint8"):
-        call.write(op, [a, b], shape, slot)
+        write_extremum(call, op, a, b, shape, slot)
         return
     wide = [call.write("Cast", [v], v.shape, call.temporary("wide", "int32"), real="int32", to="int32") for v in (a, b)]
     result = call.write(op, wide, shape, call.temporary("extremum", "int32"))
@@ -153,6 +153,21 @@ def square_root(call: Call) -> None:
     root = call.write("Sqrt", [x], x.shape, call.temporary("sqrt"))
     loss = 2.0**-8 if slot.dtype == "int16" else 2.0**-14
     raised(call, root, (loss - 0.5) * float(slot.quant.scale[0]), slot)
+
+
+@lowers("SIGN")
+def sign(call: Call) -> None:
+    """SIGN. Int64 is compared with zero: ONNX Runtime's Sign (1.31) is wrong where its Max is."""
+    x, slot = call.input(0), call.slot()
+    if x.dtype != "int64":
+        call.write("Sign", [x], x.shape, slot)
+        return
+    zero = call.constant(0, "zero", "int64")
+    above, below = (
+        cast_to(call, call.write(op, [x, zero], x.shape, call.temporary(label, "bool")), "int64", f"is_{label}")
+        for op, label in (("Greater", "above"), ("Less", "below"))
+    )
+    call.write("Sub", [above, below], x.shape, slot)
 
 
 @lowers("ABS")

@@ -19,6 +19,7 @@ from layoutsolve.frontend.operators.common import (
     finish_int,
     static,
     store,
+    write_extremum,
     write_stored,
 )
 from layoutsolve.frontend.quantisation import limits, moves
@@ -208,6 +209,8 @@ def _started(call: Call, op: str, start: Value, value: Value, slot: Slot) -> Non
     if op in ("And", "Or"):
         combined = [cast_to(call, each, "bool") for each in (first, value)]
         write_stored(call, op, combined, value.shape, slot, "bool")
+    elif op in ("Max", "Min") and value.dtype == "int64":
+        write_extremum(call, op, first, value, value.shape, slot)
     else:
         write_stored(call, op, [first, value], value.shape, slot, value.dtype)
 

@@ -8,7 +8,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
-from layoutsolve.frontend.operators.common import as_int64, as_stored, counted, ranked, static, store
+from layoutsolve.frontend.operators.common import as_int64, as_stored, counted, ranked, static, store, write_extremum
 from layoutsolve.frontend.operators.filling import size_vector
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.registry import lowers
@@ -211,8 +211,9 @@ def kept_inside(call: Call, begin: Value, axes: list[int], room: list[Dim]) -> V
     shape = (len(axes),)
     inputs = [as_int64(call, begin), call.vector(axes, "axes")]
     picked = call.write("Gather", inputs, shape, call.temporary("picked", "int64"), axis=0)
-    raised = call.write("Max", [picked, call.vector([0], "zero")], shape, call.temporary("raised", "int64"))
-    return call.write("Min", [raised, call.sizes(room, "room")], shape, call.temporary("starts", "int64"))
+    zero, last = call.vector([0], "zero"), call.sizes(room, "room")
+    raised = write_extremum(call, "Max", picked, zero, shape, call.temporary("raised", "int64"))
+    return write_extremum(call, "Min", raised, last, shape, call.temporary("starts", "int64"))
 
 
 def _updated_along(call: Call, x: Value, update: Value, axis: int, starts: Value) -> Value:

@@ -13,7 +13,16 @@ from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.bitwise import shift_left
-from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, counted, static, store, write_stored
+from layoutsolve.frontend.operators.common import (
+    as_int64,
+    as_stored,
+    cast_to,
+    counted,
+    static,
+    store,
+    write_extremum,
+    write_stored,
+)
 from layoutsolve.frontend.operators.elementwise import check_divisor
 from layoutsolve.frontend.operators.padding import gaps, write_dilated, write_pad
 from layoutsolve.frontend.operators.scattering import kept_inside, write_update
@@ -57,7 +66,6 @@ _ARITHMETIC = {
     "STABLEHLO_MINIMUM": "Min",
 }
 _EXTREMES = ("STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM")
-"""ONNX Runtime's Max and Min are right on uint32, but not on int64 beyond the range of int32 (1.31)."""
 
 _WIDER = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 """Types with which ONNX Runtime does not compute, and what they are widened to; cast back, sums wrap around."""
@@ -105,12 +113,21 @@ def write_binary(call: Call, name: str, a: Value, b: Value, slot: Slot) -> None:
         return
     if a.dtype not in _PLAIN:
         raise GapError(f"it computes with {a.dtype}", "use float32 or int32")
-    wide = _WIDER.get(a.dtype, a.dtype)
-    if wide == a.dtype or (a.dtype == "uint32" and name in _EXTREMES):
-        call.write(_ARITHMETIC[name], [a, b], a.shape, slot)
+    if name in _EXTREMES:
+        _extremum(call, _ARITHMETIC[name], a, b, slot)
         return
+    wide = _WIDER.get(a.dtype, a.dtype)
     given = [cast_to(call, each, wide, "wide") for each in (a, b)]
     write_stored(call, _ARITHMETIC[name], given, a.shape, slot, wide)
+
+
+def _extremum(call: Call, op: str, a: Value, b: Value, slot: Slot) -> Value:
+    """Write a Max or Min of stored numbers: those of uint32 need not be widened."""
+    if a.dtype == "uint32" or a.dtype not in _WIDER:
+        return write_extremum(call, op, a, b, a.shape, slot)
+    wide = _WIDER[a.dtype]
+    given = [cast_to(call, each, wide, "wide") for each in (a, b)]
+    return write_stored(call, op, given, a.shape, slot, wide)
 
 
 @lowers("STABLEHLO_AND", "STABLEHLO_OR")
@@ -164,13 +181,8 @@ def clamp(call: Call) -> None:
         raise ModelError(f"{call.origin} clamps {x} to {low} and {high}")
     if x.dtype not in _PLAIN:
         raise GapError(f"it clamps {x.dtype}", "use float32 or int32")
-    wide = _WIDER.get(x.dtype, x.dtype)
-    low, x, high = (cast_to(call, each, wide, "wide") for each in (low, x, high))
-    raised = call.write("Max", [x, low], x.shape, call.temporary("raised", wide))
-    slot = call.slot() if call.slot().dtype == wide else call.temporary("lowered", wide)
-    lowered = call.write("Min", [raised, high], x.shape, slot)
-    if slot.tensor is None:
-        store(call, lowered, call.slot())
+    raised = _extremum(call, "Max", x, low, call.temporary("raised", x.dtype))
+    _extremum(call, "Min", raised, high, call.slot())
 
 
 @lowers("STABLEHLO_COMPARE")

@@ -12,7 +12,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.arrangement import join
-from layoutsolve.frontend.operators.common import as_int64, as_stored, static, store
+from layoutsolve.frontend.operators.common import as_int64, as_stored, static, store, write_extremum
 from layoutsolve.frontend.operators.gathering import write_gather
 from layoutsolve.frontend.operators.reduction import write_reduced, write_windows
 from layoutsolve.frontend.operators.slicing import take
@@ -212,15 +212,14 @@ def _parts(call: Call, x: Value, vectors: Value, window: Window) -> Value:
         given = [x, call.vector(grown, "shape")]
         return call.write("Expand", given, grown, call.temporary("repeated", x.dtype))
     most = [shape[axis] - window.sizes[axis] for axis in window.axes]
-    limits: Sequence[Value | None]
     columns = _columns(call, vectors, window)
     if columns.data is not None:
         call.draft.ask(columns.data.size)
         columns = call.constant(np.clip(columns.data, 0, most), "kept", "int64")
     else:
         for op, bound in (("Max", [0]), ("Min", most)):
-            limits = [columns, call.vector(bound, "bound")]
-            columns = call.write(op, limits, columns.shape, call.temporary("kept", "int64"))
+            limit = call.vector(bound, "bound")
+            columns = write_extremum(call, op, columns, limit, columns.shape, call.temporary("kept", "int64"))
     if len(window.axes) == 1 and window.along == (1,):
         flat = call.reshaped(columns, (prod(outer),), "flat")
         taken = write_gather(call, x, flat, window.axes[0], call.temporary("taken", x.dtype))

@@ -192,7 +192,7 @@ def shape(site: Site) -> Rule | None:
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         picks = [position(row.arrangement, label) for (label,) in dims]
-        if picks == list(range(len(picks))):
+        if picks == list(range(len(row.arrangement))):
             return site.same()
         return (Step("Shape", (0,), ("stored",)), Step("Gather", ("stored", int64(*picks)), (0,), {"axis": 0}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -165,7 +166,8 @@ def pad(site: Site) -> Rule | None:
 
     filler = _computed_filler(site)
     ports = (dims[0], *([()] * len(filler)), dims[1])
-    return Rule((0, *filler), ports, (form,), rewrite, sizes, whole, kind=_among(whole))
+    scalar = replace(form, pinned=frozenset(range(1, 1 + len(filler))))
+    return Rule((0, *filler), ports, (scalar,), rewrite, sizes, whole, kind=_among(whole))
 
 
 def _computed_filler(site: Site) -> tuple[int, ...]:
@@ -180,7 +182,8 @@ def _computed_pad(site: Site) -> Rule:
     axes = range(rank)
     whole = frozenset(f"k{axis}" for axis in axes)
     before, after = marked(site.required(0).shape, axes, "i"), marked(site.output().shape, axes, "o")
-    form = Arranged(frame=0, alone=whole, pinned=frozenset({1}))
+    filler = _computed_filler(site)
+    form = Arranged(frame=0, alone=whole, pinned=frozenset(range(1, 2 + len(filler))))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         order = {position(row.arrangement, f"k{axis}"): axis for axis in axes}
@@ -189,7 +192,6 @@ def _computed_pad(site: Site) -> Rule:
         steps, vector = reordered(1, [*found, *ends], 2 * rank, 0)
         return (*steps, *site.same(inputs={1: vector}))
 
-    filler = _computed_filler(site)
     dims: tuple[Dims, ...] = (before, (("pads",),), *([()] * len(filler)), after)
     return Rule((0, 1, *filler), dims, (form,), rewrite, solid=whole | {"pads"}, kind=_among(whole))
 

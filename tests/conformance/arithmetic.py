@@ -16,6 +16,9 @@ BROADCASTS = (
     ((2, 3), ()),
 )
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+FAR = (2**31, -(2**31) - 1, 2**32 - 1, 2**32, 2**40, -(2**40), 2**63 - 1, -(2**63), 2**31 - 1, -(2**31), 3, 0, -1)
+"""Integers that int32 holds, and others whose upper halves are equal or not."""
+
 _WITH_ACTIVATION = ("ADD", "SUB", "MUL", "DIV")
 _COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
@@ -114,6 +117,14 @@ def sums(table: Table) -> None:
     table.add("int32", [table.integers(2, 3, 4) for _ in range(3)], plain("int32"))
 
 
+@cases("MAXIMUM", "MINIMUM", "STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM")
+def far(table: Table) -> None:
+    """Every two integers of 64 bits."""
+    a, b = (Operand(each, "int64") for each in np.meshgrid(np.array(FAR), np.array(FAR)))
+    table.add("int64-far", [a, b], plain("int64"))
+    table.add("int64-far-constant", [a, b.fixed], plain("int64"))
+
+
 @cases("BITWISE_XOR", "RIGHT_SHIFT")
 def bits(table: Table) -> None:
     shift = table.operator == "RIGHT_SHIFT"
@@ -127,6 +138,8 @@ def bits(table: Table) -> None:
         counts = Operand(np.array([[each] for each in steps if each <= limits.max], dtype), dtype)
         table.add(f"{dtype}-edges", [edges, counts], plain(dtype))
         table.add(f"{dtype}-edges-constant", [edges, counts.fixed], plain(dtype))
+        large = Operand(np.resize(counts.values, (4, 8)), dtype)
+        table.add(f"{dtype}-alike", [table.integers(4, 8, low=low, high=100, dtype=dtype), large], plain(dtype))
     source = table.quantised("int8", 3, 8)
     table.add("int8-quantised", [source, Operand(np.full((3, 8), 3, np.int8), "int8", source.quant)], like(source))
 

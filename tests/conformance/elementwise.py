@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.conformance.cases import Operand, Table, cases, like, plain, result
+from tests.conformance.arithmetic import FAR
+from tests.conformance.cases import Model, Operand, Table, cases, like, plain, result, written
 
 _REAL = {
     "ABS": (-3, 3),
@@ -51,6 +52,14 @@ def whole(table: Table) -> None:
     dtypes = {"ABS": ["int32"], "SIGN": ["int32"], "NEG": ["int32", "int64"], "ZEROS_LIKE": ["int32", "int64"]}
     for dtype in dtypes.get(table.operator, []):
         table.add(dtype, [table.integers(2, 3, 4, dtype=dtype)], plain(dtype))
+
+
+@cases("SIGN")
+def far(table: Table) -> None:
+    """LiteRT has no kernel for int64, TensorFlow has."""
+    x = Operand(np.array(FAR), "int64")
+    source = written(table.operator, [x], [Operand(dtype="int64", shape=x.values.shape)], {})
+    table.add_model("int64-far", lambda: Model(source, (x.values,), (np.sign(x.values),)))
 
 
 @cases("ROUND")

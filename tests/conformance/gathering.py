@@ -79,6 +79,8 @@ def update(table: Table) -> None:
             inputs = [table.real(2, 4, 5), table.real(*shape)]
             table.add(f"computed-{shape}-{start[0]}", [*inputs, fed(start)])
         table.add(f"constant-{shape}", [*inputs, constant([1, 3, 1], "int64")])
+    far = [2**31, -(2**31) - 1, 2**32 + 1, 2**31 - 1]
+    table.add("int64-far", [table.real(3, 5, 4, 6), table.real(1, 2, 3, 2), fed(far, "int64")])
     table.add("int64-computed", [table.real(1, 8, 2, 4), table.real(1, 1, 2, 4), fed([0, 5, 0, 0], "int64")])
 
 

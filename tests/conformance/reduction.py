@@ -140,5 +140,8 @@ def windows(table: Table) -> None:
     for name in ("ALL", "ANY"):
         inputs = [table.booleans(3, 8, 6), constant(name == "ALL", "bool"), *vectors]
         table.add(f"bool-{name}", inputs, plain("bool"), {"reduce_function": name})
+    for name, start in (("MINIMUM", 2**31 + 1), ("MAXIMUM", -(2**31) - 5)):
+        inputs = [table.integers(3, 8, 6, low=-9, high=9, dtype="int64"), constant(start, "int64"), *vectors]
+        table.add(f"int64-{name}-far", inputs, plain("int64"), {"reduce_function": name})
     vectors = [constant(each, "int64") for each in ((9,), (1,), (1,))]
     table.add("too-wide", [table.real(4), constant(0, "float32"), *vectors], options={"reduce_function": "ADD"})

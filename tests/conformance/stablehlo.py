@@ -11,6 +11,7 @@ import numpy as np
 
 from layoutsolve.graph import Array
 from tests.builder import Builder
+from tests.conformance.arithmetic import FAR
 from tests.conformance.cases import Model, Operand, Table, cases, constant, fed, like, plain, written
 from tests.conformance.types import _operand
 from tests.truth import litert
@@ -321,6 +322,10 @@ def clamps(table: Table) -> None:
         x = _operand(table, dtype, 3, 5)
         bounds = [Operand(np.array(bound, dtype), dtype) for bound in (-2, 3)]
         _add(table, dtype, [bounds[0], x, bounds[1]], np.clip(x.values, -2, 3).astype(dtype))
+    for dtype, ends in (("int64", (-2, 2**31 + 5)), ("uint32", (2, 2**31 + 5))):
+        far = np.array([each for each in FAR if np.iinfo(dtype).min <= each <= np.iinfo(dtype).max], dtype)
+        bounds = [Operand(np.array(bound, dtype), dtype) for bound in ends]
+        _add(table, f"{dtype}-far", [bounds[0], Operand(far, dtype), bounds[1]], np.clip(far, *ends).astype(dtype))
     x, low, high = table.real(3, 5), table.real(3, 5, low=-1, high=0), table.real(3, 5, low=0)
     _add(table, "tensors", [low, x, high], np.clip(x.values, low.values, high.values))
 

@@ -177,9 +177,9 @@ def arithmetic(table: Table) -> None:
 def clamped(table: Table) -> None:
     for dtype in ("int32", "int64"):
         for activation in ("RELU", "RELU6", "RELU_N1_TO_1"):
-            large = fed([-(2**30), 2**30, 5, -5, 1, 0], dtype)
-            scale = 2**10 if dtype == "int64" else 1
-            pair = [Operand(large.values * scale, dtype), fed([3], dtype)]
+            large = [-(2**30), 2**30, 5, -5, 1, 0]
+            far = [2**31, 2**32 - 4, -(2**31) - 9, 2**40, -(2**40)] if dtype == "int64" else []
+            pair = [fed(large + far, dtype), fed([3], dtype)]
             options = {"fused_activation_function": activation}
             table.add(f"{dtype}-{activation}", pair, plain(dtype), options)
 

@@ -99,3 +99,31 @@ def test_computed_sizes_beside_units(operator: str) -> None:
     assert any("Concat" in each for each in operators)
     for assignment in found:
         check(graph, assignment, {}, data, run(graph, data))
+
+
+@pytest.mark.parametrize("image", [(1, 2, 1, 3), (2, 3, 1, 1), (2, 1, 1, 3)])
+def test_shape_beside_units(image: tuple[int, ...]) -> None:
+    """The dimensions of size 1 that a layout has beyond those of the source are none of the sizes."""
+    builder = GraphBuilder()
+    x = builder.channels_last("MaxPool", builder.input(*image), shape=image, kernel_shape=(1, 1))
+    graph = builder.graph(builder.op("Shape", builder.reshape(x, 2, 3), shape=(2,), dtype="int64"))
+    found = samples(Statement(graph).layouts(), np.random.default_rng(0))
+    assert any("Gather" in [node.op for node in apply(graph, assignment).nodes] for assignment in found)
+    data = feeds(graph)
+    for assignment in found:
+        check(graph, assignment, {}, data, run(graph, data))
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_filler_is_a_number(computed: bool) -> None:
+    """What a Pad fills in has no dimensions, in whatever layout the rest is."""
+    builder = GraphBuilder()
+    x = builder.channels_last("MaxPool", builder.input(1, 2, 4, 3), shape=(1, 2, 4, 3), kernel_shape=(1, 1))
+    sizes: Array = np.array([0, 1, 0, 0, 0, 0, 1, 2])
+    pads = builder.input(8, dtype="int64") if computed else builder.constant(sizes, "int64")
+    value = builder.reshape(builder.input(1))
+    graph = builder.graph(builder.op("Pad", x, pads, value, shape=(1, 3, 5, 5)))
+    for assignment in samples(Statement(graph).layouts(), np.random.default_rng(0)):
+        applied = apply(graph, assignment)
+        (node,) = [node for node in applied.nodes if node.op == "Pad"]
+        assert applied.values[node.inputs[2]].shape == ()
