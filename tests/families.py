@@ -271,6 +271,9 @@ def of_rank(rank: int) -> bytes:
     return builder.finish(y)
 
 
+_MOVING = ("BROADCAST_TO", "TILE", "TRANSPOSE", "RESHAPE", "GATHER", "CONCATENATION", "PACK")
+
+
 def of_constants(seed: int, most: int = 1 << 28) -> bytes:
     """Operators on constants, most of which grow up to ``most`` elements, and of which several are read by several."""
     builder, rng = Builder(), np.random.default_rng(seed)
@@ -287,7 +290,7 @@ def of_constants(seed: int, most: int = 1 << 28) -> bytes:
         factor = int(rng.integers(1, 5))
         if prod(shape) * factor > most:
             source, shape = made[0]
-        kind = rng.choice(["BROADCAST_TO", "TILE", "TRANSPOSE", "RESHAPE", "GATHER", "CONCATENATION", "PACK", "ADD"])
+        kind = rng.choice([*_MOVING, "PAD", "SELECT_V2", "ADD"])
         if kind == "BROADCAST_TO":
             wide, flat = builder.tensor("", (1, prod(shape))), (factor, prod(shape))
             builder.operator("RESHAPE", [source, _vector(builder, 1, prod(shape))], [wide], {})
@@ -309,6 +312,18 @@ def of_constants(seed: int, most: int = 1 << 28) -> bytes:
             written(kind, [source] * factor, (shape[0] * factor, *shape[1:]), {"axis": 0})
         elif kind == "PACK" and len(shape) < 5:
             written(kind, [source] * factor, (factor, *shape), {"axis": 0, "values_count": factor})
+        elif kind == "PAD":
+            sides = rng.integers(0, 3, (len(shape), 2)).astype(np.int32)
+            filler = [builder.constant("", np.float32(0.5))] if rng.integers(2) else []
+            longer = tuple((np.array(shape) + sides.sum(1)).tolist())
+            written("PADV2" if filler else "PAD", [source, builder.constant("", sides), *filler], longer, {})
+        elif kind == "SELECT_V2":
+            few, half = builder.tensor("", shape, "bool"), builder.constant("", np.float32(0.5))
+            many, picks = builder.tensor("", shape, "bool"), builder.tensor("", shape, "bool")
+            builder.operator("LESS", [source, half], [few], {})
+            builder.operator("LOGICAL_NOT", [few], [many], {})
+            builder.operator(str(rng.choice(["LOGICAL_AND", "LOGICAL_OR"])), [few, many], [picks], {})
+            written(kind, [picks, source, half], shape, {})
         else:
             written("ADD", [source, source], shape, {})
     picked = rng.choice(len(made) - 1, min(len(made) - 1, 8), replace=False) + 1
