@@ -309,6 +309,33 @@ def _broadcast(call: Call, arrays: list[Array]) -> list[Array]:
     return [np.broadcast_to(arrays[0], shape)]
 
 
+def _tile(call: Call, arrays: list[Array]) -> list[Array]:
+    data, counts = arrays
+    if data.dtype == object or counts.dtype == object or counts.shape != (data.ndim,) or (counts < 0).any():
+        raise _UnknownError
+    _bounded(data.size * prod(counts.tolist()), data)
+    return [np.tile(data, counts)]
+
+
+def _pad(call: Call, arrays: list[Array]) -> list[Array]:
+    data, rows = arrays[:2]
+    if data.dtype == object or rows.dtype == object or rows.shape != (data.ndim, 2) or (rows < 0).any():
+        raise _UnknownError
+    _bounded(prod(int(size + sum(sides)) for size, sides in zip(data.shape, rows.tolist(), strict=True)), data)
+    value = arrays[2].reshape(-1)[0] if len(arrays) > 2 else data.dtype.type(0)
+    return [np.pad(data, rows.tolist(), constant_values=value)]
+
+
+def _select(call: Call, arrays: list[Array]) -> list[Array]:
+    condition, a, b = arrays
+    if condition.dtype != bool or a.dtype != b.dtype:
+        raise _UnknownError
+    if call.operator.name == "SELECT" and condition.ndim == 1:
+        condition = condition.reshape(-1, *[1] * (a.ndim - 1))
+    _bounded(prod(np.broadcast_shapes(condition.shape, a.shape, b.shape)), *arrays)
+    return [np.where(condition, a, b)]
+
+
 def _range(call: Call, arrays: list[Array]) -> list[Array]:
     start, limit, step = (_value(array) for array in arrays)
     count = max(int(np.ceil((limit - start) / step)), 0)
@@ -373,6 +400,14 @@ _EVALUATORS: dict[str, Evaluator] = {
     "GREATER": _compare(np.greater),
     "GREATER_EQUAL": _compare(np.greater_equal),
     "LESS_EQUAL": _compare(np.less_equal),
+    "LOGICAL_AND": _compare(np.logical_and),
+    "LOGICAL_OR": _compare(np.logical_or),
+    "LOGICAL_NOT": _unary(np.logical_not),
+    "SELECT": _select,
+    "SELECT_V2": _select,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "TILE": _tile,
     "FILL": _fill,
     "BROADCAST_TO": _broadcast,
     "RANGE": _range,

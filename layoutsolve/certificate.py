@@ -162,7 +162,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
     titles = [operator.title for operator in found.problem.operators]
     parts = tuple(
         CertifiedPart(tuple(titles[number] for number in part.operators), part.booleans, part.value, part.bound)
-        for part in found.parts
+        for part in (found.parts if stated.components else ())
     )
     return Certificate(
         _digest(source.data),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from layoutsolve.errors import CertificateError, StrategyError
 from layoutsolve.graph import Graph
@@ -80,32 +80,37 @@ class Restated:
 def restate(graph: Graph, boundary: Boundary, goal: Goal, rows: Sequence[Layouts]) -> Restated:
     """State the problem of a graph and find the rows with the recorded layouts in it.
 
-    Raises :class:`CertificateError` where there are none.
+    Rows that cost nothing have no components: nothing is cheaper, whatever else there is to choose. Raises
+    :class:`CertificateError` where there are none.
     """
     tiers = goal.tiers
     coarse_only = coarse_tiers(tiers)
     statement = Statement(graph, boundary, goal)
-    whole = statement.layouts() if coarse_only is None else statement.orders()
-    _check_shapes(whole, rows)
+    _check_shapes(statement.source(), rows)
     kept = None if coarse_only is None else [Row(tuple(map(finest, layouts))) for layouts in rows]
-    fine = whole if kept is None else statement.layouts(kept)
+    fine = statement.layouts(kept)
     numbers = [_row(operator, layouts) for operator, layouts in zip(fine.operators, rows, strict=True)]
+    total, over_orders = price(fine, numbers), kept is not None
+    if not any(ranked(total, coarse_only or tiers)):
+        free = replace(fine, capped=False)
+        return Restated(fine, total, free, [], tuple(numbers), (), coarse_only or tiers, over_orders)
+    whole = statement.orders() if over_orders else fine
     contraction = presolved(whole, coarse_only or tiers)
     coarse = [
         0
         if number in contraction.follows
-        else _open_row(whole, contraction.domains, number, rows[number], kept is None)
+        else _open_row(whole, contraction.domains, number, rows[number], not over_orders)
         for number in range(len(rows))
     ]
     return Restated(
         fine,
-        price(fine, numbers),
+        total,
         contraction.problem,
         contraction.domains,
         tuple(coarse),
         tuple(components(contraction.problem, contraction.domains)),
         coarse_only or tiers,
-        kept is not None,
+        over_orders,
     )
 
 

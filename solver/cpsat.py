@@ -203,10 +203,13 @@ class _Model:
         given = {
             layout: self._demand(readers, written, [layout], [layout]) if self.reshapes else 0 for layout in layouts
         }
-        supplies, demands = _by_order(written), _by_order(layouts)
-        for atoms, members in sorted(demands.items()):
-            moved = self._demand(readers, written, supplies.get(atoms, []), members)
-            self._price_order(variable, written, {layout: given[layout] for layout in members}, moved)
+        supplies, demands = _by_order(written), sorted(_by_order(layouts).items())
+        losses = self.problem.losses(list(written), [members[0] for _, members in demands])
+        for (atoms, members), lost in zip(demands, zip(*losses, strict=True), strict=True):
+            serving = supplies.get(atoms, [])
+            moved = self._demand(readers, written, serving, members)
+            spent = {source: hidden for source, hidden in zip(written, lost, strict=True) if source not in serving}
+            self._price_order(variable, written, {layout: given[layout] for layout in members}, moved, spent)
 
     def _literals(self, places: Sequence[tuple[int, int] | None]) -> list[dict[Layout, Literals | None]]:
         """For each place (an operator's port) the literals under which it has each of its layouts; None where it
@@ -265,14 +268,15 @@ class _Model:
         written: Mapping[Layout, Literals | None],
         given: Mapping[Layout, cp_model.IntVar | int],
         moved: cp_model.IntVar | int,
+        lost: Mapping[Layout, int],
     ) -> None:
         """Charge one order of a variable: its Transpose, and a Reshape for every grouping but the one the Transpose
-        ends in.
+        ends in. ``lost`` has the hidden transpositions of a Transpose from each layout of another order.
         """
         known = self.problem.variables[variable]
         self._charge("transposes", moved, 1)
         self._charge("bytes", moved, known.bytes)
-        self._charge_way(variable, written, next(iter(given)), moved)
+        self._charge_way(variable, written, next(iter(given)), moved, lost)
         if not self.reshapes:
             return
         for literal in given.values():
@@ -306,19 +310,15 @@ class _Model:
         written: Mapping[Layout, Literals | None],
         target: Layout,
         moved: cp_model.IntVar | int,
+        lost: Mapping[Layout, int],
     ) -> None:
         """Charge what a Transpose costs by the order that it starts from: time, and hidden transpositions."""
-        if isinstance(moved, int) and moved == 0:
+        if (isinstance(moved, int) and moved == 0) or not lost:
             return
         known, clock = self.problem.variables[variable], self.problem.clock
-        sources = [source for source in written if order(source) != order(target)]
-        if not sources:
-            return
-        self._charge_by_source("hidden", written, {each: self.problem.lost(each, target) for each in sources}, moved)
+        self._charge_by_source("hidden", written, lost, moved)
         if clock is not None:
-            self._charge_by_source(
-                "nanoseconds", written, {each: clock(known, each, target) for each in sources}, moved
-            )
+            self._charge_by_source("nanoseconds", written, {each: clock(known, each, target) for each in lost}, moved)
 
     def _charge_by_source(
         self,

@@ -26,6 +26,10 @@ Place = tuple[int, int]
 """An operator and one of its ports."""
 
 
+_Losses = dict[Place, dict[Layout, list[int]]]
+"""What moves at a place may lose, for each layout that is open there."""
+
+
 def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> Domains:
     """The rows that are left, at the latest when the limit is over; ``orders`` says that layouts stand for orders.
     Time is not counted by moves: it keeps all.
@@ -138,7 +142,8 @@ class _Dominance:
                 row,
             ),
         )
-        kept = [row for row in domain if row == best or not self._dominates(rows, best, row, ports, costs)]
+        losses: _Losses = {}
+        kept = [row for row in domain if row == best or not self._dominates(rows, best, row, ports, costs, losses)]
         if len(kept) == len(domain):
             return False
         self.domains[number] = kept
@@ -188,6 +193,7 @@ class _Dominance:
         other: int,
         ports: Sequence[Place],
         costs: dict[int, list[tuple[int, int]]],
+        losses: _Losses,
     ) -> bool:
         mine, theirs = rows[best].price, rows[other].price
         moves = moved = lost = 0
@@ -212,22 +218,23 @@ class _Dominance:
         if ranked(change + Price(hidden=-saved * self.problem.scatter), self.tiers) > free:
             return False
         for place, most, least in differing:
-            lost += self._lost(place, rows[best].layouts[place[1]], rows[other].layouts[place[1]], most, least)
+            if place not in losses:
+                losses[place] = self._losses(place)
+            ours, others = (losses[place][rows[row].layouts[place[1]]] for row in (best, other))
+            self.limit.spend(2 * len(ours))
+            if place[1] >= self.problem.operators[place[0]].inputs:
+                lost += sum(max(0, mine - their) for mine, their in zip(ours, others, strict=True))
+            else:
+                lost += most * max(ours, default=0) - least * min(others, default=0)
         return ranked(change + Price(hidden=lost), self.tiers) <= free
 
-    def _lost(self, place: Place, mine: Layout, theirs: Layout, most: int, least: int) -> int:
-        """The most hidden transpositions of moves that having one layout at a place may cost against another."""
-        number, port = place
-        operator = self.problem.operators[number]
-        variable = operator.ports[port]
-        if port >= operator.inputs:
-            wanted = self._tally(variable).wanted
-            self.limit.spend(2 * len(wanted))
-            worse = [self.problem.lost(mine, layout) - self.problem.lost(theirs, layout) for layout in wanted]
-            return sum(max(0, each) for each in worse)
+    def _losses(self, place: Place) -> dict[Layout, list[int]]:
+        """For each layout at a place the hidden transpositions of moves to whoever reads it, or from who writes it."""
+        own, variable = list(self.open[place]), self._at(place)
+        if place[1] >= self.problem.operators[place[0]].inputs:
+            return dict(zip(own, self.problem.losses(own, list(self._tally(variable).wanted)), strict=True))
         writer = self.problem.writers[variable]
-        written = self.open[writer] if writer else frozenset[Layout]()
-        self.limit.spend(2 * len(written))
-        paid = max((self.problem.lost(layout, mine) for layout in written), default=0)
-        saved = min((self.problem.lost(layout, theirs) for layout in written), default=0)
-        return most * paid - least * saved
+        if writer is None:
+            return {layout: [] for layout in own}
+        columns = zip(*self.problem.losses(list(self.open[writer]), own), strict=True)
+        return {layout: list(column) for layout, column in zip(own, columns, strict=True)}

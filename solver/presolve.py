@@ -44,7 +44,7 @@ def _scattering(problem: LayoutProblem, variable: int) -> bool:
     places = [*([writer] if writer else []), *problem.readers[variable]]
     found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
     wanted = set[Layout]().union(*found[1:]) if writer else set[Layout]()
-    return any(problem.lost(source, target) for source in found[0] for target in wanted) if wanted else False
+    return any(map(any, problem.losses(list(found[0]), list(wanted)))) if wanted else False
 
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from layoutsolve.graph import Dim, Size
-from layoutsolve.solver.layout import Layout, scattered
+from layoutsolve.solver.layout import Layout, scattered, scatterings
 
 Slot = tuple[str, int]
 """A factor of an operator's own index space: the label of a dimension and the number of the factor within it."""
@@ -142,6 +142,10 @@ class LayoutProblem:
     def lost(self, source: Layout, target: Layout) -> int:
         """The hidden transpositions of a Transpose from ``source`` to ``target``."""
         return self.scatter * scattered(source, target)
+
+    def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[list[int]]:
+        """The same for each of the sources to each of the targets."""
+        return [[self.scatter * each for each in row] for row in scatterings(sources, targets)]
 
     @cached_property
     def writers(self) -> tuple[tuple[int, int] | None, ...]:

@@ -34,7 +34,7 @@ from layoutsolve.solver.problem import (
 )
 from layoutsolve.solver.push import push
 from layoutsolve.solver.runs import settled
-from layoutsolve.solver.state import Statement
+from layoutsolve.solver.state import FEW, Statement
 
 STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
 ENUMERATED = 4096
@@ -43,9 +43,9 @@ ENUMERATED = 4096
 KEPT_BACK = 2.0
 """What is set aside of a limit on seconds for writing down the result, against the time that stating the graph took."""
 
-SEARCHED, ORDERS, STATED, PRESOLVED = 0.8, 0.7, 0.4, 0.3
+SEARCHED, ORDERS, NARROW, STATED, PRESOLVED = 0.8, 0.7, 0.5, 0.4, 0.3
 """The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
-groupings, finding candidates, and striking out what is no choice.
+groupings, choosing among few of them, finding candidates, and striking out what is no choice.
 """
 
 
@@ -134,8 +134,7 @@ def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> A
     if coarse is None:
         problem = statement.layouts(None, limit.part(STATED))
         return None if limit.expired else _assignment(solve(problem, tiers, limit), goal)
-    search = limit.part(ORDERS)
-    orders = solve(statement.orders(search.part(STATED)), coarse, search)
+    orders = _orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
     kept = [chosen(orders.problem, orders.rows, number) for number in range(len(orders.rows))]
@@ -148,13 +147,29 @@ def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> A
     return _assignment(fine, goal, orders)
 
 
+def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
+    """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among all.
+
+    What all of them prove is what is known of the few as well, should those have led to more in their time.
+    """
+    first = limit.part(NARROW)
+    few = solve(statement.orders(first.part(STATED), FEW), tiers, first)
+    if few.optimal or not few.capped or limit.expired:
+        return few
+    wide = solve(statement.orders(limit.part(STATED)), tiers, limit)
+    least, known = wide.price(tiers), few.price(tiers)
+    if least <= known:
+        return wide
+    return replace(wide, problem=few.problem, rows=few.rows, gap=known[0] - least[0] + wide.gap)
+
+
 def _assignment(fine: Solution, goal: Goal, coarse: Solution | None = None) -> Assignment:
     """The public form of a solution; what is proven is what the coarse problem proves, where there was one."""
     proven = coarse or fine
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
     lowest = ranked(price(proven.problem, proven.rows), goal.tiers)[0] - proven.gap
-    bound = 0 if proven.problem.capped else lowest
+    bound = 0 if proven.capped else lowest
     status = "optimal" if proven.optimal and fine.optimal else "feasible"
     branched = fine.branched + (coarse.branched if coarse else 0)
     return Assignment(
@@ -168,6 +183,7 @@ class Solution:
 
     ``optimal`` says that every tier is proven, ``gap`` how far the first one may be above its bound, ``components`` how
     many parts had to be searched, ``branched`` how many Booleans they had, ``parts`` what each of them came to.
+    ``capped`` says that candidates were left out.
     """
 
     problem: LayoutProblem
@@ -177,14 +193,25 @@ class Solution:
     components: int
     branched: int
     parts: tuple[Part, ...] = ()
+    capped: bool = False
+
+    def price(self, tiers: Tiers) -> tuple[int, ...]:
+        """What the rows cost, by tiers."""
+        return ranked(price(self.problem, self.rows), tiers)
 
 
 def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
-    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT."""
+    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT.
+
+    Nothing is cheaper than what costs nothing, whatever candidates were left out.
+    """
     limit = limit or unlimited()
     contraction = presolved(problem, tiers, limit.part(PRESOLVED))
     found = _search(contraction.problem, contraction.domains, (*tiers, TIE), limit)
-    return replace(found, problem=problem, rows=contraction.expand(found.rows))
+    found = replace(found, problem=problem, rows=contraction.expand(found.rows))
+    if not found.optimal and not any(found.price(tiers)):
+        return replace(found, optimal=True)
+    return found
 
 
 def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Contraction:
@@ -223,7 +250,7 @@ def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit
             parts[place] = part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bound)
     ordered = tuple(parts[place] for place in range(len(found)))
     gap = sum(part.value - part.bound for part in ordered)
-    return Solution(problem, tuple(rows), optimal, gap, len(ordered), branched, ordered)
+    return Solution(problem, tuple(rows), optimal, gap, len(ordered), branched, ordered, problem.capped)
 
 
 def part_of(

@@ -22,9 +22,9 @@ from layoutsolve.solver.rule import Rule
 from layoutsolve.solver.shared import Shared, Walker
 from layoutsolve.solver.target import Target, default_target, motion_of
 
-CANDIDATES = 1024
-"""The most layouts that one variable may have where orders and groupings are decided one after the other. A problem in
-which the cap was hit is optimal within its candidates only.
+CANDIDATES, FEW = 1024, 32
+"""The most layouts that one variable may have where orders and groupings are decided one after the other, and where a
+quick answer is wanted first. A problem in which the cap was hit is optimal within its candidates only.
 """
 
 AT_ONCE = 64
@@ -92,16 +92,18 @@ class Statement:
         self.drafts: list[_Draft] = []
         self._state()
 
-    def orders(self, limit: Limit | None = None) -> LayoutProblem:
+    def orders(self, limit: Limit | None = None, most: int = CANDIDATES) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
 
-        Rows that are not found within the limit are left out, and the problem says that it is capped.
+        Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
+        out, and the problem says that it is capped.
         """
-        return _Closure(self, limit or unlimited(), finest_only=True).problem()
+        return _Closure(self, limit or unlimited(), most, finest_only=True).problem()
 
     def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
-        stated = _Closure(self, limit or unlimited(), kept=kept).problem()
+        most = AT_ONCE if kept is None else CANDIDATES
+        stated = _Closure(self, limit or unlimited(), most, kept=kept).problem()
         return replace(stated, constants=self._constants())
 
     def source(self) -> LayoutProblem:
@@ -232,6 +234,7 @@ class _Closure:
         self,
         statement: Statement,
         limit: Limit,
+        most: int,
         finest_only: bool = False,
         kept: Orders | None = None,
     ) -> None:
@@ -242,8 +245,7 @@ class _Closure:
             kept,
         )
         self.target, self.timed = statement.target, statement.goal.timed
-        self.limit = limit
-        self.most = CANDIDATES if finest_only or kept is not None else AT_ONCE
+        self.limit, self.most = limit, most
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in self.drafts]
         self.shared: dict[object, Shared] = {}

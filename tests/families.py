@@ -246,6 +246,58 @@ def many_rounds(count: int) -> bytes:
     return builder.finish(*results)
 
 
+def suppressed(count: int) -> bytes:
+    """Suppressions of the same boxes in a few rounds each."""
+    builder = Builder()
+    boxes, scores = builder.input("boxes", (10, 4)), builder.input("scores", (10,))
+    numbers = [builder.constant("", np.int32(4)), *(builder.constant("", np.float32(v)) for v in (0.5, 0.1))]
+    results: list[int] = []
+    for _ in range(count):
+        found = [builder.tensor("", (4,), "int32"), builder.tensor("", (), "int32")]
+        builder.operator("NON_MAX_SUPPRESSION_V4", [boxes, scores, *numbers], found)
+        results += found
+    return builder.finish(*results)
+
+
+def many_orders(rank: int) -> bytes:
+    """Sums of a tensor of many dimensions in one order after the other."""
+    builder, rng, shape = Builder(), np.random.default_rng(rank), (2,) * rank
+    x = result = builder.input("x", shape)
+    for _ in range(3):
+        turned, total = builder.tensor("", shape), builder.tensor("", shape)
+        builder.operator("TRANSPOSE", [result, _vector(builder, *rng.permutation(rank))], [turned], {})
+        builder.operator("ADD", [turned, x], [total], {})
+        result = total
+    return builder.finish(result)
+
+
+def constant_outputs(count: int) -> bytes:
+    """Constants that are outputs."""
+    builder = Builder()
+    return builder.finish(*(builder.constant("", np.full(2, index, np.float32)) for index in range(count)))
+
+
+def long_ends(count: int) -> bytes:
+    """Names of a hundred thousand characters outside."""
+    builder, outputs = Builder(), []
+    for index in range(count):
+        outputs.append(builder.tensor(f"{index}" + "y" * 100_000, (2, 3)))
+        builder.operator("ABS", [builder.input(f"{index}" + "x" * 100_000, (2, 3))], [outputs[-1]])
+    return builder.finish(*outputs)
+
+
+def orders_of_one(count: int) -> bytes:
+    """A constant that each of its readers wants in another order."""
+    builder, rng, shape = Builder(), np.random.default_rng(0), (4,) * 5
+    constant, x, results = builder.constant("", rng.random(shape, np.float32)), builder.input("x", shape), []
+    for _ in range(count):
+        turned, result = builder.tensor("", shape), builder.tensor("", shape)
+        builder.operator("TRANSPOSE", [constant, _vector(builder, *rng.permutation(5))], [turned], {})
+        builder.operator("ADD", [x, turned], [result], {})
+        results.append(result)
+    return builder.finish(*results)
+
+
 def normalised(size: int) -> bytes:
     """A normalisation written out, whose scale is one number for all elements."""
     builder = Builder()
@@ -271,6 +323,9 @@ def of_rank(rank: int) -> bytes:
     return builder.finish(y)
 
 
+_MOVING = ("BROADCAST_TO", "TILE", "TRANSPOSE", "RESHAPE", "GATHER", "CONCATENATION", "PACK")
+
+
 def of_constants(seed: int, most: int = 1 << 28) -> bytes:
     """Operators on constants, most of which grow up to ``most`` elements, and of which several are read by several."""
     builder, rng = Builder(), np.random.default_rng(seed)
@@ -287,7 +342,7 @@ def of_constants(seed: int, most: int = 1 << 28) -> bytes:
         factor = int(rng.integers(1, 5))
         if prod(shape) * factor > most:
             source, shape = made[0]
-        kind = rng.choice(["BROADCAST_TO", "TILE", "TRANSPOSE", "RESHAPE", "GATHER", "CONCATENATION", "PACK", "ADD"])
+        kind = rng.choice([*_MOVING, "PAD", "SELECT_V2", "ADD"])
         if kind == "BROADCAST_TO":
             wide, flat = builder.tensor("", (1, prod(shape))), (factor, prod(shape))
             builder.operator("RESHAPE", [source, _vector(builder, 1, prod(shape))], [wide], {})
@@ -309,6 +364,18 @@ def of_constants(seed: int, most: int = 1 << 28) -> bytes:
             written(kind, [source] * factor, (shape[0] * factor, *shape[1:]), {"axis": 0})
         elif kind == "PACK" and len(shape) < 5:
             written(kind, [source] * factor, (factor, *shape), {"axis": 0, "values_count": factor})
+        elif kind == "PAD":
+            sides = rng.integers(0, 3, (len(shape), 2)).astype(np.int32)
+            filler = [builder.constant("", np.float32(0.5))] if rng.integers(2) else []
+            longer = tuple((np.array(shape) + sides.sum(1)).tolist())
+            written("PADV2" if filler else "PAD", [source, builder.constant("", sides), *filler], longer, {})
+        elif kind == "SELECT_V2":
+            few, half = builder.tensor("", shape, "bool"), builder.constant("", np.float32(0.5))
+            many, picks = builder.tensor("", shape, "bool"), builder.tensor("", shape, "bool")
+            builder.operator("LESS", [source, half], [few], {})
+            builder.operator("LOGICAL_NOT", [few], [many], {})
+            builder.operator(str(rng.choice(["LOGICAL_AND", "LOGICAL_OR"])), [few, many], [picks], {})
+            written(kind, [picks, source, half], shape, {})
         else:
             written("ADD", [source, source], shape, {})
     picked = rng.choice(len(made) - 1, min(len(made) - 1, 8), replace=False) + 1
@@ -330,6 +397,11 @@ HEAVY: Mapping[str, Callable[[], bytes]] = {
     "joined": lambda: joined(5000),
     "unpacked": lambda: unpacked(5000),
     "split": lambda: split(3000),
+    "suppressed": lambda: suppressed(256),
+    "many_orders": lambda: many_orders(12),
+    "constant_outputs": lambda: constant_outputs(4000),
+    "long_ends": lambda: long_ends(4),
+    "orders_of_one": lambda: orders_of_one(400),
     **{f"of_constants {seed}": partial(of_constants, seed) for seed in range(8)},
 }
 """Files that ask for far more than they are."""
@@ -347,5 +419,8 @@ LINEAR: Mapping[str, tuple[Callable[[int], bytes], int]] = {
     "calls": (calls, 400),
     "signatures": (signatures, 800),
     "rearranged": (rearranged, 200),
+    "suppressed": (suppressed, 40),
+    "constant_outputs": (constant_outputs, 800),
+    "orders_of_one": (orders_of_one, 200),
 }
 """Families in which work has to grow as the size does, each with a size from which on that can be seen."""

@@ -112,6 +112,16 @@ def test_concatenation_in_steps() -> None:
     check_certificate(source, model, certificate)
 
 
+@pytest.mark.parametrize("few", [1, 2, 32])
+def test_few_candidates_first(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What costs nothing is proven among few candidates, anything else among all; the check states the same."""
+    monkeypatch.setattr("layoutsolve.solver.solve.FEW", few)
+    for source, ends in ((mobilenet(), "free"), (mobilenet(), "keep"), (branching(6), "keep"), (heads(), "free")):
+        conversion = layoutsolve.convert(source, inputs=ends, outputs=ends)
+        assert conversion.report["status"] == "optimal"
+        check_certificate(source, conversion.content(""), certify(source, conversion))
+
+
 def test_what_is_proven_again() -> None:
     """Small components by enumeration, those of two orders by a minimum cut; the demo's one Transpose is no choice."""
     assert set(methods("demo")) == {"enumeration"}

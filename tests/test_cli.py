@@ -47,6 +47,17 @@ def test_convert_and_verify(demo: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert len(operators) == report["operators"]
 
 
+def test_a_very_short_time_limit(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model is right however little time there is."""
+    output = tmp_path / "out.onnx"
+    assert main([str(demo), "-o", str(output), "--time-limit", "0.01", "--json", "--verify"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["verified"]["passed"]
+    assert report["bound"] <= report["transposes"] + report["hidden_transposes"]
+    assert report["status"] == "optimal" or report["ended"] == "seconds"
+    onnx.checker.check_model(onnx.load(output), full_check=True)
+
+
 def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(demo)]) == 0
     assert "1 Transpose (proven minimal)" in capsys.readouterr().out

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import _thread
+import subprocess
+import sys
 from dataclasses import replace
 from threading import Timer
 from time import monotonic
@@ -10,7 +12,7 @@ from time import monotonic
 import numpy as np
 import pytest
 
-from layoutsolve.emit import apply
+from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, assign
 from layoutsolve.solver.cpsat import solve_component
@@ -84,6 +86,22 @@ def test_work_needs_no_clock(work: int) -> None:
     graph = conflicting_grid(2, 2)
     first, second = (assign(graph, limit=Limit(work, clock=no_clock)) for _ in range(2))
     assert (first.rows, first.price, first.status) == (second.rows, second.price, second.status)
+
+
+def test_the_same_bytes_under_load() -> None:
+    """A search that work ends gives the same model beside busy processes."""
+    graph, found = conflicting_grid(4, 4), []
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        found.append(assign(graph, limit=Limit(200_000)))
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    found.append(assign(graph, limit=Limit(200_000)))
+    assert {each.ended for each in found} == {"work"}
+    first, second = (serialise(apply(graph, each)).SerializeToString(deterministic=True) for each in found)
+    assert first == second
 
 
 @pytest.mark.parametrize("looks", [1, 3, 30, 300])

@@ -70,6 +70,18 @@ def test_layouts_equal_brute_force(graph, objective: str) -> None:
 
 
 @checked
+@given(larger_graphs, st.integers(1, 4))
+def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
+    tiers = OBJECTIVES["min-executed"]
+    expected = assign(graph)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("layoutsolve.solver.solve.FEW", few)
+        found = assign(graph)
+    assert (found.status, found.bound) == (expected.status, expected.bound)
+    assert ranked(found.price, tiers)[:3] == ranked(expected.price, tiers)[:3]
+
+
+@checked
 @given(larger_graphs)
 def test_contraction_loses_nothing(graph) -> None:
     tiers = coarse_tiers(OBJECTIVES["min-transpose"])
