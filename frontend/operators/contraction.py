@@ -92,6 +92,8 @@ def hadamard_rotation(call: Call) -> None:
     if len(x.shape) not in (2, 3) or x.dtype != "float32":
         raise GapError(f"it turns {x}, for which LiteRT's kernel is not made", "use float32 of rank 2 or 3")
     last = x.shape[-1]
+    if 0 in x.shape:
+        raise GapError(f"it turns {x}, which has no elements", "leave it out")
     if not isinstance(last, int) or size < 1 or size & (size - 1) or last % size:
         raise ModelError(f"{call.origin} turns runs of {size} elements of {x}")
     inner = size if size <= _WIDE else 1 << (size.bit_length() // 2)

@@ -132,3 +132,27 @@ def gathered() -> bytes:
 def test_refused(source: bytes, message: str) -> None:
     with pytest.raises((ModelError, UnsupportedError), match=message):
         layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("called", [True, False])
+def test_tables_are_filled_by_what_is_executed(called: bool, depth: int) -> None:
+    """A subgraph that nothing calls, or that only such a one calls, fills no table."""
+    builder = Builder()
+    if called or depth:
+        builder.operator("CALL_ONCE", [], [], {"init_subgraph_index": 1})
+    for number in range(1, depth + 1):
+        part = builder.part()
+        if called or number < depth:
+            part.operator("CALL_ONCE", [], [], {"init_subgraph_index": number + 1})
+        part.outputs()
+    part = builder.part()
+    given = [part.constant("keys", ["a", "b"], "string"), part.constant("values", [1, 2], "int64")]
+    part.operator("HASHTABLE_IMPORT", [handle(part), *given], [])
+    part.outputs()
+    source = find(handle(builder), builder)
+    if called:
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(UnsupportedError, match="never filled"):
+            layoutsolve.convert(source)
