@@ -21,6 +21,8 @@ def check_subgraph(position: int, subgraph: Subgraph) -> None:
     available = set(inputs)
     computed = frozenset(index for operator in subgraph.operators for index in operator.outputs)
     for tensor in subgraph.tensors:
+        if tensor.is_variable and (tensor.data is not None or tensor.external):
+            raise ModelError(f"variable {tensor.index} '{tensor.name}' of {place} has data of its own")
         empty = prod(tensor.shape) == 0 and -1 not in tensor.signature and tensor.index not in computed
         held = tensor.data is not None or tensor.external or tensor.is_variable
         if held or tensor.dtype in ("resource", "variant") or empty:

@@ -231,10 +231,11 @@ class Lowering:
         """The state that a tensor declared as variable stands for: its zero at first, then whatever was left in it."""
         state = self.draft.state((self.position, tensor.index), self.tensor_names[tensor.index])
         if state.initial is None:
-            if tensor.data is None:
-                self.draft.ask(prod(tensor.shape))
+            if tensor.dtype == "string":
+                raise GapError(f"tensor '{tensor.name}' is a variable of strings", "make it a constant or an input")
+            self.draft.ask(prod(tensor.shape))
             zero = tensor.quant.zero_point[0] if tensor.dtype == "int8" and tensor.quant else 0
-            data = np.full(tensor.shape, zero, tensor.dtype) if tensor.data is None else tensor.data
+            data = np.full(tensor.shape, zero, tensor.dtype)
             name = self.draft.names.derived(self.tensor_names[tensor.index], "initial")
             state.initial = self.draft.add(Value(name, tensor.dtype, tensor.shape, quant_of(tensor), data))
         return state

@@ -164,9 +164,7 @@ def test_constants_are_not_computed_in_two_bits(dtype: str) -> None:
 def test_variables_are_not_of_two_bits() -> None:
     builder = Builder()
     rows, out = builder.input("rows", (3,), "int32"), builder.tensor("out", (3, 4))
-    table = builder.tensor(
-        "table", (5, 4), "int2", data=np.zeros((5, 4), np.int8), variable=True, quant=Quant([0.1], [0])
-    )
+    table = builder.tensor("table", (5, 4), "int2", variable=True, quant=Quant([0.1], [0]))
     builder.operator("EMBEDDING_LOOKUP", [rows, table], [out])
     with pytest.raises(UnsupportedError, match="is computed, or changed, in int2"):
         layoutsolve.convert(builder.finish(out))
@@ -361,3 +359,23 @@ def test_rotations_of_nothing(size: int, shape: tuple[int, ...]) -> None:
     builder.operator("CUSTOM:aeq.hadamard_rotation", [x], [out], custom_options=settings)
     with pytest.raises(UnsupportedError, match="has no elements"):
         layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize("filled", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "bool", "string"])
+def test_variables_begin_with_zeros(dtype: str, filled: bool) -> None:
+    """LiteRT refuses those with data of their own as well."""
+    builder = Builder()
+    data = np.array(["a", "b"], object) if dtype == "string" else np.ones(2, dtype)
+    x = builder.tensor("x", (2,), dtype, data=data if filled else None, variable=True)
+    out = builder.tensor("out", (4,), dtype)
+    builder.operator("TILE", [x, builder.constant("repeats", np.array([2], np.int32))], [out])
+    source = builder.finish(out)
+    if filled:
+        with pytest.raises(ModelError, match="variable 0 'x' of subgraph 0 has data of its own"):
+            layoutsolve.convert(source)
+    elif dtype == "string":
+        with pytest.raises(UnsupportedError, match="is a variable of strings"):
+            layoutsolve.convert(source)
+    else:
+        layoutsolve.convert(source)
