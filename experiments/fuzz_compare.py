@@ -252,16 +252,20 @@ def _difference(port: Port, expected: Array, actual: Array, defined: Array, tole
         or (compared == "quantised" and found.maximum <= 1 + steps)
     ):
         return ""
-    return f"{compared}: {found}{_beyond(expected, actual, steps) if compared == 'quantised' else ''}"
+    return f"{compared}: {found}{_remark(port, expected, actual, steps if compared == 'quantised' else -1)}"
 
 
-def _beyond(expected: Array, actual: Array, steps: int) -> str:
-    """A remark where all that differs is at an end of its type in the converted model, as what lies beyond it."""
+def _remark(port: Port, expected: Array, actual: Array, steps: int) -> str:
+    """A remark where all that differs is at an end of its type in the converted model, as what lies beyond it, or next
+    to zero.
+    """
     if actual.dtype.kind not in "iu":
         return ""
-    limits = np.iinfo(actual.dtype)
-    differing = np.abs(expected.astype(np.int64) - actual) > 1 + steps
-    return "; all beyond the type" if np.isin(actual[differing], (limits.min, limits.max)).all() else ""
+    limits, zero = np.iinfo(actual.dtype), port.zero_point[0] if port.zero_point else 0
+    differing = actual[np.abs(expected.astype(np.int64) - actual) > 1 + steps].astype(np.int64)
+    if np.isin(differing, (limits.min, limits.max)).all():
+        return "; all beyond the type"
+    return "; all next to zero" if ((differing == 0) | (np.abs(differing - zero) <= 1)).all() else ""
 
 
 def _tolerance(model: Model) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.arithmetic import Meanings
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.model import Model, Tensor
+from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.frontend.strings import strings
@@ -70,6 +70,7 @@ class Draft:
         self.budget = budget or Budget(model.size)
         self.budget.open(sum(len(each.operators) + len(each.tensors) for each in model.subgraphs))
         self.handles: dict[str, tuple[str, str]] = {}
+        self.tables: dict[int, tuple[Subgraph, Operator]] = {}
         self.states: dict[Hashable, State] = {}
         self._constants: dict[tuple[int, int], Value] = {}
         self._symbols: dict[tuple[object, ...], Size] = {}

@@ -126,26 +126,3 @@ class Model:
     metadata: Mapping[str, bytes]
     description: str
     size: int
-
-    @cached_property
-    def fillings(self) -> dict[int, tuple[Subgraph, Operator]]:
-        """What fills each table first, by its number; subgraphs that are called come before the one that calls."""
-        found: dict[int, tuple[Subgraph, Operator]] = {}
-        executed = self._executed()
-        for position in (*range(1, len(self.subgraphs)), 0):
-            subgraph = self.subgraphs[position]
-            for operator in subgraph.operators if position in executed else ():
-                number = subgraph.tables.get(operator.inputs[0]) if operator.inputs else None
-                if operator.name == "HASHTABLE_IMPORT" and number is not None:
-                    found.setdefault(number, (subgraph, operator))
-        return found
-
-    def _executed(self) -> set[int]:
-        """The subgraphs that one can begin with, and those that they call."""
-        found = {0, *(signature.subgraph for signature in self.signatures)}
-        reached = [number for number in found if 0 <= number < len(self.subgraphs)]
-        for number in reached:
-            for operator in self.subgraphs[number].operators:
-                called = (value for key, value in operator.options.items() if "subgraph" in key)
-                reached += [each for each in called if 0 <= each < len(self.subgraphs) and each not in reached]
-        return set(reached)

@@ -116,7 +116,7 @@ def gathered() -> bytes:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (never_filled(), "never filled"),
+        (never_filled(), "not filled before"),
         (elsewhere(), "comes from elsewhere"),
         (find(*filled(keys=None)), "computed at run time"),
         (find(*filled(values=(1, 2, 3))), "has a table from"),
@@ -135,9 +135,9 @@ def test_refused(source: bytes, message: str) -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("called", [True, False])
-def test_tables_are_filled_by_what_is_executed(called: bool, depth: int) -> None:
-    """A subgraph that nothing calls, or that only such a one calls, fills no table."""
+@pytest.mark.parametrize("called", ["before", "after", ""])
+def test_tables_are_filled_by_what_is_executed(called: str, depth: int) -> None:
+    """A subgraph fills no table that nothing calls, or only another such one, or that is called afterwards."""
     builder = Builder()
     if called or depth:
         builder.operator("CALL_ONCE", [], [], {"init_subgraph_index": 1})
@@ -150,9 +150,13 @@ def test_tables_are_filled_by_what_is_executed(called: bool, depth: int) -> None
     given = [part.constant("keys", ["a", "b"], "string"), part.constant("values", [1, 2], "int64")]
     part.operator("HASHTABLE_IMPORT", [handle(part), *given], [])
     part.outputs()
-    source = find(handle(builder), builder)
-    if called:
+    table = handle(builder)
+    source = find(table, builder)
+    if called == "after":
+        builder.subgraph.operators.append(builder.subgraph.operators.pop(0))
+        source = builder.finish(*builder.subgraph.outputs)
+    if called == "before":
         layoutsolve.convert(source)
     else:
-        with pytest.raises(UnsupportedError, match="never filled"):
+        with pytest.raises(UnsupportedError, match="not filled before"):
             layoutsolve.convert(source)
