@@ -25,6 +25,10 @@ def fully_connected(call: Call) -> None:
         raise GapError("its weights are shuffled", "convert the model without shuffled weights")
     if real_dtype(x) != "float32" or real_dtype(weights) != "float32":
         raise GapError(f"it multiplies {x.dtype} by {weights.dtype}", "use float32, or quantised types with parameters")
+    if weights.quant is not None and weights.quant.block and weights.data is None:
+        raise GapError(
+            "its weights have scales per block and are computed, which LiteRT passes over", "fix the weights"
+        )
     outputs, columns = weights.shape
     if not isinstance(columns, int) or columns == 0:
         raise GapError("its weights have a dynamic or empty shape", "use constant weights")
