@@ -104,10 +104,10 @@ class _Scope:
         """What makes a value, before all operators that DequantizeLinear is moved through."""
         passed = [name]
         node = self.producers.get(name)
-        while node is not None and node.op_type in _PASSED and node.input[0] not in self._origins:
+        while node is not None and node.op_type in _PASSED and node.input and node.input[0] not in self._origins:
             passed.append(node.input[0])
             node = self.producers.get(node.input[0])
-        if node is not None and node.op_type in _PASSED:
+        if node is not None and node.op_type in _PASSED and node.input:
             node = self._origins[node.input[0]]
         self._origins.update(dict.fromkeys(passed, node))
         return node
@@ -256,7 +256,7 @@ def _source(scope: _Scope, name: str) -> onnx.NodeProto | None:
 
 def _between(scope: _Scope, node: onnx.NodeProto, result: str) -> bool:
     """Whether what a product reads was quantised, and its result is quantised."""
-    before = _source(scope, node.input[0])
+    before = _source(scope, node.input[0]) if node.input else None
     if before is None or before.op_type != "DequantizeLinear":
         return False
     return any(each.op_type == "QuantizeLinear" for each in scope.following(result, _PASSED | _LIMITS))
@@ -264,7 +264,7 @@ def _between(scope: _Scope, node: onnx.NodeProto, result: str) -> bool:
 
 def _overflows(scope: _Scope, node: onnx.NodeProto, name: str) -> bool:
     """Whether 32 bits do not hold what is added to a product of quantised numbers, in steps of both scales."""
-    bias, first, second = scope.constant(name), *(_scale(scope, each) for each in node.input[:2])
+    bias, (first, second) = scope.constant(name), (_scale(scope, each) for each in (*node.input, "", "")[:2])
     if bias is None or first is None or second is None:
         return False
     with np.errstate(all="ignore"):
@@ -275,12 +275,15 @@ def _overflows(scope: _Scope, node: onnx.NodeProto, name: str) -> bool:
 def _scale(scope: _Scope, name: str) -> Array | None:
     """The scales of numbers that were quantised, None of others."""
     made = _source(scope, name)
-    return scope.constant(made.input[1]) if made is not None and made.op_type == "DequantizeLinear" else None
+    if made is None or made.op_type != "DequantizeLinear" or len(made.input) < 2:
+        return None
+    return scope.constant(made.input[1])
 
 
 def _of_real_weights(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
     """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left."""
-    return [node] if node.input[1] in scope.constants and _between(scope, node, node.output[0]) else ()
+    constant = any(name in scope.constants for name in node.input[1:2])
+    return [node] if constant and _between(scope, node, node.output[0]) else ()
 
 
 def _of_large_bias(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
@@ -291,10 +294,11 @@ def _of_large_bias(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodePro
 
 def _to_product(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
     """A sum that would become a Gemm of one of these two kinds."""
-    product = scope.producers.get(node.input[0])
+    product = scope.producers.get(node.input[0]) if len(node.input) == 2 else None
     if product is None or product.op_type != "MatMul" or not _between(scope, product, node.output[0]):
         return ()
-    return [node] if product.input[1] in scope.constants or _overflows(scope, product, node.input[1]) else ()
+    constant = any(name in scope.constants for name in product.input[1:2])
+    return [node] if constant or _overflows(scope, product, node.input[1]) else ()
 
 
 # -- what is written instead ---------------------------------------------------------------------------------------

@@ -54,6 +54,18 @@ KNOWN: tuple[Known, ...] = (
         r"quantised",
     ),
     Known(
+        "LiteRT: comparisons of scales further apart than its fixed point arithmetic reaches",
+        "differs",
+        r"^(EQUAL|NOT_EQUAL|GREATER|GREATER_EQUAL|LESS|LESS_EQUAL) u?int8 .*\(.*scales far apart",
+        r"exact: max 1,",
+    ),
+    Known(
+        "LiteRT: TRANSPOSE_CONV of int16 reads a bias of int32 as one of int64",
+        "differs",
+        r"^TRANSPOSE_CONV int32 int8 int16 int32 -> int16",
+        r"quantised",
+    ),
+    Known(
         "LiteRT: SOFTMAX of int16 looks powers of e up in a table for exponents from -10 to 0: they overflow by a huge "
         "beta (README), and a negative one turns them",
         "differs",
