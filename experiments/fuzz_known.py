@@ -60,6 +60,18 @@ KNOWN: tuple[Known, ...] = (
         r"exact: max 1,",
     ),
     Known(
+        "LiteRT: REDUCE_PROD of quantised numbers rounds, or wraps, after each factor (README)",
+        "differs",
+        r"^REDUCE_PROD (u?int8|int16) ",
+        r"quantised",
+    ),
+    Known(
+        "LiteRT: sums of products wrap at 32 bits, beside a bias that fills them",
+        "differs",
+        r"^((DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV|FULLY_CONNECTED) .*\(.*biases near 32 bits",
+        r"beyond the type",
+    ),
+    Known(
         "LiteRT: TRANSPOSE_CONV of int16 reads a bias of int32 as one of int64",
         "differs",
         r"^TRANSPOSE_CONV int32 int8 int16 int32 -> int16",
@@ -269,6 +281,7 @@ def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor]) -> list[s
     weights = [each.quant for each in read if each.data is not None and each.dtype in ("int8", "int4")]
     apart = [each for each in weights if each is not None and each.scale.size > 1]
     floats = [each.data for each in read if each.data is not None and each.dtype == "float32"]
+    biases = [each.data for each in read[2:] if each.data is not None and each.dtype == "int32"]
     bools = [each.data for each in read if each.data is not None and each.dtype == "bool"]
     keys = [each.data for each in read[1:2] if each.data is not None and each.dtype == "int32"]
     told = {
@@ -282,6 +295,7 @@ def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor]) -> list[s
         "scores below zero": len(floats) > 2 and name == "NON_MAX_SUPPRESSION_V5" and bool(floats[1] < 0 < floats[2]),
         "sparse constant": any(each.sparsity is not None for each in read)
         and name not in ("DENSIFY", "FULLY_CONNECTED"),
+        "biases near 32 bits": any((np.abs(each.astype(np.int64)) > 1 << 30).any() for each in biases),
         "open sizes": any(-1 in each.signature for each in read),
         "bools that are neither": any((each.view(np.uint8) > 1).any() for each in bools),
         "declared another shape": bool(made) and bool(read) and made[0].shape != read[0].shape,
