@@ -72,6 +72,11 @@ KNOWN: tuple[Known, ...] = (
         r"beyond the type",
     ),
     Known(
+        "LiteRT: scales of weights are those of channels, whatever axis they are stated for (README)",
+        "differs",
+        r"^((DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV|FULLY_CONNECTED) .*\(.*weights per another axis",
+    ),
+    Known(
         "LiteRT: TRANSPOSE_CONV of int16 reads a bias of int32 as one of int64",
         "differs",
         r"^TRANSPOSE_CONV int32 int8 int16 int32 -> int16",
@@ -105,7 +110,7 @@ KNOWN: tuple[Known, ...] = (
         "LiteRT: LOG, RSQRT and GELU of int16 look their results up in coarse tables (README)",
         "differs",
         r"^(GELU|LOG|RSQRT) int16",
-        r"quantised",
+        r"quantised: .*cosine (1\.0|0\.99)",
     ),
     Known(
         "LiteRT: EXP of int16 looks its results up in a coarse table (README)",
@@ -223,7 +228,7 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "what is no number is clipped to bounds of activations by LSTM in ONNX Runtime, by convolutions in LiteRT",
         "differs",
-        r"^(.*LSTM|.*RNN|(DEPTHWISE_|)CONV_2D) .*\(.*constants that are no numbers",
+        r"^(.*LSTM|.*RNN|(DEPTHWISE_|)CONV_2D|CONV_3D) .*\(.*constants that are no numbers",
         r"relative inf",
     ),
     Known(
@@ -242,6 +247,12 @@ KNOWN: tuple[Known, ...] = (
         "unusable",
         r"^(EMBEDDING_LOOKUP_SPARSE|SPARSE_TO_DENSE|SCATTER_ND|GATHER|GATHER_ND|EMBEDDING_LOOKUP) ",
         r"invalid indice found|indices element out of data bounds|out of range",
+    ),
+    Known(
+        "a computed index beyond an axis that STRIDED_SLICE removes (README), where LiteRT reads beyond its data",
+        "unusable",
+        r"^STRIDED_SLICE \S+ int32 .*shrink_axis_mask=[1-9]",
+        r"input_shape_size == requested_shape",
     ),
 )
 
@@ -296,6 +307,9 @@ def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor]) -> list[s
         "sparse constant": any(each.sparsity is not None for each in read)
         and name not in ("DENSIFY", "FULLY_CONNECTED"),
         "biases near 32 bits": any((np.abs(each.astype(np.int64)) > 1 << 30).any() for each in biases),
+        "weights per another axis": any(
+            each is not None and each.axis != (3 if name == "DEPTHWISE_CONV_2D" else 0) for each in apart
+        ),
         "open sizes": any(-1 in each.signature for each in read),
         "bools that are neither": any((each.view(np.uint8) > 1).any() for each in bools),
         "declared another shape": bool(made) and bool(read) and made[0].shape != read[0].shape,

@@ -306,6 +306,8 @@ def _parameters(tensors: Sequence[Tensor], index: int, types: Sequence[str]) -> 
 
 def _decode(raw: memoryview, dtype: str, shape: tuple[int, ...] | None, place: str) -> Array | None:
     """The data of a constant; ``shape`` is None for a sparse one, whose elements are counted elsewhere."""
+    if dtype in ("resource", "variant") and len(raw):
+        raise ModelError(f"{place} of {dtype} has data of its own")
     if dtype in _OPAQUE:
         return np.frombuffer(raw, np.uint8) if dtype == "string" else None
     if dtype in _PACKED:

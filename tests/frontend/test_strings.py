@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 import layoutsolve
 from layoutsolve.errors import ModelError, UnsupportedError
@@ -160,3 +161,20 @@ def test_tables_are_filled_by_what_is_executed(called: str, depth: int) -> None:
     else:
         with pytest.raises(UnsupportedError, match="not filled before"):
             layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("dtype", ["resource", "variant"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_handles_have_no_data(shared: bool, dtype: str) -> None:
+    """LiteRT would write the handle over what else has the buffer."""
+    table, builder = filled()
+    handled = builder.subgraph.tensors[table]
+    handled.type = getattr(schema.TensorType, dtype.upper())
+    if shared:
+        handled.buffer = builder.subgraph.tensors[builder.subgraph.operators[1].inputs[2]].buffer
+    source = find(table, builder)
+    if shared:
+        with pytest.raises(ModelError, match=f"of {dtype} has data of its own"):
+            layoutsolve.convert(source)
+    elif dtype == "resource":
+        layoutsolve.convert(source)
