@@ -35,8 +35,14 @@ _REMOVED = frozenset(
 _LIMITS = frozenset({"Clip", "Relu"})
 """The operators before QuantizeLinear that are removed where its range is what they limit to."""
 
+_WEIGHED = ("Conv", "ConvTranspose", "Gemm")
+"""The operators whose weights and biases are quantised where what they read and give is."""
+
 _BROKEN_OPSET = 21
 """From here on what DequantizeLinear becomes when it is moved is refused for int8."""
+
+_INT32 = 2.0**31
+"""What 32 bits do not hold."""
 
 _EPSILON = float(np.finfo(np.float32).eps)
 """The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
@@ -98,10 +104,10 @@ class _Scope:
         """What makes a value, before all operators that DequantizeLinear is moved through."""
         passed = [name]
         node = self.producers.get(name)
-        while node is not None and node.op_type in _PASSED and node.input[0] not in self._origins:
+        while node is not None and node.op_type in _PASSED and node.input and node.input[0] not in self._origins:
             passed.append(node.input[0])
             node = self.producers.get(node.input[0])
-        if node is not None and node.op_type in _PASSED:
+        if node is not None and node.op_type in _PASSED and node.input:
             node = self._origins[node.input[0]]
         self._origins.update(dict.fromkeys(passed, node))
         return node
@@ -242,6 +248,59 @@ def _normalised(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]
     return readers if alone else ()
 
 
+def _source(scope: _Scope, name: str) -> onnx.NodeProto | None:
+    """What makes a value, before what DequantizeLinear is moved through."""
+    made = scope.producers.get(name)
+    return scope.origin(name) if made is not None and made.op_type in _PASSED else made
+
+
+def _between(scope: _Scope, node: onnx.NodeProto, result: str) -> bool:
+    """Whether what a product reads was quantised, and its result is quantised."""
+    before = _source(scope, node.input[0]) if node.input else None
+    if before is None or before.op_type != "DequantizeLinear":
+        return False
+    return any(each.op_type == "QuantizeLinear" for each in scope.following(result, _PASSED | _LIMITS))
+
+
+def _overflows(scope: _Scope, node: onnx.NodeProto, name: str) -> bool:
+    """Whether 32 bits do not hold what is added to a product of quantised numbers, in steps of both scales."""
+    bias, (first, second) = scope.constant(name), (_scale(scope, each) for each in (*node.input, "", "")[:2])
+    if bias is None or first is None or second is None:
+        return False
+    with np.errstate(all="ignore"):
+        steps = np.abs(bias) / (first * second)
+    return not (steps < _INT32).all()
+
+
+def _scale(scope: _Scope, name: str) -> Array | None:
+    """The scales of numbers that were quantised, None of others."""
+    made = _source(scope, name)
+    if made is None or made.op_type != "DequantizeLinear" or len(made.input) < 2:
+        return None
+    return scope.constant(made.input[1])
+
+
+def _of_real_weights(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left."""
+    constant = any(name in scope.constants for name in node.input[1:2])
+    return [node] if constant and _between(scope, node, node.output[0]) else ()
+
+
+def _of_large_bias(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """A product of quantised numbers to which more is added than 32 bits hold."""
+    large = len(node.input) > 2 and _overflows(scope, node, node.input[2])
+    return [node] if large and _between(scope, node, node.output[0]) else ()
+
+
+def _to_product(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """A sum that would become a Gemm of one of these two kinds."""
+    product = scope.producers.get(node.input[0]) if len(node.input) == 2 else None
+    if product is None or product.op_type != "MatMul" or not _between(scope, product, node.output[0]):
+        return ()
+    constant = any(name in scope.constants for name in product.input[1:2])
+    return [node] if constant or _overflows(scope, product, node.input[1]) else ()
+
+
 # -- what is written instead ---------------------------------------------------------------------------------------
 
 
@@ -257,6 +316,28 @@ def _put_barrier(scope: _Scope, node: onnx.NodeProto, readers: Sequence[onnx.Nod
         for port, given in enumerate(reader.input):
             if given == name:
                 reader.input[port] = barrier.output[0]
+
+
+def _copy_input(scope: _Scope, node: onnx.NodeProto, readers: Sequence[onnx.NodeProto]) -> None:
+    """Let a node read a copy of its first input."""
+    _put_barrier(scope, scope.producers[node.input[0]], readers)
+
+
+def _add_behind(scope: _Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto]) -> None:
+    """Write the bias of a product as an Add behind it."""
+    bias, result = scope.constant(node.input[2]), node.output[0]
+    assert bias is not None
+    spatial = next((len(each.ints) for each in node.attribute if each.name == "kernel_shape"), 0)
+    added = numpy_helper.from_array(bias.reshape(-1, *(1,) * spatial), scope.fresh(f"{result}/bias"))
+    scope.graph.initializer.append(added)
+    own = [each for each in scope.graph.initializer if each.name == node.input[2]]
+    if own and len(scope.readers[own[0].name]) == 1:
+        scope.graph.initializer.remove(own[0])
+    product = scope.fresh(f"{result}/product")
+    del node.input[2:]
+    node.output[0] = product
+    name = scope.fresh(f"Add:{result}")
+    scope.behind[id(node)] = onnx.NodeProto(op_type="Add", name=name, input=[product, added.name], output=[result])
 
 
 def _name_axes(scope: _Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto]) -> None:
@@ -280,6 +361,9 @@ GUARDS = (
     Guard("ClipQuantFusion", "Clip", _in_tiny_steps, _put_barrier),
     Guard("DivMulFusion", "Div", _of_reciprocals, _put_barrier),
     Guard("PadFusion", "Pad", _pooled, _name_axes),
+    *(Guard("WeightBiasQuantization", operator, _of_real_weights, _copy_input) for operator in _WEIGHED),
+    *(Guard("WeightBiasQuantization", operator, _of_large_bias, _add_behind) for operator in _WEIGHED),
+    Guard("WeightBiasQuantization", "Add", _to_product, _write_sum),
     Guard("SkipLayerNormFusion", "Add", _normalised, _write_sum),
 )
 """All guards, by the transformers of ONNX Runtime that they are against."""

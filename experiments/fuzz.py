@@ -72,11 +72,16 @@ class Record:
 
 @dataclass
 class Findings:
-    """The verdicts counted, and the records of failures."""
+    """The verdicts counted, and the records of failures; those with a known cause are apart."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
-    causes: Counter[str] = field(default_factory=Counter)
     failures: list[Record] = field(default_factory=list)
+    explained: list[Record] = field(default_factory=list)
+
+    @property
+    def causes(self) -> Counter[str]:
+        """How many failures each known cause explains."""
+        return Counter(record.cause for record in self.explained)
 
     def add(self, record: Record) -> None:
         """Count a record; a failure with a known cause is counted by that."""
@@ -84,7 +89,7 @@ class Findings:
         record.cause = cause_of(record.verdict, record.detail, record.facts) if failed else ""
         self.verdicts[f"{record.verdict}, known" if record.cause else record.verdict] += 1
         if record.cause:
-            self.causes[record.cause] += 1
+            self.explained.append(record)
         elif failed:
             self.failures.append(record)
 
@@ -360,9 +365,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"  {count} with a known cause: {cause}")
     if options.json:
         told: dict[str, Any] = {"verdicts": findings.verdicts, "causes": findings.causes}
-        options.json.write_text(
-            json.dumps({**told, "failures": [asdict(each) for each in findings.failures]}, indent=1)
-        )
+        for kind in ("failures", "explained"):
+            told[kind] = [asdict(each) for each in getattr(findings, kind)]
+        options.json.write_text(json.dumps(told, indent=1))
     return int(any(record.verdict in options.fatal for record in findings.failures))
 
 

@@ -463,7 +463,7 @@ def change_custom_setting(opened: Opened) -> None:
         raise UnfitError
     try:
         settings = flexbuffers.Loads(bytes(np.asarray(data, np.uint8)))
-    except (struct.error, ValueError, TypeError, IndexError, AttributeError):
+    except (struct.error, LookupError, ValueError, TypeError, AttributeError):
         raise UnfitError from None
     if not isinstance(settings, dict):
         raise UnfitError

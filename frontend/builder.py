@@ -222,6 +222,8 @@ class Call:
         tensor = self.lowering.subgraph.tensors[self.operator.inputs[position]]
         if not tensor.is_variable:
             raise ModelError(f"{self.origin} updates its input {position}, '{tensor.name}', which is no variable")
+        if self.operator.inputs.count(tensor.index) > 1:
+            raise ModelError(f"{self.origin} has the variable '{tensor.name}' as several of its states")
         self.assign(self.lowering.variable(tensor), value)
 
     def assign(self, state: State, value: Value) -> None:

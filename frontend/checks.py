@@ -19,10 +19,13 @@ def check_subgraph(position: int, subgraph: Subgraph) -> None:
             raise ModelError(f"input tensor {index} '{subgraph.tensors[index].name}' of {place} has data of its own")
     inputs = frozenset(subgraph.inputs)
     available = set(inputs)
+    computed = frozenset(index for operator in subgraph.operators for index in operator.outputs)
     for tensor in subgraph.tensors:
-        without_elements = prod(tensor.shape) == 0 and -1 not in tensor.signature
+        if tensor.is_variable and (tensor.data is not None or tensor.external):
+            raise ModelError(f"variable {tensor.index} '{tensor.name}' of {place} has data of its own")
+        empty = prod(tensor.shape) == 0 and -1 not in tensor.signature and tensor.index not in computed
         held = tensor.data is not None or tensor.external or tensor.is_variable
-        if held or tensor.dtype in ("resource", "variant") or without_elements:
+        if held or tensor.dtype in ("resource", "variant") or empty:
             available.add(tensor.index)
     produced: set[int] = set()
     for operator in subgraph.operators:

@@ -11,7 +11,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.arithmetic import Meanings
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.model import Model, Tensor
+from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.quantisation import quant_of
 from layoutsolve.frontend.sparse import dense
 from layoutsolve.frontend.strings import strings
@@ -70,6 +70,7 @@ class Draft:
         self.budget = budget or Budget(model.size)
         self.budget.open(sum(len(each.operators) + len(each.tensors) for each in model.subgraphs))
         self.handles: dict[str, tuple[str, str]] = {}
+        self.tables: dict[int, tuple[Subgraph, Operator]] = {}
         self.states: dict[Hashable, State] = {}
         self._constants: dict[tuple[int, int], Value] = {}
         self._symbols: dict[tuple[object, ...], Size] = {}
@@ -231,10 +232,11 @@ class Lowering:
         """The state that a tensor declared as variable stands for: its zero at first, then whatever was left in it."""
         state = self.draft.state((self.position, tensor.index), self.tensor_names[tensor.index])
         if state.initial is None:
-            if tensor.data is None:
-                self.draft.ask(prod(tensor.shape))
+            if tensor.dtype == "string":
+                raise GapError(f"tensor '{tensor.name}' is a variable of strings", "make it a constant or an input")
+            self.draft.ask(prod(tensor.shape))
             zero = tensor.quant.zero_point[0] if tensor.dtype == "int8" and tensor.quant else 0
-            data = np.full(tensor.shape, zero, tensor.dtype) if tensor.data is None else tensor.data
+            data = np.full(tensor.shape, zero, tensor.dtype)
             name = self.draft.names.derived(self.tensor_names[tensor.index], "initial")
             state.initial = self.draft.add(Value(name, tensor.dtype, tensor.shape, quant_of(tensor), data))
         return state

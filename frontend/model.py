@@ -9,6 +9,9 @@ from typing import Any
 
 from layoutsolve.graph import Array
 
+MOST_DIMENSIONS = 16
+"""More than any kernel of LiteRT takes that looks at dimensions at all."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Quantization:
@@ -123,14 +126,3 @@ class Model:
     metadata: Mapping[str, bytes]
     description: str
     size: int
-
-    @cached_property
-    def fillings(self) -> dict[int, tuple[Subgraph, Operator]]:
-        """What fills each table first, by its number; subgraphs that are called come before the one that calls."""
-        found: dict[int, tuple[Subgraph, Operator]] = {}
-        for subgraph in (*self.subgraphs[1:], self.subgraphs[0]):
-            for operator in subgraph.operators:
-                number = subgraph.tables.get(operator.inputs[0]) if operator.inputs else None
-                if operator.name == "HASHTABLE_IMPORT" and number is not None:
-                    found.setdefault(number, (subgraph, operator))
-        return found

@@ -20,6 +20,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend import schema
 from layoutsolve.frontend.checks import check_subgraph
 from layoutsolve.frontend.model import (
+    MOST_DIMENSIONS,
     Model,
     Operator,
     Quantization,
@@ -38,9 +39,6 @@ _ELEMENTS_PER_BYTE = 8
 _SPARE_ELEMENTS = 1 << 16
 _ELEMENTS_PER_INTEGER = 15
 """What an integer of Python takes beyond one element that stays in the file."""
-
-_MOST_DIMENSIONS = 16
-"""More than any kernel of LiteRT takes that looks at dimensions at all."""
 
 _PACKED = {"int4": 2, "uint4": 2, "int2": 4}
 _OPAQUE = ("string", "resource", "variant")
@@ -159,8 +157,8 @@ class _Reader:
         place = f"tensor {index} '{name}'"
         if code not in schema.TYPES:
             raise ModelError(f"{place} has the unknown type {code}")
-        if len(shape) > _MOST_DIMENSIONS:
-            raise ModelError(f"{place} has {len(shape)} dimensions: merge some, {_MOST_DIMENSIONS} are the most")
+        if len(shape) > MOST_DIMENSIONS:
+            raise ModelError(f"{place} has {len(shape)} dimensions: merge some, {MOST_DIMENSIONS} are the most")
         if any(size < 0 for size in shape) or any(size < -1 for size in signature):
             raise ModelError(f"{place} has a negative dimension in its shape {list(shape)} or {list(signature)}")
         if signature and len(signature) != len(shape):
@@ -308,6 +306,8 @@ def _parameters(tensors: Sequence[Tensor], index: int, types: Sequence[str]) -> 
 
 def _decode(raw: memoryview, dtype: str, shape: tuple[int, ...] | None, place: str) -> Array | None:
     """The data of a constant; ``shape`` is None for a sparse one, whose elements are counted elsewhere."""
+    if dtype in ("resource", "variant") and len(raw):
+        raise ModelError(f"{place} of {dtype} has data of its own")
     if dtype in _OPAQUE:
         return np.frombuffer(raw, np.uint8) if dtype == "string" else None
     if dtype in _PACKED:

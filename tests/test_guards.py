@@ -51,6 +51,13 @@ class Chain(Builder):
         return result
 
 
+class Products(Chain):
+    """A model with a product, which has a type and parameters of its own."""
+
+    dtype: str = "float32"
+    quant: Quant | None = None
+
+
 def negative(shape: Sequence[int], dtype: str = "float32") -> Array:
     """Numbers below zero."""
     data = -1 - np.random.default_rng(0).uniform(0, 5, shape)
@@ -162,6 +169,71 @@ def test_integers_are_multiplied_as_matrices() -> None:
     y = b.then("BATCH_MATMUL", [turned, x], (3, 3), "int32")
     for strategy in ("cpsat", "push", "transpose"):
         assert "Gemm" not in operators(layoutsolve.convert(b.finish(y), strategy=strategy).model)
+
+
+def product(b: Products, name: str, x: int, weights: Array, *more: int, **tensor: object) -> int:
+    """A product of ``x`` by constant weights (out, 1, 1, in), whatever the operator wants them to be."""
+    kernel = b.constant("kernel", weights[:, 0, 0] if name == "FULLY_CONNECTED" else weights, **tensor)  # type: ignore[arg-type]
+    given = [x, kernel, *more]
+    if name == "TRANSPOSE_CONV":
+        given = [b.constant("shape", [1, 4, 5, len(weights)], "int32"), kernel, x, *more]
+    options: dict[str, object] = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+    if name == "CONV_2D":
+        options.update(dilation_h_factor=1, dilation_w_factor=1)
+    elif name == "FULLY_CONNECTED":
+        options = {"keep_num_dims": True}
+    return b.then(name, given, (1, 4, 5, len(weights)), b.dtype, b.quant, **options)
+
+
+PRODUCTS = ("CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("between", ["", "RELU", "TRANSPOSE"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_real_weights_between_quantised_numbers(name: str, between: str, dtype: str) -> None:
+    """Of weights of which one is far above the others nothing would be left in 8 bits."""
+    b, quant, limits = Products(), fitted(dtype, -1, 1), np.iinfo(dtype)
+    x = b.input("x", (1, 4, 5, 3), dtype, quant=quant)
+    y = b.then("DEQUANTIZE", [x], (1, 4, 5, 3))
+    weights = np.random.default_rng(0).uniform(-0.3, 0.3, (6, 1, 1, 3)).astype(np.float32)
+    weights[0, 0, 0, 0] = 1000
+    y, shape = product(b, name, y, weights, b.constant("bias", np.ones(6, np.float32))), (1, 4, 5, 6)
+    if between == "RELU":
+        y = b.then("RELU", [y], shape)
+    elif between:
+        y, shape = b.then("TRANSPOSE", [y, b.constant("order", [0, 3, 1, 2], "int32")], (1, 6, 4, 5)), (1, 6, 4, 5)
+    end = b.then("QUANTIZE", [y], shape, dtype, quant)
+    same(b.finish(end), np.random.default_rng(1).integers(limits.min, limits.max + 1, (1, 4, 5, 3)).astype(dtype))
+
+
+@pytest.mark.parametrize("between", ["", "RELU", "TRANSPOSE"])
+@pytest.mark.parametrize("channels", [1, 6])
+@pytest.mark.parametrize("magnitude", [1e3, 2.0**30, 2.0**33, 2.0**38])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_biases_of_many_bits(name: str, magnitude: float, channels: int, between: str) -> None:
+    """A bias of 64 bits, from small to far beyond 32 bits, with scales for all weights or per channel."""
+    b, random = Products(), np.random.default_rng(0)
+    scales = random.uniform(1e-3, 2e-3, channels).astype(np.float32)
+    steps, top = scales * 2.0**-14, max(magnitude * 2e-3 * 2.0**-14, 1.0)
+    b.dtype, b.quant = "int16", Quant([top / 30000], [0])
+    x = b.input("x", (1, 4, 5, 3), "int16", quant=Quant([2.0**-14], [0]))
+    weights = random.integers(-127, 128, (channels, 1, 1, 3)).astype(np.int8)
+    zeros = [0] * channels
+    bias = b.constant(
+        "bias", random.choice([-1, 1], channels) * random.uniform(0.5, 1, channels) * magnitude, "int64",
+        quant=Quant(steps.tolist(), zeros),
+    )  # fmt: skip
+    y = product(b, name, x, weights, bias, dtype="int8", quant=Quant(scales.tolist(), zeros))
+    shape = (1, 4, 5, channels)
+    if between == "RELU":
+        y = b.then("RELU", [y], shape, "int16", b.quant)
+    elif between:
+        order = b.constant("order", [0, 3, 1, 2], "int32")
+        y = b.then("TRANSPOSE", [y, order], (1, channels, 4, 5), "int16", b.quant)
+    given = random.integers(-32768, 32768, (1, 4, 5, 3)).astype(np.int16)
+    converted = same(b.finish(y), given, steps=2)
+    assert bool({"Add", "Sum"}.intersection(operators(converted))) == (magnitude > 2.0**31)
 
 
 @pytest.mark.parametrize("guard", barriers.GUARDS, ids=lambda guard: guard.transformer)

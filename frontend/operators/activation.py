@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, pi, sqrt
+from math import inf, isfinite, pi, sqrt
 
 import numpy as np
 
@@ -101,6 +101,8 @@ def softmax(call: Call) -> None:
     x, beta = call.input(0), float(call.option("beta", 0.0))
     if not x.shape:
         raise ModelError(f"{call.origin} reads a scalar")
+    if not isfinite(beta):
+        raise ModelError(f"{call.origin} has the beta {beta}")
     if x.quant is not None and x.shape[-1] == 1:
         zero = call.write("Sub", [x, x], x.shape, call.temporary("zero"))
         call.write("Exp", [zero], x.shape, call.slot())

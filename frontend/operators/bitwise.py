@@ -7,7 +7,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import as_stored, cast_to, store, write_stored
+from layoutsolve.frontend.operators.common import as_int64, as_stored, cast_to, store, write_stored
 from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Value
@@ -43,10 +43,20 @@ def right_shift(call: Call) -> None:
 
 
 def shift_left(call: Call, a: Value, b: Value, slot: Slot) -> None:
-    """Write integers of at most 32 bits times powers of two, of which the lower bits are kept."""
+    """Write integers of at most 32 bits times powers of two, of which the lower bits are kept.
+
+    Counts below zero are the largest, as numbers without a sign: nothing is left.
+    """
     if a.dtype not in _SHORT:
         raise GapError(f"it moves the bits of {a.dtype}", "use integers of at most 32 bits")
-    power = _power_of_two(call, b, 8 * np.dtype(a.dtype).itemsize)
+    bits = 8 * np.dtype(a.dtype).itemsize
+    if b.data is not None:
+        b = call.constant(np.where(b.data < 0, bits, b.data), "counts", b.dtype)
+    elif np.dtype(b.dtype).kind == "i":
+        zero, most, wide = call.constant(0, "zero", "int64"), call.constant(bits, "bits", "int64"), as_int64(call, b)
+        below = call.write("Less", [wide, zero], b.shape, call.temporary("below", "bool"), real="bool")
+        b = call.write("Where", [below, most, wide], b.shape, call.temporary("counts", "int64"))
+    power = _power_of_two(call, b, bits)
     write_stored(call, "Mul", [cast_to(call, a, "int64"), power], a.shape, slot, "int64")
 
 

@@ -11,7 +11,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.dilated import EXPLICIT_PADS
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.quantisation import limits, moves
+from layoutsolve.frontend.quantisation import limits, moves, quant_of
 from layoutsolve.frontend.rounding import away, lift, lifted, steps
 from layoutsolve.frontend.shapes import same_pads, window
 from layoutsolve.graph import Dim, Quant, Shape, Size, Value
@@ -35,7 +35,10 @@ def activation(call: Call) -> tuple[float, float]:
     code = call.option("fused_activation_function")
     if code in _ACTIVATIONS:
         raise GapError(f"its fused activation {_ACTIVATIONS[code]} is not supported", "use a separate activation")
-    return _BOUNDS.get(code, (-np.inf, np.inf))
+    bounds, tensor = _BOUNDS.get(code, (-np.inf, np.inf)), call.tensor()
+    if np.isfinite(bounds).any() and tensor.dtype in (*BYTES, "int16") and quant_of(tensor) is None:
+        raise ModelError(f"{call.origin} clamps {tensor.dtype} of '{tensor.name}', which has no scale")
+    return bounds
 
 
 def open_bounds(bounds: tuple[float, float], slot: Slot) -> tuple[float, float]:

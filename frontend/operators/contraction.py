@@ -26,6 +26,10 @@ def fully_connected(call: Call) -> None:
         raise GapError("its weights are shuffled", "convert the model without shuffled weights")
     if real_dtype(x) != "float32" or real_dtype(weights) != "float32":
         raise GapError(f"it multiplies {x.dtype} by {weights.dtype}", "use float32, or quantised types with parameters")
+    if weights.quant is not None and weights.quant.block and weights.data is None:
+        raise GapError(
+            "its weights have scales per block and are computed, which LiteRT passes over", "fix the weights"
+        )
     outputs, columns = weights.shape
     if not isinstance(columns, int) or columns == 0:
         raise GapError("its weights have a dynamic or empty shape", "use constant weights")
@@ -93,6 +97,8 @@ def hadamard_rotation(call: Call) -> None:
     if len(x.shape) not in (2, 3) or x.dtype != "float32":
         raise GapError(f"it turns {x}, for which LiteRT's kernel is not made", "use float32 of rank 2 or 3")
     last = x.shape[-1]
+    if 0 in x.shape:
+        raise GapError(f"it turns {x}, which has no elements", "leave it out")
     if not isinstance(last, int) or size < 1 or size & (size - 1) or last % size:
         raise ModelError(f"{call.origin} turns runs of {size} elements of {x}")
     inner = size if size <= _WIDE else 1 << (size.bit_length() // 2)

@@ -16,10 +16,13 @@ from layoutsolve.frontend.operators.custom import flag, integer, number
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.shapes import LAST, Span
-from layoutsolve.graph import Array, Dim, Value
+from layoutsolve.graph import Array, Dim, Shape, Value
 
 _UNROLLED = 256
 """How many boxes soft suppression may select: it is written as that many rounds."""
+
+_TABLED = 256
+"""Up to how many boxes their overlaps are computed at once, each by each, instead of in each round."""
 
 
 def _scalar(call: Call, position: int, what: str) -> float:
@@ -119,7 +122,9 @@ def _soft(call: Call, boxes: Value, scores: Value, most: int, overlap: float, si
             f"select at most {_UNROLLED} boxes, or set sigma to 0",
         )
     count, limit = boxes.shape[0], call.reshaped(call.input(4), (1,), "score_threshold")
-    kept, decay = _decays(call, boxes, overlap, sigma)
+    sides = _sides(call, boxes)
+    wide = isinstance(count, int) and count <= _TABLED
+    table = _table(call, sides, overlap, sigma) if wide else None
     never = call.constant(-np.inf, "never", "float32")
     above = call.write("Greater", [scores, limit], (count,), call.temporary("above", "bool"), real="bool")
     left = call.write("Where", [above, scores, never], (count,), call.temporary("left"), real="float32")
@@ -129,47 +134,64 @@ def _soft(call: Call, boxes: Value, scores: Value, most: int, overlap: float, si
         index = call.temporary("best", "int64")
         best.append(call.write("ArgMax", [left], (1,), index, real="int64", axis=0, keepdims=1))
         values.append(call.write("Gather", [left, best[-1]], (1,), call.temporary("score"), axis=0))
-        row, may = (
-            call.reshaped(
-                call.write("Gather", [table, best[-1]], (1, count), call.like("row", table), axis=0), (count,), "row"
-            )
-            for table in (decay, kept)
-        )
+        if table is None:
+            may, row = _decays(call, _rows(call, sides, best[-1], 1), sides, (count,), overlap, sigma)
+        else:
+            may, row = (call.reshaped(each, (count,), "row") for each in _rows(call, table, best[-1], 1))
         left = call.write("Mul", [left, row], (count,), call.temporary("decayed"))
         left = call.write("Where", [may, left, never], (count,), call.temporary("left"), real="float32")
     _finish_soft(call, best, values, limit)
 
 
-def _decays(call: Call, boxes: Value, overlap: float, sigma: float) -> tuple[Value, Value]:
-    """Whether a box may stay when another is selected, and the factor by which its score decays: ``[n, n]`` each."""
+def _rows(call: Call, values: Sequence[Value], index: Value, count: int) -> list[Value]:
+    """The rows of several values at some indices."""
+    return [
+        call.write("Gather", [value, index], (count, *value.shape[1:]), call.like("rows", value), axis=0)
+        for value in values
+    ]
+
+
+def _sides(call: Call, boxes: Value) -> list[Value]:
+    """The lower corners of boxes and the upper ones, ``[n, 2]`` each, and their areas, ``[n]``."""
     count = boxes.shape[0]
-
-    def write(op: str, inputs: Sequence[Value], label: str, *, wide: bool = True) -> Value:
-        shape = (count, count, 2) if wide else (count, count)
-        return call.write(op, inputs, shape, call.temporary(label))
-
     ends = [take(call, boxes, {1: Span(at, at + 2)}, call.temporary("end"), {1: 2}) for at in (0, 2)]
     low, high = (call.write(op, ends, (count, 2), call.temporary(op.lower())) for op in ("Min", "Max"))
-    sides = call.write("Sub", [high, low], (count, 2), call.temporary("sides"))
+    extents = call.write("Sub", [high, low], (count, 2), call.temporary("sides"))
     axes = call.vector([-1], "last")
-    area = call.write("ReduceProd", [sides, axes], (count, 1), call.temporary("area"), keepdims=1)
-    columns = [call.reshaped(value, (count, 1, 2), "columns") for value in (low, high)]
-    rows = [call.reshaped(value, (1, count, 2), "rows") for value in (low, high)]
-    shared = write(
-        "Sub", [write("Min", [columns[1], rows[1]], "to"), write("Max", [columns[0], rows[0]], "from")], "in"
-    )
-    shared = call.write("Relu", [shared], shared.shape, call.temporary("shared"))
-    common = call.write("ReduceProd", [shared, axes], (count, count), call.temporary("common"), keepdims=0)
-    total = write("Add", [area, call.reshaped(area, (1, count), "areas")], "total", wide=False)
-    ratio = write("Div", [common, write("Sub", [total, common], "union", wide=False)], "ratio", wide=False)
+    area = call.write("ReduceProd", [extents, axes], (count,), call.temporary("area"), keepdims=0)
+    return [low, high, area]
+
+
+def _table(call: Call, sides: Sequence[Value], overlap: float, sigma: float) -> tuple[Value, Value]:
+    """What :func:`_decays` gives for each box by each: ``[n, n]``."""
+    count = sides[0].shape[0]
+    columns = [call.reshaped(each, (count, 1, *each.shape[1:]), "columns") for each in sides]
+    rows = [call.reshaped(each, (1, *each.shape), "rows") for each in sides]
+    return _decays(call, columns, rows, (count, count), overlap, sigma)
+
+
+def _decays(
+    call: Call, chosen: Sequence[Value], sides: Sequence[Value], shape: Shape, overlap: float, sigma: float
+) -> tuple[Value, Value]:
+    """Whether boxes may stay when others are chosen, and the factors by which their scores decay, of ``shape``."""
+
+    def write(op: str, inputs: Sequence[Value], label: str, more: Shape = ()) -> Value:
+        return call.write(op, inputs, (*shape, *more), call.temporary(label))
+
+    ends = [write(op, [chosen[at], sides[at]], op.lower(), (2,)) for op, at in (("Min", 1), ("Max", 0))]
+    shared = write("Relu", [write("Sub", ends, "in", (2,))], "shared", (2,))
+    axes = call.vector([-1], "last")
+    common = call.write("ReduceProd", [shared, axes], shape, call.temporary("common"), keepdims=0)
+    total = write("Add", [chosen[2], sides[2]], "total")
+    ratio = write("Div", [common, write("Sub", [total, common], "union")], "ratio")
     zero = call.constant(0, "zero", "float32")
-    meet = call.write("Greater", [common, zero], ratio.shape, call.temporary("meet", "bool"), real="bool")
-    ratio = call.write("Where", [meet, ratio, zero], ratio.shape, call.temporary("overlaps"), real="float32")
+    meet = call.write("Greater", [common, zero], shape, call.temporary("meet", "bool"), real="bool")
+    ratio = call.write("Where", [meet, ratio, zero], shape, call.temporary("overlaps"), real="float32")
     most = call.constant(overlap, "overlap", "float32")
-    kept = call.write("Less", [ratio, most], ratio.shape, call.temporary("kept", "bool"), real="bool")
+    kept = call.write("Less", [ratio, most], shape, call.temporary("kept", "bool"), real="bool")
     scale = call.constant(max(-0.5 / sigma, float(np.finfo(np.float32).min)), "scale", "float32")
-    square = write("Mul", [write("Mul", [ratio, scale], "scaled", wide=False), ratio], "square", wide=False)
-    return kept, call.write("Exp", [square], ratio.shape, call.temporary("decay"))
+    square = write("Mul", [write("Mul", [ratio, scale], "scaled"), ratio], "square")
+    return kept, write("Exp", [square], "decay")
 
 
 def _finish_soft(call: Call, best: Sequence[Value], values: Sequence[Value], limit: Value) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot
 from layoutsolve.frontend.gaps import GapError
+from layoutsolve.frontend.model import MOST_DIMENSIONS
 from layoutsolve.frontend.operators.arrangement import join
 from layoutsolve.frontend.operators.common import (
     as_int64,
@@ -30,6 +31,9 @@ from layoutsolve.graph import Dim, Shape, Size, Value, product
 def size_vector(call: Call, position: int, what: str) -> tuple[Value, tuple[Dim, ...]]:
     """A vector of sizes, as ONNX wants it, and what is known of it."""
     value = call.input(position)
+    count = product(value.shape)
+    if isinstance(count, int) and count > MOST_DIMENSIONS:
+        raise ModelError(f"{call.origin} has {count} numbers as its {what}, where {MOST_DIMENSIONS} are the most")
     if call.content(value) is not None:
         dims = call.dims(position, what)
         if any(isinstance(dim, int) and dim < 0 for dim in dims):

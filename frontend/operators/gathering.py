@@ -174,6 +174,10 @@ def reverse_sequence(call: Call) -> None:
     size, count = x.shape[batch], lengths.shape[0]
     if isinstance(size, int) and isinstance(count, int) and size != count:
         raise ModelError(f"{call.origin} has {count} lengths for {size} sequences")
+    stated = call.dims(1, "lengths") if call.content(call.input(1)) is not None else ()
+    steps = x.shape[along]
+    if isinstance(steps, int) and any(isinstance(each, int) and each > steps for each in stated):
+        raise ModelError(f"{call.origin} reverses more elements than the {steps} of axis {along}")
     one = call.constant(1, "one", "int64")
     counted = call.write("Max", [as_int64(call, lengths), one], lengths.shape, call.temporary("lengths", "int64"))
     perm = (batch, along, *(axis for axis in range(rank) if axis not in (batch, along)))

@@ -29,9 +29,9 @@ def _content(call: Call) -> tuple[str, Array, Array]:
     number = call.lowering.subgraph.tables.get(call.operator.inputs[0])
     if number is None:
         raise GapError("its table comes from elsewhere", _REMEDY)
-    if number not in call.draft.model.fillings:
-        raise GapError("its table is never filled", _REMEDY)
-    subgraph, operator = call.draft.model.fillings[number]
+    if number not in call.draft.tables:
+        raise GapError("its table is not filled before", _REMEDY)
+    subgraph, operator = call.draft.tables[number]
     if len(operator.inputs) != 3 or -1 in operator.inputs:
         raise ModelError(f"{call.origin} has a table that is filled with {len(operator.inputs)} inputs, not 3")
     keys, values = (subgraph.tensors[index] for index in operator.inputs[1:])
@@ -62,9 +62,15 @@ def _array(items: list[Any], dtype: str) -> Array:
 
 @lowers("HASHTABLE", "HASHTABLE_IMPORT")
 def table(call: Call) -> None:
-    """HASHTABLE and HASHTABLE_IMPORT write nothing: whoever looks something up finds what the table holds."""
-    if call.operator.name == "HASHTABLE" and len(call.operator.outputs) != 1:
-        raise ModelError(f"{call.origin} has {len(call.operator.outputs)} outputs, not 1")
+    """HASHTABLE and HASHTABLE_IMPORT write nothing: whoever looks something up finds what first filled the table."""
+    subgraph, operator = call.lowering.subgraph, call.operator
+    if operator.name == "HASHTABLE" and len(operator.outputs) != 1:
+        raise ModelError(f"{call.origin} has {len(operator.outputs)} outputs, not 1")
+    number = subgraph.tables.get(operator.inputs[0]) if operator.inputs else None
+    if operator.name == "HASHTABLE_IMPORT" and number is not None:
+        if call.lowering.region is not None:
+            raise GapError("it fills a table in a branch or loop", _REMEDY)
+        call.draft.tables.setdefault(number, (subgraph, operator))
 
 
 @lowers("HASHTABLE_SIZE")

@@ -18,6 +18,9 @@ from layoutsolve.graph import Array, Dim, Size, Value, quotient
 _RESIZED = ("float32", "int8", "uint8", "int32")
 """Types that ONNX Runtime's Resize takes."""
 
+_LIFT = 2e-6
+"""More than what ONNX Runtime lifts positions by before it rounds them."""
+
 
 def _target(call: Call) -> tuple[Value, tuple[Dim, ...]]:
     x = ranked(call, call.input(0), 4)
@@ -93,7 +96,9 @@ def resize_nearest(call: Call) -> None:
     call.draft.ask(sum(after for _, after in sizes))
     exact = all(isinstance(dim, int) for dim in shape)
     same = all(
-        np.array_equal(_positions(*pair, aligned, half), _onnx_positions(*pair, aligned, half, exact)) for pair in sizes
+        np.array_equal(_positions(*pair, aligned, half), found)
+        for pair in sizes
+        for found in _onnx_positions(*pair, aligned, half, exact)
     )
     if len(sizes) == 2 and (not same or real_dtype(x) not in _RESIZED):
         _gather_pixels(call, x, [_positions(*pair, aligned, half) for pair in sizes])
@@ -117,20 +122,23 @@ def _positions(before: int, after: int, aligned: bool, half: bool) -> Array:
     return positions
 
 
-def _onnx_positions(before: int, after: int, aligned: bool, half: bool, exact: bool) -> Array:
-    """The pixels that ONNX Runtime takes, computed in float32 as it does; ``exact`` is whether it is given sizes."""
+def _onnx_positions(before: int, after: int, aligned: bool, half: bool, exact: bool) -> list[Array]:
+    """The pixels that versions of ONNX Runtime take, computed in float32 as they do.
+
+    ``exact`` is whether it is given sizes. What lies a little below a half is rounded up by newer ones (1.31) only.
+    """
     number, a_half = np.arange(after, dtype=np.float32), np.float32(0.5)
     scale = np.float32(after) / np.float32(before) if exact else np.float32(_scale(before, after))
     if aligned and half:
-        return np.zeros(0, np.int64)
+        return [np.zeros(0, np.int64)]
     if aligned:
         place = number * np.float32(before - 1) / np.float32(max(after - 1, 1)) + a_half
     elif half:
         place = (number + a_half) / scale - a_half + a_half
     else:
         place = number / scale
-    positions: Array = np.clip(np.floor(place), 0, before - 1).astype(np.int64)
-    return positions
+    lifts = (0, _LIFT) if aligned or half else (0,)
+    return [np.clip(np.floor(place.astype(np.float64) + lift), 0, before - 1).astype(np.int64) for lift in lifts]
 
 
 def _gather_pixels(call: Call, x: Value, positions: list[Array]) -> None:

@@ -23,7 +23,8 @@ def boxes(table: Table, count: int) -> Operand:
 @cases("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
 def suppression(table: Table) -> None:
     soft = table.operator.endswith("5")
-    for count, most, overlap, score in ((6, 3, 0.5, 0.0), (12, 12, 0.3, 0.2), (20, 8, 0.6, 0.5), (5, 9, 0.5, 0.99)):
+    sizes = ((6, 3, 0.5, 0.0), (12, 12, 0.3, 0.2), (20, 8, 0.6, 0.5), (5, 9, 0.5, 0.99), (300, 20, 0.4, 0.1))
+    for count, most, overlap, score in sizes:
         scores = Operand(table.random.permutation(np.linspace(0.05, 0.95, count)).astype(np.float32))
         limits = [constant(most), constant(overlap, "float32"), constant(score, "float32")]
         for sigma in (0.0, 0.5) if soft else (0.0,):

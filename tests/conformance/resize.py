@@ -24,7 +24,13 @@ def resizing(table: Table) -> None:
 
 @cases("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 def resizing_large(table: Table) -> None:
-    for height, width, out in ((5, 7, (13, 11)), (16, 12, (5, 7)), (10, 10, (30, 20)), (1, 1, (3, 4))):
+    for height, width, out in (
+        (5, 7, (13, 11)),
+        (16, 12, (5, 7)),
+        (10, 10, (30, 20)),
+        (1, 1, (3, 4)),
+        (62, 28, (97, 135)),
+    ):
         for align, half in ((0, 0), (1, 0), (0, 1)):
             size = Operand(np.array(out, np.int32), "int32", constant=True)
             chosen = {"align_corners": bool(align), "half_pixel_centers": bool(half)}
@@ -39,7 +45,10 @@ def resizing_large(table: Table) -> None:
 @cases("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 def open_batch(table: Table) -> None:
     """Where the batch is open, sizes are factors, whose products must not fall short of the sizes."""
-    for (height, width), out in (((6, 5), (13, 13)), ((6, 3), (14, 7)), ((26, 9), (19, 25)), ((4, 7), (9, 3))):
+    for (height, width), out in (
+        ((6, 5), (13, 13)), ((6, 3), (14, 7)), ((26, 9), (19, 25)), ((4, 7), (9, 3)),
+        ((6, 12), (37, 74)), ((14, 24), (83, 37)),
+    ):  # fmt: skip
         for align, half in ((0, 0), (1, 0), (0, 1)):
             size = Operand(np.array(out, np.int32), "int32", constant=True)
             chosen = {"align_corners": bool(align), "half_pixel_centers": bool(half)}

@@ -44,6 +44,10 @@ def shifts(table: Table) -> None:
         counts = Operand(np.tile(np.arange(bits), (4, 1)).astype(dtype), dtype)
         table.add(dtype, [x, counts], plain(dtype))
         table.add(f"{dtype}-constant", [x, counts.fixed], plain(dtype))
+        beyond = Operand(np.tile(np.arange(-8, bits - 8), (4, 1)).astype(dtype), dtype)
+        if bits < 32:  # there is nothing left of fewer bits, whatever C++ does with such counts
+            table.add(f"{dtype}-beyond", [x, beyond], plain(dtype))
+            table.add(f"{dtype}-beyond-constant", [x, beyond.fixed], plain(dtype))
 
 
 def paddings(low: Sequence[int], high: Sequence[int], between: Sequence[int]) -> dict[str, Sequence[int]]:

@@ -113,3 +113,18 @@ def test_computed_small_integers() -> None:
     builder.operator("EMBEDDING_LOOKUP", [rows, table], [out])
     with pytest.raises(UnsupportedError, match="computes a tensor of int4"):
         read(builder.finish(out))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+@pytest.mark.parametrize("block", [0, 32])
+def test_blocks_of_computed_weights(block: int, dtype: str) -> None:
+    builder = Builder()
+    quant = Quant(SCALES, [], 1, block) if block else Quant([0.25], [0])
+    x, weights = builder.input("x", (2, 64)), builder.input("weights", (4, 64), dtype, quant=quant)
+    out = builder.tensor("out", (2, 4))
+    builder.operator("FULLY_CONNECTED", [x, weights, -1], [out])
+    if block:
+        with pytest.raises(UnsupportedError, match="scales per block and are computed"):
+            convert(builder.finish(out))
+    elif dtype == "int8":
+        convert(builder.finish(out))

@@ -108,3 +108,19 @@ def test_integers_without_parameters_of_the_output(given: bool) -> None:
     else:
         with pytest.raises(ModelError, match="has an output without quantisation parameters"):
             read(builder.finish(y), "refused")
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("operator", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+def test_states_are_different_variables(operator: str, alike: bool) -> None:
+    builder = Builder()
+    steps = (1,) if operator == "LSTM" else (1, STEPS)
+    x, y = builder.input("x", (*steps, FEATURES)), builder.tensor("y", (*steps, UNITS))
+    output, cells = states(builder, 1)
+    inputs = [x, *cell(builder), output, output if alike else cells]
+    builder.operator(operator, inputs, [y], {"fused_activation_function": "TANH"})
+    if alike:
+        with pytest.raises(ModelError, match="as several of its states"):
+            read(builder.finish(y), "broken")
+    else:
+        read(builder.finish(y), "right")

@@ -8,6 +8,7 @@ import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from flatbuffers import flexbuffers
 
 import layoutsolve
 from layoutsolve.errors import ConversionError, InternalError, ModelError, UnsupportedError
@@ -163,9 +164,7 @@ def test_constants_are_not_computed_in_two_bits(dtype: str) -> None:
 def test_variables_are_not_of_two_bits() -> None:
     builder = Builder()
     rows, out = builder.input("rows", (3,), "int32"), builder.tensor("out", (3, 4))
-    table = builder.tensor(
-        "table", (5, 4), "int2", data=np.zeros((5, 4), np.int8), variable=True, quant=Quant([0.1], [0])
-    )
+    table = builder.tensor("table", (5, 4), "int2", variable=True, quant=Quant([0.1], [0]))
     builder.operator("EMBEDDING_LOOKUP", [rows, table], [out])
     with pytest.raises(UnsupportedError, match="is computed, or changed, in int2"):
         layoutsolve.convert(builder.finish(out))
@@ -265,3 +264,118 @@ def test_options_that_are_no_numbers(operator: str, key: str, dtype: str) -> Non
     builder.operator(operator, [x], [out], {key: float("nan")})
     with pytest.raises(ModelError, match=f"has the {key} nan"):
         layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize("activation", ["RELU", "RELU6", "RELU_N1_TO_1"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("operator", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+@pytest.mark.parametrize("scaled", [True, False])
+def test_limits_need_a_scale(operator: str, dtype: str, activation: str, scaled: bool) -> None:
+    """LiteRT clamps to what its memory happens to hold where the output has none."""
+    builder, quant = Builder(), Quant([0.1], [0])
+    x = builder.input("x", (1, 4, 4, 2), dtype, quant=quant)
+    out = builder.tensor("out", (1, 2, 2, 2), dtype, quant=quant if scaled else None)
+    options = {"padding": "VALID", "stride_h": 2, "stride_w": 2, "filter_height": 2, "filter_width": 2}
+    builder.operator(operator, [x], [out], {**options, "fused_activation_function": activation})
+    source = builder.finish(out)
+    if scaled:
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(ModelError, match="which has no scale"):
+            layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8", "int16"])
+@pytest.mark.parametrize("beta", [np.inf, -np.inf, 1e9])
+def test_infinite_beta(beta: float, dtype: str) -> None:
+    builder, quant = Builder(), None if dtype == "float32" else Quant([2.0**-8], [0])
+    x, out = builder.input("x", (2, 3), dtype, quant=quant), builder.tensor("out", (2, 3), dtype, quant=quant)
+    builder.operator("SOFTMAX", [x], [out], {"beta": beta})
+    source = builder.finish(out)
+    if np.isfinite(beta):
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(ModelError, match="has the beta"):
+            layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("axes", [(1, 0), (2, 0), (0, 2)])
+@pytest.mark.parametrize("more", [-9, 0, 1, 100])
+def test_sequences_are_reversed_as_far_as_they_reach(axes: tuple[int, int], more: int) -> None:
+    builder, (along, batch), shape = Builder(), axes, (3, 4, 5)
+    x, out = builder.input("x", shape), builder.tensor("out", shape)
+    lengths = np.full(shape[batch], 1, np.int32)
+    lengths[-1] = shape[along] + more
+    options = {"seq_dim": along, "batch_dim": batch}
+    builder.operator("REVERSE_SEQUENCE", [x, builder.constant("lengths", lengths)], [out], options)
+    source = builder.finish(out)
+    if more <= 0:
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(ModelError, match="reverses more elements than"):
+            layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("operator", ["FILL", "BROADCAST_TO"])
+@pytest.mark.parametrize("count", [3, 17, 1 << 20])
+def test_vectors_of_sizes_are_short(count: int, operator: str, known: bool) -> None:
+    """Nothing is written for a million dimensions, not even their names."""
+    builder = Builder()
+    sizes = builder.constant("sizes", np.ones(count, np.int32)) if known else builder.input("sizes", (count,), "int32")
+    value, out = builder.input("value", ()), builder.tensor("out", ())
+    builder.operator(operator, [sizes, value] if operator == "FILL" else [value, sizes], [out])
+    source = builder.finish(out)
+    if count < 17:
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(ModelError, match=f"has {count} numbers as its shape"):
+            layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3)])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_has_no_elements_is_computed_before_it_is_read(first: bool, shape: tuple[int, ...]) -> None:
+    """A tensor without elements needs no source, but where it has one it is not read before."""
+    builder = Builder()
+    x, between, out = builder.input("x", shape), builder.tensor("between", shape), builder.tensor("out", shape)
+    operators = [("ABS", [x], [between]), ("NEG", [between], [out])]
+    for operator in operators if first else reversed(operators):
+        builder.operator(*operator)
+    source = builder.finish(out)
+    if first:
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(ModelError, match="before anything computes it"):
+            layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 8), (2, 0, 8), (2, 3, 0)])
+@pytest.mark.parametrize("size", [4, 128])
+def test_rotations_of_nothing(size: int, shape: tuple[int, ...]) -> None:
+    builder = Builder()
+    x, out = builder.input("x", shape), builder.tensor("out", shape)
+    settings = bytes(flexbuffers.Dumps({"hadamard_size": size}))
+    builder.operator("CUSTOM:aeq.hadamard_rotation", [x], [out], custom_options=settings)
+    with pytest.raises(UnsupportedError, match="has no elements"):
+        layoutsolve.convert(builder.finish(out))
+
+
+@pytest.mark.parametrize("filled", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "bool", "string"])
+def test_variables_begin_with_zeros(dtype: str, filled: bool) -> None:
+    """LiteRT refuses those with data of their own as well."""
+    builder = Builder()
+    data = np.array(["a", "b"], object) if dtype == "string" else np.ones(2, dtype)
+    x = builder.tensor("x", (2,), dtype, data=data if filled else None, variable=True)
+    out = builder.tensor("out", (4,), dtype)
+    builder.operator("TILE", [x, builder.constant("repeats", np.array([2], np.int32))], [out])
+    source = builder.finish(out)
+    if filled:
+        with pytest.raises(ModelError, match="variable 0 'x' of subgraph 0 has data of its own"):
+            layoutsolve.convert(source)
+    elif dtype == "string":
+        with pytest.raises(UnsupportedError, match="is a variable of strings"):
+            layoutsolve.convert(source)
+    else:
+        layoutsolve.convert(source)

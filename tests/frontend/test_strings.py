@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 import layoutsolve
 from layoutsolve.errors import ModelError, UnsupportedError
@@ -116,7 +117,7 @@ def gathered() -> bytes:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (never_filled(), "never filled"),
+        (never_filled(), "not filled before"),
         (elsewhere(), "comes from elsewhere"),
         (find(*filled(keys=None)), "computed at run time"),
         (find(*filled(values=(1, 2, 3))), "has a table from"),
@@ -131,4 +132,49 @@ def gathered() -> bytes:
 )
 def test_refused(source: bytes, message: str) -> None:
     with pytest.raises((ModelError, UnsupportedError), match=message):
+        layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("called", ["before", "after", ""])
+def test_tables_are_filled_by_what_is_executed(called: str, depth: int) -> None:
+    """A subgraph fills no table that nothing calls, or only another such one, or that is called afterwards."""
+    builder = Builder()
+    if called or depth:
+        builder.operator("CALL_ONCE", [], [], {"init_subgraph_index": 1})
+    for number in range(1, depth + 1):
+        part = builder.part()
+        if called or number < depth:
+            part.operator("CALL_ONCE", [], [], {"init_subgraph_index": number + 1})
+        part.outputs()
+    part = builder.part()
+    given = [part.constant("keys", ["a", "b"], "string"), part.constant("values", [1, 2], "int64")]
+    part.operator("HASHTABLE_IMPORT", [handle(part), *given], [])
+    part.outputs()
+    table = handle(builder)
+    source = find(table, builder)
+    if called == "after":
+        builder.subgraph.operators.append(builder.subgraph.operators.pop(0))
+        source = builder.finish(*builder.subgraph.outputs)
+    if called == "before":
+        layoutsolve.convert(source)
+    else:
+        with pytest.raises(UnsupportedError, match="not filled before"):
+            layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("dtype", ["resource", "variant"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_handles_have_no_data(shared: bool, dtype: str) -> None:
+    """LiteRT would write the handle over what else has the buffer."""
+    table, builder = filled()
+    handled = builder.subgraph.tensors[table]
+    handled.type = getattr(schema.TensorType, dtype.upper())
+    if shared:
+        handled.buffer = builder.subgraph.tensors[builder.subgraph.operators[1].inputs[2]].buffer
+    source = find(table, builder)
+    if shared:
+        with pytest.raises(ModelError, match=f"of {dtype} has data of its own"):
+            layoutsolve.convert(source)
+    elif dtype == "resource":
         layoutsolve.convert(source)
