@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -13,9 +14,11 @@ from layoutsolve.frontend.model import Tensor
 from layoutsolve.graph import Array, Quant, Value
 
 _LIMITS = {"int2": (-2, 1), "int4": (-8, 7), "uint4": (0, 15)}
+_LARGEST = float(np.finfo(np.float32).max)
 _QUANTISED = ("int2", "int4", "uint4", "int8", "uint8", "int16")
 
 
+@cache
 def limits(dtype: str) -> tuple[int, int]:
     """The smallest and the largest integer of a type."""
     if dtype in _LIMITS:
@@ -35,20 +38,26 @@ def quant_of(tensor: Tensor) -> Quant | None:
     if stated.kind not in ("affine", "blockwise"):
         raise GapError(f"tensor '{tensor.name}' is quantised by scales of several axes", "quantise it per channel")
     scale, zero = stated.scale.astype(np.float32), stated.zero_point
-    if not scale.any() and tensor.data is None:
+    if tensor.data is None and not scale.any():
         return None
     place = f"tensor {tensor.index} '{tensor.name}'"
-    if not np.isfinite(scale).all() or (scale < 0).any():
+    if not _within(scale, 0.0, _LARGEST):
         raise ModelError(f"{place} has a quantisation scale that is negative or not finite")
     if not zero.size:
         zero = np.zeros(1, np.int64)
-    low, high = limits(tensor.dtype)
-    if (zero < low).any() or (zero > high).any():
+    if not _within(zero, *limits(tensor.dtype)):
         raise ModelError(f"{place} has a zero point outside of {tensor.dtype}")
     stored = zero.astype(
         np.int8 if tensor.dtype in ("int2", "int4") else np.uint8 if tensor.dtype == "uint4" else tensor.dtype
     )
     return _annotation(tensor, scale, stored, place)
+
+
+def _within(numbers: Array, low: float, high: float) -> bool:
+    """Whether all numbers are in a range, which NaN is not. Mostly there is one, which needs no vector arithmetic."""
+    if numbers.size == 1:
+        return bool(low <= numbers.item() <= high)
+    return bool(((numbers >= low) & (numbers <= high)).all())
 
 
 def _annotation(tensor: Tensor, scale: Array, zero: Array, place: str) -> Quant:

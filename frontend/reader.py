@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import tflite
+from flatbuffers.table import Table
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend import schema
@@ -30,6 +31,7 @@ from layoutsolve.frontend.model import (
     Subgraph,
     Tensor,
 )
+from layoutsolve.frontend.record import INT8, INT32, UINT8, UINT32, UINT64, Places, Record
 from layoutsolve.graph import Array
 
 _BROKEN = (struct.error, IndexError, KeyError, ValueError, TypeError, OverflowError, AttributeError, AssertionError)
@@ -39,6 +41,8 @@ _ELEMENTS_PER_BYTE = 8
 _SPARE_ELEMENTS = 1 << 16
 _ELEMENTS_PER_INTEGER = 15
 """What an integer of Python takes beyond one element that stays in the file."""
+
+_NOTHING = np.zeros(0, np.int32)
 
 _PACKED = {"int4": 2, "uint4": 2, "int2": 4}
 _OPAQUE = ("string", "resource", "variant")
@@ -67,6 +71,7 @@ class _Reader:
         self.view = view
         self.left = len(view) * _ELEMENTS_PER_BYTE + _SPARE_ELEMENTS
         self.root = tflite.Model.GetRootAs(view, 0)
+        self.places: dict[int, Places] = {}
 
     def spend(self, count: int) -> None:
         self.left -= count
@@ -81,6 +86,24 @@ class _Reader:
         self.spend(length)
         element = getattr(owner, field)
         return (element(position) for position in range(length))
+
+    def records(self, owner: Any, field: str) -> Iterator[Record]:
+        """The tables in a vector of tables, as they lie in the file."""
+        return (Record(self.view, found._tab.Pos, self.places) for found in self.tables(owner, field))
+
+    def vector(self, owner: Record, field: int, dtype: type[np.generic] = np.int32) -> Array:
+        """A vector of numbers of a record, as a view of the file; empty where there is none."""
+        found = owner.numbers(field, dtype)
+        if found is None:
+            return _NOTHING
+        self.spend(found.size)
+        return found
+
+    def indices(self, owner: Record, field: int) -> tuple[int, ...]:
+        """A vector of 32-bit integers of a record."""
+        found = self.vector(owner, field)
+        self.spend(_ELEMENTS_PER_INTEGER * found.size)
+        return tuple(found.tolist())
 
     def numbers(self, owner: Any, field: str | schema.Field) -> Array:
         """A vector of numbers, as a view of the file."""
@@ -101,7 +124,7 @@ class _Reader:
         return (raw or b"").decode("utf-8", "replace")
 
     def model(self) -> Model:
-        self.buffers = [self.buffer(found) for found in self.tables(self.root, "Buffers")]
+        self.buffers = [self.buffer(found) for found in self.records(self.root, "Buffers")]
         self.codes = [self.operator_name(code) for code in self.tables(self.root, "OperatorCodes")]
         subgraphs = tuple(self.subgraph(found) for found in self.tables(self.root, "Subgraphs"))
         if not subgraphs:
@@ -114,11 +137,13 @@ class _Reader:
         signatures = tuple(self.signature(found, subgraphs) for found in self.tables(self.root, "SignatureDefs"))
         return Model(subgraphs, signatures, metadata, self.text(self.root.Description()), len(self.view))
 
-    def buffer(self, found: Any) -> memoryview:
+    def buffer(self, found: Record) -> memoryview:
         """A buffer's bytes: inside the flatbuffer, or appended to it where it grew too large."""
-        if found.DataIsNone():
-            return self.appended(found.Offset(), found.Size(), "a buffer")
-        return memoryview(found.DataAsNumpy())
+        inside = found.numbers(schema.BUFFER_DATA, np.uint8)
+        if inside is not None:
+            return inside.data
+        offset, size = (found.number(field, UINT64) for field in (schema.BUFFER_OFFSET, schema.BUFFER_SIZE))
+        return self.appended(offset, size, "a buffer")
 
     def appended(self, offset: int, size: int, what: str) -> memoryview:
         """Bytes behind the flatbuffer; offsets of 0 and 1 mean that there are none."""
@@ -143,7 +168,7 @@ class _Reader:
         return schema.OPERATORS.get(number, f"OPERATOR_{number}")
 
     def subgraph(self, found: Any) -> Subgraph:
-        tensors = tuple(self.tensor(position, tensor) for position, tensor in enumerate(self.tables(found, "Tensors")))
+        tensors = tuple(self.tensor(position, tensor) for position, tensor in enumerate(self.records(found, "Tensors")))
         tensors = tuple(self.blockwise(tensor, tensors) for tensor in tensors)
         operators = tuple(
             self.operator(position, each) for position, each in enumerate(self.tables(found, "Operators"))
@@ -151,9 +176,9 @@ class _Reader:
         inputs, outputs = self.integers(found, "Inputs"), self.integers(found, "Outputs")
         return Subgraph(self.text(found.Name()), tensors, operators, inputs, outputs)
 
-    def tensor(self, index: int, found: Any) -> Tensor:
-        name, code = self.text(found.Name()), found.Type()
-        shape, signature = self.integers(found, "Shape"), self.integers(found, "ShapeSignature")
+    def tensor(self, index: int, found: Record) -> Tensor:
+        name, code = self.text(found.text(schema.TENSOR_NAME)), found.number(schema.TENSOR_TYPE, INT8)
+        shape, signature = self.indices(found, schema.TENSOR_SHAPE), self.indices(found, schema.TENSOR_SIGNATURE)
         place = f"tensor {index} '{name}'"
         if code not in schema.TYPES:
             raise ModelError(f"{place} has the unknown type {code}")
@@ -165,23 +190,28 @@ class _Reader:
             raise ModelError(f"{place} has the shape {list(shape)} but the signature {list(signature)}")
         # a signature says which sizes are open; the others are those of the shape, whatever it states for them
         signature = tuple(mark if mark == -1 else size for mark, size in zip(signature, shape, strict=False))
-        dtype, raw = schema.TYPES[code], self.buffer_at(found.Buffer())
-        sparsity = self.sparsity(found.Sparsity()) if len(raw) else None
+        dtype, raw = schema.TYPES[code], self.buffer_at(found.number(schema.TENSOR_BUFFER, UINT32))
+        sparsity = self.sparsity(found.table(schema.TENSOR_SPARSITY)) if len(raw) else None
         data = _decode(raw, dtype, None if sparsity else shape, place) if len(raw) else None
         if dtype in _PACKED:
             self.spend(len(raw) * _PACKED[dtype])
-        quant, external = self.quantization(found.Quantization()), schema.EXTERNAL_BUFFER.number(found)
-        return Tensor(index, name, dtype, shape, signature, quant, data, bool(found.IsVariable()), sparsity, external)
+        quant = self.quantization(found.record(schema.TENSOR_QUANTISATION))
+        external = found.number(schema.TENSOR_EXTERNAL, UINT32)
+        variable = bool(found.number(schema.TENSOR_VARIABLE, INT8))
+        return Tensor(index, name, dtype, shape, signature, quant, data, variable, sparsity, external)
 
-    def quantization(self, found: Any) -> Quantization | None:
+    def quantization(self, found: Record | None) -> Quantization | None:
         if found is None:
             return None
-        if found.DetailsType() == schema.BLOCKWISE:
-            return self.blocks(found.Details())
-        scale, zero = self.numbers(found, "Scale"), self.numbers(found, "ZeroPoint")
-        if found.DetailsType() not in (0, schema.CUSTOM_QUANTISATION):
-            return Quantization(scale, zero, found.QuantizedDimension(), "unknown")
-        return Quantization(scale, zero, found.QuantizedDimension()) if scale.size else None
+        details = found.number(schema.QUANT_DETAILS_TYPE, UINT8)
+        if details == schema.BLOCKWISE:
+            return self.blocks(found.table(schema.QUANT_DETAILS))
+        scale = self.vector(found, schema.QUANT_SCALE, np.float32)
+        zero = self.vector(found, schema.QUANT_ZERO_POINT, np.int64)
+        axis = found.number(schema.QUANT_AXIS, INT32)
+        if details not in (0, schema.CUSTOM_QUANTISATION):
+            return Quantization(scale, zero, axis, "unknown")
+        return Quantization(scale, zero, axis) if scale.size else None
 
     def blocks(self, table: Any) -> Quantization:
         """Quantisation per block as the file states it: scales and zero points are the indices of tensors.
@@ -221,8 +251,12 @@ class _Reader:
             raise ModelError(f"{place} has blocks of {stated.block} along axis {axis} of {list(tensor.shape)}")
         return replace(tensor, quant=Quantization(scale, zero, axis, "blockwise", stated.block))
 
-    def sparsity(self, found: Any) -> Sparsity | None:
-        if found is None or not found.DimMetadataLength():
+    def sparsity(self, table: Table | None) -> Sparsity | None:
+        if table is None:
+            return None
+        found = tflite.SparsityParameters()
+        found.Init(table.Bytes, table.Pos)
+        if not found.DimMetadataLength():
             return None
         dimensions = tuple(self.sparse_dimension(each) for each in self.tables(found, "DimMetadata"))
         return Sparsity(self.integers(found, "TraversalOrder"), self.integers(found, "BlockMap"), dimensions)
@@ -242,21 +276,22 @@ class _Reader:
         return self.numbers(vector, "Values")
 
     def operator(self, index: int, found: Any) -> Operator:
-        code = found.OpcodeIndex()
+        record = Record(self.view, found._tab.Pos, self.places)
+        code = record.number(schema.OPERATOR_CODE, UINT32)
         if not 0 <= code < len(self.codes):
             raise ModelError(f"operator {index} has the code {code}, the model states {len(self.codes)}")
         name = self.codes[code]
-        inputs, outputs = self.integers(found, "Inputs"), self.integers(found, "Outputs")
-        options, unread = self.options(name, found)
-        custom, between = self.custom_options(found), self.integers(found, "Intermediates")
+        inputs, outputs, between = (self.indices(record, field) for field in schema.OPERATOR_TENSORS)
+        (options, unread), custom = self.options(name, found), self.custom_options(record)
         return Operator(index, name, inputs, outputs, options, custom, between, unread)
 
-    def custom_options(self, found: Any) -> bytes:
-        if found.CustomOptionsIsNone():
-            offset, size = found.LargeCustomOptionsOffset(), found.LargeCustomOptionsSize()
+    def custom_options(self, found: Record) -> bytes:
+        inside = found.numbers(schema.OPERATOR_OPTIONS, np.uint8)
+        if inside is None:
+            offset, size = (found.number(field, UINT64) for field in schema.OPERATOR_LARGE_OPTIONS)
             raw = bytes(self.appended(offset, size, "custom options"))
         else:
-            raw = self.numbers(found, "CustomOptions").tobytes()
+            raw = inside.tobytes()
         self.spend(len(raw))
         return raw
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import tflite
-from flatbuffers.number_types import Int32Flags, SOffsetTFlags, Uint8Flags, Uint32Flags, VOffsetTFlags
+from flatbuffers.number_types import Int32Flags, SOffsetTFlags, Uint8Flags, VOffsetTFlags
 from flatbuffers.table import Table
 
 from layoutsolve.graph import Array
@@ -86,8 +86,23 @@ class Field:
 BUILTIN_CODE = Field(3)
 """An operator code's number: the field that has room for all of them."""
 
-EXTERNAL_BUFFER = Field(10, Uint32Flags)
-"""Of a tensor: the number of the buffer outside of the file that holds its data, 0 for none."""
+TENSOR_SHAPE, TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME, TENSOR_QUANTISATION, TENSOR_VARIABLE, TENSOR_SPARSITY = range(7)
+TENSOR_SIGNATURE, TENSOR_EXTERNAL = 7, 10
+"""The fields of a tensor. The external one is the number of the buffer outside of the file that holds its data, 0 for
+none.
+"""
+
+QUANT_SCALE, QUANT_ZERO_POINT, QUANT_DETAILS_TYPE, QUANT_DETAILS, QUANT_AXIS = range(2, 7)
+"""The fields of quantisation parameters."""
+
+OPERATOR_CODE, OPERATOR_TENSORS = 0, (1, 2, 8)
+OPERATOR_OPTIONS, OPERATOR_LARGE_OPTIONS = 5, (9, 10)
+"""The fields of an operator: its code, the tensors that it reads, writes and keeps between, and its custom options,
+inside or, by place and size, behind the flatbuffer.
+"""
+
+BUFFER_DATA, BUFFER_OFFSET, BUFFER_SIZE = range(3)
+"""The fields of a buffer: its bytes, or where they are appended to the flatbuffer, and how many."""
 
 SCALES, ZERO_POINTS, BLOCK_SIZE, BLOCK_SHAPE = (Field(place) for place in range(4))
 """The fields of quantisation per block: two indices of tensors, a number, and a vector of numbers."""

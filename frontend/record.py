@@ -1,0 +1,72 @@
+"""Tables of a flatbuffer as they lie in the file, for those of which a model has thousands.
+
+A table begins with how far before it a list of places lies, which tables alike share: for each field how far behind the
+beginning of the table it is, 0 where it has its default. What is read is checked against the file's end by ``struct``
+and numpy; offsets may lead anywhere inside of it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, unpack_from
+
+import numpy as np
+from flatbuffers.table import Table
+
+from layoutsolve.graph import Array
+
+INT8, UINT8, INT32, UINT32, UINT64 = Struct("<b"), Struct("<B"), Struct("<i"), Struct("<I"), Struct("<Q")
+"""The types of single numbers."""
+
+_PLACE = Struct("<H")
+
+Places = tuple[int, ...]
+
+
+class Record:
+    """A table at a position of the file; fields are named by their numbers in the schema."""
+
+    __slots__ = ("at", "data", "known", "places")
+
+    def __init__(self, data: memoryview, at: int, known: dict[int, Places]) -> None:
+        """``known`` collects the places that tables of this file share, by where they are listed."""
+        self.data, self.at, self.known = data, at, known
+        start = at - INT32.unpack_from(data, at)[0]
+        places = known.get(start)
+        if places is None:
+            count = max(_PLACE.unpack_from(data, start)[0] // 2 - 2, 0)
+            places = known[start] = unpack_from(f"<{count}H", data, start + 4)
+        self.places = places
+
+    def number(self, field: int, kind: Struct, default: int = 0) -> int:
+        """A number."""
+        at = self._at(field)
+        return int(kind.unpack_from(self.data, at)[0]) if at else default
+
+    def numbers(self, field: int, dtype: type[np.generic]) -> Array | None:
+        """A vector of numbers as a view of the file; None where there is none."""
+        at = self._at(field)
+        if not at:
+            return None
+        at += UINT32.unpack_from(self.data, at)[0]
+        array: Array = np.frombuffer(self.data, dtype, UINT32.unpack_from(self.data, at)[0], at + 4)
+        return array
+
+    def text(self, field: int) -> bytes:
+        """A string, empty where there is none."""
+        found = self.numbers(field, np.uint8)
+        return b"" if found is None else found.tobytes()
+
+    def record(self, field: int) -> Record | None:
+        """Another table; None where there is none."""
+        at = self._at(field)
+        return Record(self.data, at + UINT32.unpack_from(self.data, at)[0], self.known) if at else None
+
+    def table(self, field: int) -> Table | None:
+        """Another table, as flatbuffers reads it; None where there is none."""
+        at = self._at(field)
+        return Table(self.data, at + UINT32.unpack_from(self.data, at)[0]) if at else None
+
+    def _at(self, field: int) -> int:
+        """Where a field is, 0 where it is left out."""
+        place = self.places[field] if field < len(self.places) else 0
+        return self.at + place if place else 0
