@@ -16,11 +16,9 @@ Lowered = Callable[["Call"], None]
 
 RARE: Mapping[str, tuple[str, ...]] = {
     "CUSTOM:": (
-        "detection",
         "mediapipe",
         "posenet",
         "ragged",
-        "signal",
         "signal_filter_bank",
         "signal_frames",
         "signal_spectrum",

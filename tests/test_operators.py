@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from layoutsolve.frontend.gaps import REFUSED
-from layoutsolve.frontend.registry import every_lowering
+from layoutsolve.frontend.registry import RARE, every_lowering
 from layoutsolve.frontend.schema import BUILTIN_OPERATORS
 from tests import operators
 from tests.conformance.families import every_case
@@ -34,3 +34,12 @@ def test_counts_of_cases() -> None:
     rows = dict(re.findall(r"^\| (\w+|CUSTOM:[\w.]+) \|.*\| (\d+) \|$", page, re.MULTILINE))
     counts = Counter(case.operator for case in every_case() if case.operator in REGISTRY)
     assert {name: int(count) for name, count in rows.items()} == counts
+
+
+def test_rare_modules_lower_what_their_names_begin_with() -> None:
+    """They are imported for operators of such names only."""
+    for prefix, modules in RARE.items():
+        homes = {f"layoutsolve.frontend.operators.{module}" for module in modules}
+        found = {name for name, function in REGISTRY.items() if function.__module__ in homes}
+        assert found
+        assert {name for name in found if not name.startswith(prefix)} == set()
