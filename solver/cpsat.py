@@ -61,6 +61,13 @@ def solve_component(
     if limit.expired:
         return Outcome(best, False, 0, sum(len(domains[number]) for number in best))
     model = _Model(problem, domains, component, any("reshapes" in tier for tier in tiers), limit)
+    try:
+        return _minimised(model, best, tiers, limit)
+    finally:
+        model.close()
+
+
+def _minimised(model: _Model, best: dict[int, int], tiers: Tiers, limit: Limit) -> Outcome:
     if limit.expired:
         return Outcome(best, False, 0, len(model.choices))
     optimal, bound = True, None
@@ -143,6 +150,10 @@ class _Model:
             if limit.over:
                 break
             self._variable(variable)
+
+    def close(self) -> None:
+        """Let go of the model: under their old names it holds its own methods, which would keep it in memory."""
+        vars(self.model).clear()
 
     def most(self, tier: tuple[str, ...]) -> int:
         """No value of a tier is higher."""

@@ -259,11 +259,11 @@ def suppressed(count: int) -> bytes:
     return builder.finish(*results)
 
 
-def many_orders(rank: int) -> bytes:
+def many_orders(rank: int, count: int = 3) -> bytes:
     """Sums of a tensor of many dimensions in one order after the other."""
     builder, rng, shape = Builder(), np.random.default_rng(rank), (2,) * rank
     x = result = builder.input("x", shape)
-    for _ in range(3):
+    for _ in range(count):
         turned, total = builder.tensor("", shape), builder.tensor("", shape)
         builder.operator("TRANSPOSE", [result, _vector(builder, *rng.permutation(rank))], [turned], {})
         builder.operator("ADD", [turned, x], [total], {})
@@ -399,6 +399,7 @@ HEAVY: Mapping[str, Callable[[], bytes]] = {
     "split": lambda: split(3000),
     "suppressed": lambda: suppressed(256),
     "many_orders": lambda: many_orders(12),
+    "many orders of high rank": lambda: many_orders(16, 6),
     "constant_outputs": lambda: constant_outputs(4000),
     "long_ends": lambda: long_ends(4),
     "orders_of_one": lambda: orders_of_one(400),
