@@ -15,7 +15,17 @@ import layoutsolve
 from layoutsolve.budget import GROWTH, SPARE, Budget
 from layoutsolve.errors import BudgetError, OptionError, UnsupportedError
 from layoutsolve.names import LONGEST, Names, short
-from tests.families import HEAVY, LINEAR, long_names, nested, normalised, of_constants, one_hot, shared_megabyte, unpacked
+from tests.families import (
+    HEAVY,
+    LINEAR,
+    long_names,
+    nested,
+    normalised,
+    of_constants,
+    one_hot,
+    shared_megabyte,
+    unpacked,
+)
 
 _MEMORY, _SPARE_MEMORY = 20, 300 << 20
 
