@@ -111,7 +111,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
 
     Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
     for the chosen orders. Otherwise both are chosen at once. What is not proven is compared with heuristics, for which
-    a share of the limit is left; the quickest of them runs in any case.
+    a share of the limit is left; the quickest of them runs in any case. Where both were to be chosen at once, one after
+    the other is among them, with the orders of the default objective.
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back(KEPT_BACK)
@@ -120,6 +121,10 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         return found
     known = [] if found is None else [found]
     known.append(in_source_order(graph, statement, goal))
+    if coarse_tiers(goal.tiers) is None and not goal.timed and not limit.expired:
+        first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
+        staged = None if first is None else _staged(graph, statement, goal, first, limit.part(SEARCHED))
+        known += [] if staged is None else [replace(staged, status="feasible", bound=0, parts=())]
     known += [heuristic(graph, boundary, goal, limit) for heuristic in (push, propagate) if not limit.expired]
     best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
     if found is None:
@@ -138,6 +143,12 @@ def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> A
             return None
         fine = solve(problem, tiers, limit)
         return _assignment(fine, goal, _proven(fine, goal))
+    return _staged(graph, statement, goal, coarse, limit)
+
+
+def _staged(graph: Graph, statement: Statement, goal: Goal, coarse: Tiers, limit: Limit) -> Assignment | None:
+    """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
+    tiers = goal.tiers
     orders = _orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None

@@ -101,6 +101,16 @@ def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
             gc.garbage.clear()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_decided_at_once_is_no_worse_than_in_two_steps(seed: int) -> None:
+    """Also where the work is too little for it: orders first, groupings then, takes far less."""
+    graph, tiers = random_graph(seed, 25, CONTROL), OBJECTIVES["min-nodes"]
+    found = assign(graph, objective="min-nodes", limit=Limit(500_000))
+    usual = assign(graph, limit=Limit(50_000))
+    assert ranked(found.price, tiers) <= ranked(usual.price, tiers)
+    computes_the_same(graph, found)
+
+
 @pytest.mark.parametrize("work", BUDGETS)
 def test_work_needs_no_clock(work: int) -> None:
     """A limit on work is the same twice, and on any machine: it never looks at the clock."""
