@@ -77,8 +77,9 @@ def serialise(
     if not lowest <= version <= HIGHEST_OPSET:
         raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
     writer = _Writer(computed(graph), external, budget or Budget())
-    model = writer.model(version)
-    check(model, writer.origins)
+    model, origins = writer.model(version), writer.origins
+    del writer  # the parts that the model is a copy of
+    check(model, origins)
     return model
 
 

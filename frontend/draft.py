@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -75,7 +76,7 @@ class Draft:
         self._constants: dict[tuple[int, int], Value] = {}
         self._symbols: dict[tuple[object, ...], Size] = {}
         self._used_symbols = Names()
-        self.meanings = Meanings(self.fresh_symbol)
+        self.meanings = Meanings(partial(_fresh, self._used_symbols))  # not of a method: that would be a cycle
         self.names = Names()
 
     def symbol_for(self, key: tuple[object, ...], name: str) -> Size:
@@ -110,7 +111,7 @@ class Draft:
 
     def fresh_symbol(self, name: str) -> str:
         """A symbol that nothing has yet, called ``name`` if that is free."""
-        return self._used_symbols.unique(short(name))
+        return _fresh(self._used_symbols, name)
 
     def ask(self, elements: int) -> None:
         """Make sure that a constant of so many elements may be computed, before it is."""
@@ -240,3 +241,7 @@ class Lowering:
             name = self.draft.names.derived(self.tensor_names[tensor.index], "initial")
             state.initial = self.draft.add(Value(name, tensor.dtype, tensor.shape, quant_of(tensor), data))
         return state
+
+
+def _fresh(symbols: Names, name: str) -> str:
+    return symbols.unique(short(name))

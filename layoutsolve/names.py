@@ -33,10 +33,12 @@ class Names:
 
     def unique(self, name: str) -> str:
         """The name as it is, or with the first number behind it that makes it a new one."""
-        candidate, number = name, self._numbers.get(name, 1)
-        while candidate in self._taken:
-            candidate, number = f"{name}_{number}", number + 1
-        self._numbers[name] = number
+        candidate = name
+        if candidate in self._taken:
+            number = self._numbers.get(name, 1)
+            while candidate in self._taken:
+                candidate, number = f"{name}_{number}", number + 1
+            self._numbers[name] = number
         self._taken.add(candidate)
         return candidate
 

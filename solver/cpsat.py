@@ -2,7 +2,8 @@
 
 A Boolean per open row of an operator, exactly one of which is true. For each variable, ``moved[order]`` is true where
 a Transpose brings it into an order it is not produced in, ``given[layout]`` where a move delivers a layout, and
-``first[layout]`` where that move is the Transpose itself rather than a Reshape of its result.
+``first[layout, reshapes]`` where that move is the Transpose itself rather than a Reshape of its result, and starts at
+one of the layouts from which it takes so many Reshapes.
 """
 
 from __future__ import annotations
@@ -61,6 +62,13 @@ def solve_component(
     if limit.expired:
         return Outcome(best, False, 0, sum(len(domains[number]) for number in best))
     model = _Model(problem, domains, component, any("reshapes" in tier for tier in tiers), limit)
+    try:
+        return _minimised(model, best, tiers, limit)
+    finally:
+        model.close()
+
+
+def _minimised(model: _Model, best: dict[int, int], tiers: Tiers, limit: Limit) -> Outcome:
     if limit.expired:
         return Outcome(best, False, 0, len(model.choices))
     optimal, bound = True, None
@@ -143,6 +151,10 @@ class _Model:
             if limit.over:
                 break
             self._variable(variable)
+
+    def close(self) -> None:
+        """Let go of the model: under their old names it holds its own methods, which would keep it in memory."""
+        vars(self.model).clear()
 
     def most(self, tier: tuple[str, ...]) -> int:
         """No value of a tier is higher."""
@@ -285,22 +297,21 @@ class _Model:
             return
         self._charge("reshapes", moved, -1)
         self.model.add(cp_model.LinearExpr.sum(list(given.values())) >= moved)
-        detours = {
-            (source, target): move(source, target, known.rigid).reshapes
-            for source in written
-            for target in given
-            if order(source) != order(target)
-        }
-        if not any(detours.values()):
+        detours: dict[tuple[Layout, int], list[Layout]] = {}
+        for target in given:
+            for source in written:
+                if order(source) != order(target):
+                    detours.setdefault((target, move(source, target, known.rigid).reshapes), []).append(source)
+        if not any(reshapes for _, reshapes in detours):
             return
         firsts: Literals = []
-        for (source, target), reshapes in detours.items():
+        for (target, reshapes), sources in detours.items():
             first = self.model.new_bool_var("")
             firsts.append(first)
             self.model.add(first <= given[target])
-            literals = written[source]
-            if literals is not None:
-                self.model.add(first <= cp_model.LinearExpr.sum(literals))
+            literals = [written[source] for source in sources]
+            if None not in literals:
+                self.model.add(first <= cp_model.LinearExpr.sum([item for each in literals for item in each or ()]))
             self._charge("reshapes", first, reshapes)
         self.model.add(cp_model.LinearExpr.sum(firsts) >= moved)
 

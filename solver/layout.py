@@ -32,7 +32,17 @@ def order(layout: Layout) -> Order:
 
 def finest(layout: Layout) -> Layout:
     """The layout of the same order in which every atom is a stored dimension of its own: what stands for an order."""
-    return tuple((atom,) for group in layout for atom in group)
+    return tuple([_ALONE[atom] for group in layout for atom in group])
+
+
+class _Alone(dict[int, Group]):
+    """The group of each atom by itself: one object for all layouts, which a search has a great many of."""
+
+    def __missing__(self, atom: int) -> Group:
+        return self.setdefault(atom, (atom,))
+
+
+_ALONE = _Alone()
 
 
 def stored_shape(layout: Layout, sizes: Sequence[Dim]) -> Shape:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from layoutsolve.solver.layout import Group, Layout, order
 from layoutsolve.solver.problem import FREE, Arrangement, Price, Slot
@@ -102,7 +103,8 @@ class Port:
 
     def expand(self, group: Iterable[Slot]) -> Group:
         """The atoms of this port that a group of slots stands for."""
-        return tuple(atom for slot in group for atom in self.atoms.get(slot, ()))
+        parts = [self.atoms.get(slot, ()) for slot in group]
+        return parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
 
     def readings(self, layout: Layout) -> Iterator[Arrangement]:
         """The arrangements of slots that a layout of this port suggests.

@@ -15,12 +15,13 @@ class Shared:
 
     Operators of a network repeat, and so do the layouts that are suggested to them. Each operator walks a tree of
     requests from the root; a step that was taken before gives the same rows, a new one is made by a generator that
-    has taken the same steps.
+    has taken the same steps. Nothing in the tree refers back to where it comes from: a cycle would stay in memory, as
+    solving does without the collector of garbage.
     """
 
     def __init__(self, make: Callable[[], Generator]) -> None:
         self.make = make
-        self.root = _Stop(None, None, None)
+        self.root = _Stop(None)
 
     def walker(self) -> Walker:
         """One operator, at the root."""
@@ -33,12 +34,8 @@ Request = tuple[str, int, Layout]
 
 @dataclass(slots=True)
 class _Stop:
-    """A place in the tree: the request that leads to it from another one, and the generator that has taken all of them,
-    if none has gone on.
-    """
+    """A place in the tree, and the generator that has taken all steps to it, if it has not gone on."""
 
-    before: _Stop | None
-    request: Request | None
     generator: Generator | None
     capped: bool = False
     steps: dict[Request, tuple[_Stop, tuple[Row, ...]]] = field(default_factory=dict)
@@ -50,6 +47,7 @@ class Walker:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._stop = shared.root
+        self._steps: list[Request] = []
 
     @property
     def capped(self) -> bool:
@@ -75,21 +73,17 @@ class Walker:
     def _step(self, request: Request) -> tuple[Row, ...]:
         stop = self._stop
         if request not in stop.steps:
-            generator = stop.generator or self._replayed(stop)
+            generator = stop.generator or self._replayed()
             stop.generator = None
             rows = tuple(_asked(generator, request))
-            stop.steps[request] = (_Stop(stop, request, generator, generator.capped), rows)
+            stop.steps[request] = (_Stop(generator, generator.capped), rows)
+        self._steps.append(request)
         self._stop, rows = stop.steps[request]
         return rows
 
-    def _replayed(self, stop: _Stop) -> Generator:
-        requests: list[Request] = []
-        place: _Stop | None = stop
-        while place is not None and place.request is not None:
-            requests.append(place.request)
-            place = place.before
+    def _replayed(self) -> Generator:
         generator = self._shared.make()
-        for request in reversed(requests):
+        for request in self._steps:
             _asked(generator, request)
         return generator
 

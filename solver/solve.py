@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
@@ -27,6 +27,7 @@ from layoutsolve.solver.problem import (
     LayoutProblem,
     Part,
     Price,
+    Row,
     Tiers,
     chosen,
     coarse_tiers,
@@ -110,7 +111,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
 
     Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
     for the chosen orders. Otherwise both are chosen at once. What is not proven is compared with heuristics, for which
-    a share of the limit is left; the quickest of them runs in any case.
+    a share of the limit is left; the quickest of them runs in any case. Where both were to be chosen at once, one after
+    the other is among them, with the orders of the default objective.
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back(KEPT_BACK)
@@ -119,6 +121,10 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         return found
     known = [] if found is None else [found]
     known.append(in_source_order(graph, statement, goal))
+    if coarse_tiers(goal.tiers) is None and not goal.timed and not limit.expired:
+        first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
+        staged = None if first is None else _staged(graph, statement, goal, first, limit.part(SEARCHED))
+        known += [] if staged is None else [replace(staged, status="feasible", bound=0, parts=())]
     known += [heuristic(graph, boundary, goal, limit) for heuristic in (push, propagate) if not limit.expired]
     best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
     if found is None:
@@ -133,18 +139,28 @@ def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> A
     tiers, coarse = goal.tiers, coarse_tiers(goal.tiers)
     if coarse is None:
         problem = statement.layouts(None, limit.part(STATED))
-        return None if limit.expired else _assignment(solve(problem, tiers, limit), goal)
+        if limit.expired:
+            return None
+        fine = solve(problem, tiers, limit)
+        return _assignment(fine, goal, _proven(fine, goal))
+    return _staged(graph, statement, goal, coarse, limit)
+
+
+def _staged(graph: Graph, statement: Statement, goal: Goal, coarse: Tiers, limit: Limit) -> Assignment | None:
+    """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
+    tiers = goal.tiers
     orders = _orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
-    kept = [chosen(orders.problem, orders.rows, number) for number in range(len(orders.rows))]
+    kept, proof = orders.chosen, _proven(orders, goal)
+    del orders  # a problem takes as much memory as all that the graph is
     problem = statement.layouts(kept, limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None
     fine = solve(problem, tiers, limit)
     if not limit.expired:
         fine = replace(fine, rows=settled(graph, fine.problem, fine.rows, tiers))
-    return _assignment(fine, goal, orders)
+    return _assignment(fine, goal, proof, fine.branched)
 
 
 def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
@@ -163,17 +179,30 @@ def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
     return replace(wide, problem=few.problem, rows=few.rows, gap=known[0] - least[0] + wide.gap)
 
 
-def _assignment(fine: Solution, goal: Goal, coarse: Solution | None = None) -> Assignment:
-    """The public form of a solution; what is proven is what the coarse problem proves, where there was one."""
-    proven = coarse or fine
+@dataclass(frozen=True)
+class _Proof:
+    """What a solution proves; the fields are as those of an :class:`Assignment`."""
+
+    optimal: bool
+    bound: int
+    components: int
+    branched: int
+    parts: tuple[Part, ...]
+
+
+def _proven(solution: Solution, goal: Goal) -> _Proof:
+    bound = 0 if solution.capped else solution.price(goal.tiers)[0] - solution.gap
+    return _Proof(solution.optimal, bound, solution.components, solution.branched, solution.parts)
+
+
+def _assignment(fine: Solution, goal: Goal, proof: _Proof, branched: int = 0) -> Assignment:
+    """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
-    lowest = ranked(price(proven.problem, proven.rows), goal.tiers)[0] - proven.gap
-    bound = 0 if proven.capped else lowest
-    status = "optimal" if proven.optimal and fine.optimal else "feasible"
-    branched = fine.branched + (coarse.branched if coarse else 0)
+    status = "optimal" if proof.optimal and fine.optimal else "feasible"
+    branched += proof.branched
     return Assignment(
-        fine.problem, fine.rows, total, goal, "cpsat", status, bound, proven.components, branched, proven.parts
+        fine.problem, fine.rows, total, goal, "cpsat", status, proof.bound, proof.components, branched, proof.parts
     )
 
 
@@ -194,6 +223,11 @@ class Solution:
     branched: int
     parts: tuple[Part, ...] = ()
     capped: bool = False
+
+    @property
+    def chosen(self) -> list[Row]:
+        """The row of each operator."""
+        return [chosen(self.problem, self.rows, number) for number in range(len(self.rows))]
 
     def price(self, tiers: Tiers) -> tuple[int, ...]:
         """What the rows cost, by tiers."""
@@ -299,7 +333,7 @@ def enumerate_into(
     best: list[int] = []
     lowest: tuple[int, ...] | None = None
 
-    def extend(depth: int, before: Price) -> None:
+    def extend(depth: int, before: Price, further: Callable[..., None]) -> None:
         nonlocal best, lowest
         number = operators[depth]
         for row in domains[number]:
@@ -311,11 +345,11 @@ def enumerate_into(
             if lowest is not None and cost >= lowest:
                 continue
             if depth + 1 < len(operators):
-                extend(depth + 1, total)
+                further(depth + 1, total, further)
             else:
                 best, lowest = [rows[each] for each in operators], cost
 
-    extend(0, Price())
+    extend(0, Price(), extend)  # one that refers to itself would be a cycle, and keep the problem in memory
     for number, row in zip(operators, best, strict=True):
         rows[number] = row
 

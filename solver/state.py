@@ -89,6 +89,7 @@ class Statement:
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
+        self._rows: dict[Layout, Row] = {}
         self.drafts: list[_Draft] = []
         self._state()
 
@@ -155,14 +156,18 @@ class Statement:
         logical = self._readings[self._home[name]][name]
         title = f"{'output' if reads else 'input'} {name}"
         if permutation is None:
-            self.drafts.append(
-                _Draft(title, -1, [self._home[name]], int(reads), (Row((logical,)),), free=(logical,), end=name)
-            )
+            row = self._only_row(logical)
+            self.drafts.append(_Draft(title, -1, [self._home[name]], int(reads), (row,), free=row.layouts, end=name))
         else:
             self._fixed(title, name, tuple(logical[axis] for axis in permutation), reads)
 
     def _fixed(self, title: str, name: str, layout: Layout, reads: bool) -> None:
-        self.drafts.append(_Draft(title, -1, [self._home[name]], int(reads), (Row((layout,)),), end=name))
+        row = self._only_row(layout)
+        self.drafts.append(_Draft(title, -1, [self._home[name]], int(reads), (row,), end=name))
+
+    def _only_row(self, layout: Layout) -> Row:
+        """The row of an end, one for all that have the same layout: a graph may have very many."""
+        return self._rows.setdefault(layout, Row((layout,)))
 
     def _outputs(self, number: int) -> None:
         """Enter what a node produces: new variables, or another reading of the one that it is a view of."""
@@ -266,14 +271,13 @@ class _Closure:
         if draft.meaning is None or draft.relations is None:
             return None
         found, ports, outputs = draft.meaning, draft.relations, len(draft.ports) - draft.inputs
+        finest_only = self.finest_only  # what makes a generator must not hold the closure: nothing would free the two
         size = max((self.variables[variable].bytes for variable in draft.ports), default=0) if self.timed else 0
         weigh, exact = self.target.weigh(draft.op, found.kind, size), self.kept is not None
         alike = (draft.op, size, tuple(self.variables[variable].sizes for variable in draft.ports)) if weigh else ()
         key = (limit, alike, found.forms, ports)
         if key not in self.shared:
-            self.shared[key] = Shared(
-                lambda: Generator(ports, found.forms, outputs, limit, self.finest_only, exact, weigh)
-            )
+            self.shared[key] = Shared(lambda: Generator(ports, found.forms, outputs, limit, finest_only, exact, weigh))
         return self.shared[key].walker()
 
     def problem(self) -> LayoutProblem:

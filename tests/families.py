@@ -259,16 +259,39 @@ def suppressed(count: int) -> bytes:
     return builder.finish(*results)
 
 
-def many_orders(rank: int) -> bytes:
+def many_orders(rank: int, count: int = 3) -> bytes:
     """Sums of a tensor of many dimensions in one order after the other."""
     builder, rng, shape = Builder(), np.random.default_rng(rank), (2,) * rank
     x = result = builder.input("x", shape)
-    for _ in range(3):
+    for _ in range(count):
         turned, total = builder.tensor("", shape), builder.tensor("", shape)
         builder.operator("TRANSPOSE", [result, _vector(builder, *rng.permutation(rank))], [turned], {})
         builder.operator("ADD", [turned, x], [total], {})
         result = total
     return builder.finish(result)
+
+
+def nested(depth: int) -> bytes:
+    """A branch within a branch within a branch, each of which adds once, and so does the other one."""
+    builder = Builder()
+    x, condition = builder.input("x", (2, 3)), builder.input("c", (), "bool")
+    y = _branched(builder, condition, x, 1)
+    for level in range(1, depth + 1):
+        inner, outer = builder.part(), builder.part()
+        parts = [(part, part.input("c", (), "bool"), part.input("x", (2, 3))) for part in (inner, outer)]
+        for part, given, value in parts:
+            total = part.tensor("", (2, 3))
+            part.operator("ADD", [value, part.constant("", np.float32(level))], [total], {})
+            deeper = part is inner and level < depth
+            part.outputs(_branched(part, given, total, 2 * level + 1) if deeper else total)
+    return builder.finish(y)
+
+
+def _branched(part: Builder, condition: int, value: int, first: int) -> int:
+    result = part.tensor("", (2, 3))
+    said = {"then_subgraph_index": first, "else_subgraph_index": first + 1}
+    part.operator("IF", [condition, condition, value], [result], said)
+    return result
 
 
 def constant_outputs(count: int) -> bytes:
@@ -399,6 +422,7 @@ HEAVY: Mapping[str, Callable[[], bytes]] = {
     "split": lambda: split(3000),
     "suppressed": lambda: suppressed(256),
     "many_orders": lambda: many_orders(12),
+    "many orders of high rank": lambda: many_orders(16, 6),
     "constant_outputs": lambda: constant_outputs(4000),
     "long_ends": lambda: long_ends(4),
     "orders_of_one": lambda: orders_of_one(400),
@@ -417,6 +441,7 @@ LINEAR: Mapping[str, tuple[Callable[[int], bytes], int]] = {
     "views": (views, 800),
     "shared": (shared, 200),
     "calls": (calls, 400),
+    "nested": (nested, 14),
     "signatures": (signatures, 800),
     "rearranged": (rearranged, 200),
     "suppressed": (suppressed, 40),

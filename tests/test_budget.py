@@ -13,9 +13,19 @@ import pytest
 
 import layoutsolve
 from layoutsolve.budget import GROWTH, SPARE, Budget
-from layoutsolve.errors import BudgetError, OptionError
+from layoutsolve.errors import BudgetError, OptionError, UnsupportedError
 from layoutsolve.names import LONGEST, Names, short
-from tests.families import HEAVY, LINEAR, long_names, normalised, of_constants, one_hot, shared_megabyte, unpacked
+from tests.families import (
+    HEAVY,
+    LINEAR,
+    long_names,
+    nested,
+    normalised,
+    of_constants,
+    one_hot,
+    shared_megabyte,
+    unpacked,
+)
 
 _MEMORY, _SPARE_MEMORY = 20, 300 << 20
 
@@ -70,6 +80,18 @@ def test_work_is_linear(name: str) -> None:
 def test_what_is_converted_compactly_is_right(name: str) -> None:
     source = LINEAR[name][0](7)
     assert layoutsolve.verify(source, layoutsolve.convert(source)).passed
+
+
+@pytest.mark.parametrize("depth", [1, 10, 30])
+def test_nested_branches_are_right(depth: int) -> None:
+    source = nested(depth)
+    assert layoutsolve.verify(source, layoutsolve.convert(source)).passed
+
+
+@pytest.mark.parametrize("depth", [50, 100, 200, 1000])
+def test_branches_that_are_nested_too_deeply(depth: int) -> None:
+    with pytest.raises(UnsupportedError, match="too deeply"):
+        layoutsolve.convert(nested(depth))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,7 +20,7 @@ from layoutsolve.solver.cpsat import solve_component
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
 from layoutsolve.solver.presolve import components
 from layoutsolve.solver.problem import ranked
-from layoutsolve.solver.solve import enumerated, presolved, price_of_component
+from layoutsolve.solver.solve import _collector_paused, enumerated, presolved, price_of_component
 from layoutsolve.solver.state import Statement
 from tests.graphs import feeds, run
 from tests.solver.random_graphs import CONTROL, random_graph
@@ -78,6 +79,36 @@ def test_any_work_gives_a_right_model(seed: int) -> None:
             assert found.status == "feasible" or price[:3] == ranked(best.price, tiers)[:3]
             assert found.ended == "work" or found.status == "optimal"
             computes_the_same(graph, found)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
+    """It is paused meanwhile: what is of no more use has to be free as soon as nothing refers to it."""
+    assign(random_graph(0, 12, CONTROL), objective=objective)  # imports leave cycles of their own
+    with _collector_paused():
+        for seed in range(6):
+            assign(random_graph(seed, 12, CONTROL), objective=objective)
+            assign(conflicting_grid(2, 2), objective=objective, limit=Limit(10_000))
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            assign(conflicting_grid(3, 3), objective=objective, limit=Limit(100_000))
+            assign(random_graph(7, 20, CONTROL), objective=objective)
+            gc.collect()
+            assert gc.garbage == []
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_decided_at_once_is_no_worse_than_in_two_steps(seed: int) -> None:
+    """Also where the work is too little for it: orders first, groupings then, takes far less."""
+    graph, tiers = random_graph(seed, 25, CONTROL), OBJECTIVES["min-nodes"]
+    found = assign(graph, objective="min-nodes", limit=Limit(500_000))
+    usual = assign(graph, limit=Limit(50_000))
+    assert ranked(found.price, tiers) <= ranked(usual.price, tiers)
+    computes_the_same(graph, found)
 
 
 @pytest.mark.parametrize("work", BUDGETS)
