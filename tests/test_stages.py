@@ -40,7 +40,7 @@ FAULTS = [
     ("layoutsolve.api.Conversion", "content", "write"),
     ("layoutsolve.certificate", "restate", "certify"),
     ("layoutsolve.verification", "verify", "verify"),
-    ("layoutsolve.api", "explain", "explain"),
+    ("layoutsolve.solver.explain", "explain", "explain"),
     ("layoutsolve.summary", "as_text", "write"),
 ]
 
@@ -103,7 +103,7 @@ CALLS: list[tuple[str, str, Callable[[bytes, Conversion, Path], object]]] = [
     ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.convert(source)),
     ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.compare(source)),
     ("layoutsolve.api", "_compared", lambda source, conversion, path: layoutsolve.verify(source, conversion)),
-    ("layoutsolve.api", "explain", lambda source, conversion, path: conversion.explain()),
+    ("layoutsolve.solver.explain", "explain", lambda source, conversion, path: conversion.explain()),
     ("layoutsolve.api.Conversion", "content", lambda source, conversion, path: conversion.save(path)),
     ("layoutsolve.certificate", "restate", lambda source, conversion, path: layoutsolve.certify(source, conversion)),
 ]
