@@ -10,6 +10,9 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.problem import Arrangement, Row, Slot
 from layoutsolve.solver.relation import Arranged, Port, cut, parted
 
+COMBINED = 3
+"""The work of combining two arrangements, for each of their slots."""
+
 
 class Arranger:
     """The rows of an :class:`Arranged` relation."""
@@ -58,21 +61,28 @@ class Arranger:
             elif found not in self.full:
                 if len(waiting) > 1 and self.limit.over:
                     return
-                self.limit.spend(len(self.partial) + 1)
+                self.limit.spend()
                 self.full[found] = None
                 yield from self._rows(found)
                 waiting.append(self._merges(found))
 
     def _merges(self, full: Arrangement) -> Iterator[Arrangement]:
         for partial in list(self.partial):
-            yield self._legal(_merged(full, partial))
+            yield self._combined(full, partial)
 
     def _push_partial(self, partial: Arrangement) -> Iterator[Row]:
         if partial in self.partial:
             return
         self.partial[partial] = None
         for full in [*self.full] or [self.logical]:
-            yield from self._push_full(self._legal(_merged(full, partial)))
+            if self.limit.over:
+                return
+            yield from self._push_full(self._combined(full, partial))
+
+    def _combined(self, full: Arrangement, partial: Arrangement) -> Arrangement:
+        """A full arrangement with the slots of a partial one in its order; most often one that is known already."""
+        self.limit.spend(COMBINED * (len(self.slots) + 1))
+        return self._legal(_merged(full, partial))
 
     def _whole(self, reading: Arrangement, together: bool) -> Arrangement:
         """The arrangement with slots added that no port of this layout shows because their size is 1 there.

@@ -107,7 +107,7 @@ def test_what_is_decided_at_once_is_no_worse_than_in_two_steps(seed: int) -> Non
     graph, tiers = random_graph(seed, 25, CONTROL), OBJECTIVES["min-nodes"]
     found = assign(graph, objective="min-nodes", limit=Limit(500_000))
     usual = assign(graph, limit=Limit(50_000))
-    assert ranked(found.price, tiers) <= ranked(usual.price, tiers)
+    assert ranked(found.price, tiers)[0] <= ranked(usual.price, tiers)[0]
     computes_the_same(graph, found)
 
 
