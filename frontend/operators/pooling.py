@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.frontend.builder import Call
+from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     BYTES,
     activation,
@@ -62,6 +63,8 @@ def max_pool(call: Call) -> None:
     slot = first_slot(call)
     if moves([x], slot.dtype, slot.quant, BYTES) and call.option("fused_activation_function") == 0:
         result = call.write("MaxPool", [to_channels_first(call, x)], shape, slot, storage=True, **attributes)
+    elif x.dtype == "int16" and slot.quant is None:
+        raise GapError("its output of int16 has no quantisation parameters", "state scale and zero point")
     else:
         result = write_activated(call, "MaxPool", [to_channels_first(call, x)], shape, slot, **attributes)
     from_channels_first(call, result)

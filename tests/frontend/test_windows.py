@@ -156,3 +156,19 @@ def test_dilations(operator: str, dynamic: bool) -> None:
         given = conv.attributes.get("dilations", (1,) * rank)
         assert given == tuple(1 if size == 1 else 3 for size in kernel)
         compare(source, "float32", [sizes], 0, kernel)
+
+
+@pytest.mark.parametrize("given", [None, Quant([0.0], [0]), Quant([0.1], [0])], ids=["none", "zero", "scale"])
+@pytest.mark.parametrize("result", [None, Quant([0.0], [0]), Quant([0.1], [0])], ids=["none", "zero", "scale"])
+def test_numbers_without_a_scale(given: Quant | None, result: Quant | None) -> None:
+    """Maxima of int16 whose scale is left out on either side are refused by name."""
+    builder = Builder()
+    x = builder.input("x", (1, 4, 4, 2), "int16", quant=given)
+    y = builder.tensor("y", (1, 2, 2, 2), "int16", quant=result)
+    builder.operator("MAX_POOL_2D", [x], [y], {"stride_h": 2, "stride_w": 2, "filter_height": 2, "filter_width": 2})
+    source = builder.finish(y)
+    if all(quant is not None and quant.scale[0] for quant in (given, result)):
+        read(source)
+        return
+    with pytest.raises(ConversionError, match=r"put of int16 has no quantisation parameters"):
+        read(source)
