@@ -61,9 +61,10 @@ def max_pool(call: Call) -> None:
     """MAX_POOL_2D."""
     x, shape, attributes = _window(call)
     slot = first_slot(call)
-    if moves([x], slot.dtype, slot.quant, BYTES) and call.option("fused_activation_function") == 0:
+    plain = call.option("fused_activation_function") == 0
+    if plain and moves([x], slot.dtype, slot.quant, BYTES):
         result = call.write("MaxPool", [to_channels_first(call, x)], shape, slot, storage=True, **attributes)
-    elif x.dtype == "int16" and slot.quant is None:
+    elif plain and slot.dtype == "int16" and slot.quant is None:
         raise GapError("its output of int16 has no quantisation parameters", "state scale and zero point")
     else:
         result = write_activated(call, "MaxPool", [to_channels_first(call, x)], shape, slot, **attributes)
