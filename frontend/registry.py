@@ -50,12 +50,16 @@ def register(operator: str) -> Callable[[Lowered], Lowered]:
     output is written; what it cannot convert it raises as a :class:`GapError`. One that was registered before is
     replaced. Raises :class:`OptionError` where TensorFlow Lite has no operator of that name.
     """
+    if not isinstance(operator, str):
+        raise TypeError(f"operator must be a string, not {type(operator).__name__}")
     known = operator.removeprefix("CUSTOM:") if operator.startswith("CUSTOM:") else operator in BUILTIN_OPERATORS
     if not known:
         raise OptionError(f"'{operator}' is no operator: give 'CUSTOM:<code>', or a built-in one such as 'CONV_2D'")
     _load(operator)
 
     def foreign(function: Lowered) -> Lowered:
+        if not callable(function):
+            raise TypeError(f"the lowering of '{operator}' must be a function, not {type(function).__name__}")
         FOREIGN.add(operator)
         return lowers(operator)(function)
 

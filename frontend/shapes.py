@@ -49,15 +49,22 @@ def window(size: Dim, kernel: int, stride: int, dilation: int, same: bool, arith
 
 
 def same_pads(size: Dim, kernel: int, stride: int, dilation: int) -> tuple[int, int] | None:
-    """The padding of SAME before and after; None where it depends on a symbolic size."""
+    """The padding of SAME before and after; None where it depends on a symbolic size.
+
+    What is before is all that counts: where it is the same for every size, so much is added after that every window
+    fits. That makes as many windows as SAME has, and those that need less do not reach the rest.
+    """
     extent = (kernel - 1) * dilation + 1
-    if stride == 1 or extent == 1:
-        total = extent - 1
-    elif isinstance(size, Size):
-        return None
-    else:
-        total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+    if isinstance(size, Size):
+        before = (extent - 1) // 2
+        return (before, extent - 1 - before) if before == max(extent - stride, 0) // 2 else None
+    total = max(extent - (size - 1) % stride - 1, 0)
     return total // 2, total - total // 2
+
+
+def automatic(size: Dim, kernel: int, stride: int) -> bool:
+    """Whether ``SAME_UPPER`` is SAME: ONNX Runtime pads by a negative number where a stride passes over elements."""
+    return kernel >= stride or (isinstance(size, int) and (size - 1) % stride < kernel)
 
 
 def reshaped(before: Shape, requested: Sequence[Dim], arithmetic: Arithmetic) -> Shape:

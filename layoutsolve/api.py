@@ -110,15 +110,19 @@ class Conversion:
         whole = Output("model", path, lambda file: file.write(model))
         return (whole,) if self.external is None else (Output("data", f"{path}.data", self.external.write), whole)
 
-    def content(self, path: str) -> bytes:
-        """The bytes of the model as it is saved under a path, which matters only where constants are apart."""
+    def content(self, path: str | os.PathLike[str]) -> bytes:
+        """The bytes of the model as it is saved under a path, which matters only where constants are apart.
+
+        Raises :class:`OutputError` where the model could not refer to its constants.
+        """
+        target = arguments.path("path", path)
         if self.external is None:
             return bytes(self.model.SerializeToString(deterministic=True))
-        name = Path(f"{path}.data").name
+        name = Path(f"{target}.data").name
         try:
             name.encode()
         except UnicodeEncodeError as error:
-            raise OutputError(f"a model cannot refer to the file '{name!a}': choose a name in UTF-8") from error
+            raise OutputError(f"a model cannot refer to the file {name!a}: choose a name in UTF-8") from error
         return bytes(place(self.model, name).SerializeToString(deterministic=True))
 
     @cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import isfinite
+from math import inf, isfinite
 from numbers import Integral, Real
 from reprlib import repr as brief
 from typing import NoReturn, TypeVar
@@ -133,7 +133,10 @@ def seconds(name: str, value: object) -> float | None:
         return None
     if not isinstance(value, Real) or isinstance(value, bool):
         _wrong(name, "a number of seconds", value)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = inf
     if not (isfinite(number) and number > 0):
         raise OptionError(f"{name}: a time limit of {number:g} seconds is not positive and finite")
     return number

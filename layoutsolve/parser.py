@@ -49,6 +49,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         parser.refuse(unknown)
+    if options.certify == "-":
+        raise OptionError("argument --certify: a certificate is written to a file: give its name")
     return options
 
 

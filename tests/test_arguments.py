@@ -38,7 +38,7 @@ WRONG_TYPES: list[tuple[str, list[Any]]] = [
 WRONG_VALUES: list[tuple[str, list[Any]]] = [
     ("objective", ["", "speed", "min-executed "]),
     ("strategy", ["", "luck"]),
-    ("time_limit", [NAN, INFINITE, -INFINITE, -1, 0, np.float64(NAN)]),
+    ("time_limit", [NAN, INFINITE, -INFINITE, -1, 0, 10**400, -(10**400), np.float64(NAN)]),
     ("custom", ["", "drop"]),
     ("shapes", [{"image": (1, 2**31, 5, 3)}, {"image": (1, -2, 5, 3)}, {"image": ()}]),
 ]
@@ -136,6 +136,9 @@ def test_other_functions(tmp_path: Path) -> None:
     calls: list[tuple[str, Callable[[], object]]] = [
         ("path", lambda: conversion.save(b"a.onnx")),  # type: ignore[arg-type]
         ("path", lambda: conversion.save(5)),  # type: ignore[arg-type]
+        *(("path", lambda wrong=wrong: conversion.content(wrong)) for wrong in (None, 5, b"a.onnx", ["a"])),
+        *(("operator", lambda wrong=wrong: layoutsolve.register(wrong)) for wrong in (None, 3, b"x", ["ABS"])),
+        ("'CUSTOM:x' must be a function", lambda: layoutsolve.register("CUSTOM:x")(None)),  # type: ignore[arg-type]
         ("path", lambda: certificate.save(None)),  # type: ignore[arg-type]
         ("path", lambda: Certificate.load(5)),  # type: ignore[arg-type]
         ("text", lambda: Certificate.from_json(b"{}")),  # type: ignore[arg-type]
@@ -155,6 +158,7 @@ def test_other_functions(tmp_path: Path) -> None:
         ("samples", lambda: layoutsolve.verify(model(), conversion, samples=0)),
         ("seed", lambda: layoutsolve.verify(model(), conversion, seed=-1)),
         ("seconds", lambda: conversion.explain(-1)),
+        ("seconds", lambda: conversion.explain(10**400)),
     ):
         with pytest.raises(OptionError, match=name):
             call()
@@ -189,6 +193,7 @@ def test_the_nearest_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["surplus"], "unrecognised argument 'surplus'"),
         (["--inp", "x"], "ambiguous option"),
         (["-o"], "expected one argument"),
+        (["--certify", "-"], "argument --certify: a certificate is written to a file"),
     ):
         assert main([str(path), *arguments]) == 2
         captured = capsys.readouterr()

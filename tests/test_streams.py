@@ -199,5 +199,5 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     assert sorted(os.listdir(folder)) == [b"\xfe.json", b"\xff\nm.onnx", b"\xff\nm.tflite"]  # noqa: PTH208
     run = subprocess.run([*PROGRAM, path, "--external-data"], cwd=tmp_path, capture_output=True, check=False)
     assert run.returncode == 2
-    assert b"choose a name in UTF-8" in run.stderr
+    assert b"the file '\\udcff\\nm.onnx.data': choose a name in UTF-8" in run.stderr
     assert run.stderr.count(b"\n") == 1

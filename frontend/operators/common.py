@@ -13,7 +13,7 @@ from layoutsolve.frontend.dilated import EXPLICIT_PADS
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.quantisation import limits, moves, quant_of
 from layoutsolve.frontend.rounding import away, lift, lifted, steps
-from layoutsolve.frontend.shapes import same_pads, window
+from layoutsolve.frontend.shapes import automatic, same_pads, window
 from layoutsolve.graph import Dim, Quant, Shape, Size, Value
 
 BYTES = ("int8", "uint8")
@@ -133,6 +133,7 @@ def windows(
     if min(*strides, *dilations, *kernel) < 1:
         raise ModelError(f"{call.origin} has a stride, dilation or kernel size below 1")
     same, explicit = call.option("padding") == 0, call.option(EXPLICIT_PADS, None)
+    dilations = effective(kernel, dilations)
     geometry = list(zip(spatial, kernel, strides, dilations, strict=True))
     attributes: dict[str, Any] = {"kernel_shape": tuple(kernel), "strides": tuple(strides)}
     if any(dilation != 1 for dilation in dilations):
@@ -148,11 +149,16 @@ def windows(
         attributes["pads"] = tuple(pad[0] for pad in known) + tuple(pad[1] for pad in known)
     elif "dilations" in attributes:
         raise GapError("its padding SAME with strides and dilation depends on a dynamic size", STATIC)
-    elif any(axis[1] < axis[2] for axis, pad in zip(geometry, pads, strict=True) if pad is None):
+    elif not all(automatic(*axis[:3]) for axis in geometry):
         raise GapError("its padding SAME with a stride above the kernel size depends on a dynamic size", STATIC)
     else:
         attributes["auto_pad"] = "SAME_UPPER"
     return shape, attributes
+
+
+def effective(kernel: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
+    """Dilations, 1 along an axis where a kernel has a single element: OpenVINO heeds them even there."""
+    return tuple(1 if size == 1 else dilation for size, dilation in zip(kernel, dilations, strict=True))
 
 
 def _explicit(call: Call, geometry: Sequence[tuple[Dim, int, int, int]], pads: Sequence[int]) -> Shape:

@@ -12,6 +12,7 @@ from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.operators.common import (
     as_multiplied,
     bias_of,
+    effective,
     first_slot,
     from_channels_first,
     hybrid_weights,
@@ -24,7 +25,7 @@ from layoutsolve.frontend.operators.common import (
 from layoutsolve.frontend.operators.padding import write_pad
 from layoutsolve.frontend.operators.slicing import take
 from layoutsolve.frontend.registry import lowers
-from layoutsolve.frontend.shapes import Span, same_pads
+from layoutsolve.frontend.shapes import Span, automatic, same_pads
 from layoutsolve.graph import Dim, Shape, Size, Value, product
 
 _VALID = 1
@@ -105,13 +106,18 @@ def _computed_padding(
     call: Call, spatial: Shape, window: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
 ) -> list[tuple[Dim, Dim]]:
     """The padding SAME where it depends on a dynamic size in a way for which Conv has no word; else nothing."""
-    axes = list(zip(spatial, window, strides, dilations, strict=True))
-    dynamic = [axis for axis in axes if same_pads(*axis) is None]
-    special = any(dilation != 1 for dilation in dilations) or any(kernel < stride for _, kernel, stride, _ in dynamic)
-    if call.option("padding") != 0 or call.option(EXPLICIT_PADS, None) is not None or not (dynamic and special):
+    axes = list(zip(spatial, window, strides, effective(window, dilations), strict=True))
+    if call.option("padding") != 0 or call.option(EXPLICIT_PADS, None) is not None or min(*strides, *window) < 1:
         return []
-    sizes, found = call.arithmetic, []
-    for size, kernel, stride, dilation in axes:
+    plain = all(automatic(*axis[:3]) and axis[3] == 1 for axis in axes)
+    known = [same_pads(*axis) for axis in axes]
+    if plain or None not in known:
+        return []
+    sizes, found = call.arithmetic, list[tuple[Dim, Dim]]()
+    for (size, kernel, stride, dilation), pads in zip(axes, known, strict=True):
+        if pads is not None:
+            found.append(pads)
+            continue
         covered = product((sizes.quotient(sizes.total((size, stride - 1)), stride), stride))
         around = sizes.total((covered, (kernel - 1) * dilation + 1 - stride))
         amount = sizes.largest((sizes.difference(around, size), 0), "padding")
@@ -167,8 +173,8 @@ def _convolve_backwards(
     _check_types(call, x, kernel)
     kernel = as_multiplied(call, x, kernel, call.optional(3))
     attributes: dict[str, Any] = {"kernel_shape": window, "strides": strides}
-    if any(dilation != 1 for dilation in dilations):
-        attributes["dilations"] = dilations
+    if any(dilation != 1 for dilation in effective(window, dilations)):
+        attributes["dilations"] = effective(window, dilations)
     axes = zip(x.shape[1:-1], sizes[1:-1], window, strides, dilations, strict=True)
     kept = [_kept(call, *axis) for axis in axes]
     attributes["pads"] = (*(axis.before for axis in kept), *(axis.after for axis in kept))

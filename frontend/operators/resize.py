@@ -9,11 +9,12 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.operators.common import BYTES, as_int64, as_steps, ranked, store
+from layoutsolve.frontend.operators.common import BYTES, as_int64, as_steps, cast_to, ranked, store
+from layoutsolve.frontend.operators.gathering import write_gather
 from layoutsolve.frontend.quantisation import moves
 from layoutsolve.frontend.registry import lowers
 from layoutsolve.frontend.rounding import steps
-from layoutsolve.graph import Array, Dim, Size, Value, quotient
+from layoutsolve.graph import Array, Dim, Shape, Size, Value, quotient
 
 _RESIZED = ("float32", "int8", "uint8", "int32")
 """Types that ONNX Runtime's Resize takes."""
@@ -87,24 +88,18 @@ def resize_bilinear(call: Call) -> None:
 def resize_nearest(call: Call) -> None:
     """RESIZE_NEAREST_NEIGHBOR; TFLite's half pixels, rounded down, are ONNX's rounded to the nearest, half up.
 
-    Where the two round a position on the border of two pixels apart, the pixels are gathered by their numbers.
+    Where the two may round a position on the border of two pixels apart, the pixels are gathered by their numbers.
     """
     x, shape = _target(call)
     aligned, half = bool(call.option("align_corners", False)), bool(call.option("half_pixel_centers", False))
     pairs = list(zip(x.shape[1:3], shape[1:3], strict=True))
-    sizes = [(before, after) for before, after in pairs if isinstance(before, int) and isinstance(after, int)]
-    call.draft.ask(sum(after for _, after in sizes))
     exact = all(isinstance(dim, int) for dim in shape)
-    same = all(
-        np.array_equal(_positions(*pair, aligned, half), found)
-        for pair in sizes
-        for found in _onnx_positions(*pair, aligned, half, exact)
-    )
-    if len(sizes) == 2 and (not same or real_dtype(x) not in _RESIZED):
-        _gather_pixels(call, x, [_positions(*pair, aligned, half) for pair in sizes])
+    call.draft.ask(sum(after for _, after in pairs if isinstance(after, int)))
+    if real_dtype(x) not in _RESIZED or not all(_alike(*pair, aligned, half, exact) for pair in pairs):
+        if aligned and half and any(isinstance(size, Size) for pair in pairs for size in pair):
+            raise GapError("it aligns corners and half pixels at once, with a dynamic size", "choose one of the two")
+        _gather_pixels(call, x, [_pixels(call, axis, *pair, aligned, half) for axis, pair in enumerate(pairs)])
         return
-    if aligned and half:
-        raise GapError("it aligns corners and half pixels at once, with a dynamic size", "choose one of the two")
     mode = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
     rounding = "round_prefer_ceil" if aligned or half else "floor"
     slot = call.slot()
@@ -112,12 +107,27 @@ def resize_nearest(call: Call) -> None:
     _resize(call, x, shape, slot, storage, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=rounding)
 
 
+def _alike(before: Dim, after: Dim, aligned: bool, half: bool, exact: bool) -> bool:
+    """Whether ONNX Runtime takes the pixels that TFLite takes, of every size that a dynamic one may be.
+
+    By a whole factor centres of pixels lie on no border, and edges do; TFLite multiplies by the reciprocal, which must
+    not be rounded down.
+    """
+    if isinstance(before, int) and isinstance(after, int):
+        found = _onnx_positions(before, after, aligned, half, exact)
+        return all(np.array_equal(_positions(before, after, aligned, half), each) for each in found)
+    if before == after and not (aligned and half):
+        return True
+    factor = quotient(after, before)
+    return isinstance(factor, int) and not aligned and (half or float(np.float32(1 / factor)) * factor >= 1)
+
+
 def _positions(before: int, after: int, aligned: bool, half: bool) -> Array:
     """The pixels that TFLite takes, computed in float32 as it does."""
     steps = (before - 1, after - 1) if aligned and after > 1 else (before, after)
     scale = np.float32(steps[0]) / np.float32(steps[1])
     place = (np.arange(after, dtype=np.float32) + np.float32(0.5 if half else 0)) * scale
-    nearest = np.floor(place + np.float32(0.5)) if aligned else np.floor(place)
+    nearest = np.floor(place.astype(np.float64) + 0.5) if aligned else np.floor(place)
     positions: Array = np.clip(nearest, 0, before - 1).astype(np.int64)
     return positions
 
@@ -141,12 +151,41 @@ def _onnx_positions(before: int, after: int, aligned: bool, half: bool, exact: b
     return [np.clip(np.floor(place.astype(np.float64) + lift), 0, before - 1).astype(np.int64) for lift in lifts]
 
 
-def _gather_pixels(call: Call, x: Value, positions: list[Array]) -> None:
-    rows, columns = positions
-    slot, between = call.slot(), call.like("rows", x)
-    shape = (x.shape[0], len(rows), *x.shape[2:])
-    storage = moves([x], between.dtype, between.quant)
-    taken = call.write("Gather", [x, call.vector(rows.tolist(), "row")], shape, between, storage=storage, axis=1)
-    shape = (*shape[:2], len(columns), x.shape[3])
-    storage = moves([taken], slot.dtype, slot.quant)
-    call.write("Gather", [taken, call.vector(columns.tolist(), "column")], shape, slot, storage=storage, axis=2)
+def _pixels(call: Call, axis: int, before: Dim, after: Dim, aligned: bool, half: bool) -> Value:
+    """The pixels that TFLite takes along height (0) or width (1): a vector."""
+    if isinstance(before, int) and isinstance(after, int):
+        return call.vector(_positions(before, after, aligned, half).tolist(), "pixels")
+    old, new = call.sizes((before,), "before"), _new_size(call, axis, after)
+    bounds = [call.constant(0, "zero", "int64"), call.reshaped(new, (), "count"), call.constant(1, "one", "int64")]
+    numbers = call.write("Range", bounds, (after,), call.temporary("numbers", "int64"))
+
+    def write(op: str, left: Value, right: Value | float, shape: Shape = (after,)) -> Value:
+        dtype = left.dtype
+        by = right if isinstance(right, Value) else call.constant(right, "by", dtype)
+        return call.write(op, [left, by], shape, call.temporary(op.lower(), dtype))
+
+    # The quotient of doubles, rounded to a float, is that of floats, and no optimiser divides by its reciprocal.
+    size, target = cast_to(call, old, "float64"), cast_to(call, new, "float64")
+    last = write("Sub", size, 1, (1,))
+    if aligned:
+        size, target = last, write("Max", write("Sub", target, 1, (1,)), 1, (1,))
+    scale = cast_to(call, write("Div", size, target, (1,)), "float32")
+    places = cast_to(call, numbers, "float32")
+    places = cast_to(call, write("Mul", write("Add", places, 0.5) if half else places, scale), "float64")
+    places = write("Add", places, 0.5) if aligned else places
+    floor = call.write("Floor", [places], (after,), call.temporary("floor", "float64"))
+    return cast_to(call, write("Min", floor, last), "int64")
+
+
+def _new_size(call: Call, axis: int, after: Dim) -> Value:
+    """A size that is resized to, as a vector of one."""
+    if isinstance(after, int) or call.content(call.input(1)) is not None:
+        return call.sizes((after,), "after")
+    given = [as_int64(call, call.input(1)), call.vector([axis], "axis")]
+    return call.write("Gather", given, (1,), call.temporary("after", "int64"), axis=0)
+
+
+def _gather_pixels(call: Call, x: Value, pixels: list[Value]) -> None:
+    rows, columns = pixels
+    taken = write_gather(call, x, rows, 1, call.like("rows", x))
+    write_gather(call, taken, columns, 2, call.slot())
