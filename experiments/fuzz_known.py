@@ -69,7 +69,19 @@ KNOWN: tuple[Known, ...] = (
         "LiteRT: sums of products wrap at 32 bits, beside a bias that fills them",
         "differs",
         r"^((DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV|FULLY_CONNECTED) .*\(.*biases near 32 bits",
-        r"beyond the type",
+        r"beyond the type|next to zero",
+    ),
+    Known(
+        "LiteRT: FULLY_CONNECTED leaves out what is too much for a whole number of rows, as open sizes may have it",
+        "unusable",
+        r"^FULLY_CONNECTED .*open sizes",
+        r"Reshape node",
+    ),
+    Known(
+        "LiteRT: BROADCAST_ARGS keeps the lower 32 bits of sizes",
+        "differs",
+        r"^BROADCAST_ARGS int64",
+        r"exact",
     ),
     Known(
         "LiteRT: scales of weights are those of channels, whatever axis they are stated for (README)",

@@ -96,7 +96,8 @@ def _slopes(call: Call, x: Value, slope: Value, slot: Slot) -> Value:
 def softmax(call: Call) -> None:
     """SOFTMAX over the last axis; beta scales its input, from which a large one needs the greatest subtracted first.
 
-    ONNX Runtime's kernel for bytes (1.31) overflows where there is one class; exp(x - x) gives its 1 as well.
+    ONNX Runtime's kernel for bytes (1.31) overflows where there is one class. exp(x - x) gives its 1 as well; where
+    there may be one a minimum that changes nothing keeps that kernel away.
     """
     x, beta = call.input(0), float(call.option("beta", 0.0))
     if not x.shape:
@@ -113,7 +114,11 @@ def softmax(call: Call) -> None:
         x = call.write("Sub", [x, most], x.shape, call.temporary("below", real_dtype(x)))
     if beta != 1.0:
         x = call.write("Mul", [x, call.constant(beta, "beta", "float32")], x.shape, call.temporary("scaled"))
-    call.write("Softmax", [x], x.shape, call.slot(), axis=len(x.shape) - 1)
+    if x.quant is None or isinstance(x.shape[-1], int):
+        call.write("Softmax", [x], x.shape, call.slot(), axis=len(x.shape) - 1)
+        return
+    shares = call.write("Softmax", [x], x.shape, call.temporary("shares", "float32"), axis=len(x.shape) - 1)
+    call.write("Min", [shares, call.constant(1.0, "whole", "float32")], x.shape, call.slot())
 
 
 @lowers("LOG_SOFTMAX")
