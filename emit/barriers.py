@@ -133,16 +133,17 @@ def guard(graph: onnx.GraphProto, version: int, fresh: Fresh) -> None:
 
 def _guard(graph: onnx.GraphProto, version: int, around: Mapping[str, onnx.TensorProto], fresh: Fresh) -> None:
     constants = {**around, **{item.name: item for item in graph.initializer}}
-    for node in graph.node:
+    nodes = list(graph.node)  # kept, so that each stays the same object: what is behind them goes by that
+    for node in nodes:
         for inner in graphs_of(node):
             _guard(inner, version, constants, fresh)
     scope = _Scope(graph, version, constants, fresh)
-    for node in graph.node:
+    for node in nodes:
         for each in _BY_OPERATOR.get(node.op_type, ()):
             if concerned := each.concerned(scope, node):
                 each.rewrite(scope, node, concerned)
     if scope.behind:
-        ordered = [each for node in graph.node for each in (node, scope.behind.get(id(node))) if each is not None]
+        ordered = [each for node in nodes for each in (node, scope.behind.get(id(node))) if each is not None]
         copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in ordered]
         del graph.node[:]
         graph.node.extend(copies)
@@ -248,15 +249,15 @@ def _normalised(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]
     return readers if alone else ()
 
 
-def _source(scope: _Scope, name: str) -> onnx.NodeProto | None:
-    """What makes a value, before what DequantizeLinear is moved through."""
-    made = scope.producers.get(name)
-    return scope.origin(name) if made is not None and made.op_type in _PASSED else made
+def _emptied(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """What is expanded to no elements at all: it is passed on as it is, a size of 1 for one of 0."""
+    shape = scope.constant(node.input[1]) if len(node.input) == 2 else None
+    return [node] if shape is not None and not shape.all() else ()
 
 
 def _between(scope: _Scope, node: onnx.NodeProto, result: str) -> bool:
     """Whether what a product reads was quantised, and its result is quantised."""
-    before = _source(scope, node.input[0]) if node.input else None
+    before = scope.origin(node.input[0]) if node.input else None
     if before is None or before.op_type != "DequantizeLinear":
         return False
     return any(each.op_type == "QuantizeLinear" for each in scope.following(result, _PASSED | _LIMITS))
@@ -274,16 +275,19 @@ def _overflows(scope: _Scope, node: onnx.NodeProto, name: str) -> bool:
 
 def _scale(scope: _Scope, name: str) -> Array | None:
     """The scales of numbers that were quantised, None of others."""
-    made = _source(scope, name)
+    made = scope.origin(name)
     if made is None or made.op_type != "DequantizeLinear" or len(made.input) < 2:
         return None
     return scope.constant(made.input[1])
 
 
+def _by_constants(scope: _Scope, node: onnx.NodeProto) -> bool:
+    return any(name in scope.constants for name in node.input[1:2])
+
+
 def _of_real_weights(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
     """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left."""
-    constant = any(name in scope.constants for name in node.input[1:2])
-    return [node] if constant and _between(scope, node, node.output[0]) else ()
+    return [node] if _by_constants(scope, node) and _between(scope, node, node.output[0]) else ()
 
 
 def _of_large_bias(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
@@ -297,8 +301,7 @@ def _to_product(scope: _Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]
     product = scope.producers.get(node.input[0]) if len(node.input) == 2 else None
     if product is None or product.op_type != "MatMul" or not _between(scope, product, node.output[0]):
         return ()
-    constant = any(name in scope.constants for name in product.input[1:2])
-    return [node] if constant or _overflows(scope, product, node.input[1]) else ()
+    return [node] if _by_constants(scope, product) or _overflows(scope, product, node.input[1]) else ()
 
 
 # -- what is written instead ---------------------------------------------------------------------------------------
@@ -349,6 +352,22 @@ def _name_axes(scope: _Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto])
     node.input.extend([""] * (3 - len(node.input)) + [axes.name])
 
 
+def _cut_to_nothing(scope: _Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto]) -> None:
+    """Expand to one element where there is to be none, and cut it off."""
+    shape, result = scope.constant(node.input[1]), node.output[0]
+    assert shape is not None
+    (axes,) = np.nonzero(shape == 0)
+    vectors = {"shape": np.maximum(shape, 1), "nothing": np.zeros_like(axes), "axes": axes - len(shape)}
+    names = {label: scope.fresh(f"{result}/{label}") for label in vectors}
+    scope.graph.initializer.extend(numpy_helper.from_array(each, names[key]) for key, each in vectors.items())
+    expanded = scope.fresh(f"{result}/expanded")
+    node.input[1], node.output[0] = names["shape"], expanded
+    cut = [expanded, names["nothing"], names["nothing"], names["axes"]]
+    scope.behind[id(node)] = onnx.NodeProto(
+        op_type="Slice", name=scope.fresh(f"Slice:{result}"), input=cut, output=[result]
+    )
+
+
 def _write_sum(_: _Scope, node: onnx.NodeProto, __: Sequence[onnx.NodeProto]) -> None:
     """Write an Add as Sum, which is the same."""
     node.op_type = "Sum"
@@ -365,6 +384,7 @@ GUARDS = (
     *(Guard("WeightBiasQuantization", operator, _of_large_bias, _add_behind) for operator in _WEIGHED),
     Guard("WeightBiasQuantization", "Add", _to_product, _write_sum),
     Guard("SkipLayerNormFusion", "Add", _normalised, _write_sum),
+    Guard("ExpandElimination", "Expand", _emptied, _cut_to_nothing),
 )
 """All guards, by the transformers of ONNX Runtime that they are against."""
 

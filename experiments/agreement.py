@@ -43,7 +43,7 @@ class Agreement:
 def agreement(model: CorpusModel, samples: int) -> Agreement:
     """Convert, check, run and judge one model."""
     verdict, reason, outputs = _judged(model, samples)
-    folder, dtype = model.name.split("/")[0], str(model.record.get("dtype", ""))
+    folder, dtype = model.name.rpartition("/")[0].partition("/")[0] or ".", str(model.record.get("dtype", ""))
     return Agreement(model.name, folder, dtype, verdict, reason, outputs)
 
 
@@ -64,14 +64,15 @@ def _judged(model: CorpusModel, samples: int) -> Judgement:
         return "off", f"unusable: {_line(error)}", ()
     if not model.runs:
         return "LiteRT cannot run", _alone(runtime), ()
-    return _compared(source, conversion, samples)
+    return _compared(source, conversion, samples, runtime)
 
 
-def _compared(source: bytes, conversion: layoutsolve.Conversion, samples: int) -> Judgement:
+def _compared(source: bytes, conversion: layoutsolve.Conversion, samples: int, runtime: OnnxRuntime) -> Judgement:
     try:
         outputs = verified(source, conversion, samples).outputs
     except VerifyError as error:
-        return "off", _line(error), ()
+        refused = str(error).startswith("LiteRT refuses")
+        return ("LiteRT cannot run", _alone(runtime), ()) if refused else ("off", _line(error), ())
     return *_verdict(outputs), outputs
 
 
@@ -205,7 +206,7 @@ def _survived(model: CorpusModel, samples: int) -> Agreement:
     try:
         return agreement(model, samples)
     except ConversionError as error:
-        folder, dtype = model.name.split("/")[0], str(model.record.get("dtype", ""))
+        folder, dtype = model.name.rpartition("/")[0].partition("/")[0] or ".", str(model.record.get("dtype", ""))
         return Agreement(model.name, folder, dtype, "off", f"{type(error).__name__}: {_line(error)}")
 
 

@@ -107,11 +107,12 @@ def examine(source: bytes, original: bytes, record: Record, note: Callable[[str]
     if written > OUTPUT + OUTPUT_PER_BYTE * len(source):
         record.verdict, record.detail = "output", f"{written} bytes from {len(source)}"
         return
+    record.facts = facts(source)
     note("load")
     try:
         runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1)
     except ConversionError as error:
-        record.verdict, record.detail, record.facts = "unusable", line(error), facts(source)
+        record.verdict, record.detail = "unusable", line(error)
         return
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + LITERT_MEMORY, resource.RLIM_INFINITY))
     try:
@@ -123,8 +124,8 @@ def examine(source: bytes, original: bytes, record: Record, note: Callable[[str]
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     record.verdict, record.detail = found.verdict, found.detail
-    if found.verdict in FAILURES:
-        record.facts = facts(source)
+    if found.verdict not in FAILURES:
+        record.facts = ()
 
 
 def _differs(original: bytes, note: Callable[[str], None]) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
+from layoutsolve.frontend.moving import MOVING
 from layoutsolve.frontend.reader import parse
 
 FAR = 2.0**30
@@ -16,21 +18,28 @@ FAR = 2.0**30
 
 TINY = float(np.finfo(np.float32).tiny)
 
+_PRODUCTS = ("BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+
 
 @dataclass(frozen=True)
 class Known:
-    """A cause, and the failures that it explains: the verdict, a pattern in the detail, one in a fact."""
+    """A cause, and the failures that it explains: the verdict, a pattern in the detail, one in a fact.
+
+    There may have to be another fact (``also``). ``optimised``: ONNX Runtime's optimiser may have a part in it.
+    """
 
     cause: str
     verdict: str
     fact: str = ""
     detail: str = ""
+    also: str = ""
+    optimised: bool = False
 
     def explains(self, verdict: str, detail: str, facts: Sequence[str]) -> bool:
-        """Whether a failure is of this kind. None is where ONNX Runtime's optimiser has a part in it."""
-        if "optimiser" in detail:
+        """Whether a failure is of this kind."""
+        if "optimiser" in detail and not self.optimised:
             return False
-        stated = any(re.search(self.fact, fact) for fact in facts) if self.fact else True
+        stated = all(any(re.search(each, fact) for fact in facts) for each in (self.fact, self.also) if each)
         return verdict == self.verdict and re.search(self.detail, detail) is not None and stated
 
 
@@ -39,8 +48,11 @@ _WRAPS = (
     "range of the type)"
 )
 
+_SCALING = rf"^(?!({'|'.join(MOVING)}|DILATE|RESHAPE|SQUEEZE|TRANSPOSE) )"
+"""Operators that may look at scales at all."""
+
 KNOWN: tuple[Known, ...] = (
-    Known(f"LiteRT: {_WRAPS}", "differs", r"\(.*scales far apart", r"beyond the type"),
+    Known(f"LiteRT: {_WRAPS}", "differs", rf"{_SCALING}.*\(.*scales far apart", r"beyond the type"),
     Known(
         f"LiteRT: {_WRAPS}",
         "differs",
@@ -50,13 +62,13 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "LiteRT: scales further apart than the shifts of its fixed point arithmetic reach (30 bits)",
         "differs",
-        r"\(.*scales far apart",
+        rf"{_SCALING}.*\(.*scales far apart",
         r"quantised",
     ),
     Known(
-        "LiteRT: comparisons of scales further apart than its fixed point arithmetic reaches",
+        "LiteRT: comparisons of scales further apart than its fixed point arithmetic reaches, or from 1 on (README)",
         "differs",
-        r"^(EQUAL|NOT_EQUAL|GREATER|GREATER_EQUAL|LESS|LESS_EQUAL) u?int8 .*\(.*scales far apart",
+        r"^(EQUAL|NOT_EQUAL|GREATER|GREATER_EQUAL|LESS|LESS_EQUAL) u?int8 .*\(.*scales (far apart|from 1 on)",
         r"exact: max 1,",
     ),
     Known(
@@ -69,7 +81,7 @@ KNOWN: tuple[Known, ...] = (
         "LiteRT: sums of products wrap at 32 bits, beside a bias that fills them",
         "differs",
         r"^((DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV|FULLY_CONNECTED) .*\(.*biases near 32 bits",
-        r"beyond the type|next to zero",
+        r"quantised",
     ),
     Known(
         "LiteRT: FULLY_CONNECTED leaves out what is too much for a whole number of rows, as open sizes may have it",
@@ -78,10 +90,10 @@ KNOWN: tuple[Known, ...] = (
         r"Reshape node",
     ),
     Known(
-        "LiteRT: a bias of 64 bits that is beyond what its multiplication in fixed point holds",
+        "LiteRT: a bias of 64 bits that is beyond the 47 bits that its multiplication in fixed point holds",
         "differs",
-        r"^TRANSPOSE_CONV int32 int8 int16 int64",
-        r"beyond the type",
+        r"^((DEPTHWISE_|)CONV_2D|TRANSPOSE_CONV|FULLY_CONNECTED) .*\(.*biases beyond 47 bits",
+        r"quantised",
     ),
     Known(
         "bytes without a scale are numbers to some operators of LiteRT and zeros to its TFLite_Detection_PostProcess",
@@ -131,6 +143,12 @@ KNOWN: tuple[Known, ...] = (
         r"quantised: .*all next to zero",
     ),
     Known(
+        "LiteRT: DIV of int16 shifts quotients far below a step by more than the bits that there are (README)",
+        "differs",
+        r"^DIV int16 int16 -> int16",
+        r"quantised: .*all next to zero",
+    ),
+    Known(
         "LiteRT: RESIZE_BILINEAR of int16 rounds positions to 1/1024 of a pixel (README)",
         "differs",
         r"^RESIZE_BILINEAR int16",
@@ -141,6 +159,19 @@ KNOWN: tuple[Known, ...] = (
         "differs",
         r"^(GELU|LOG|RSQRT) int16",
         r"quantised: .*cosine (1\.0|0\.99)",
+    ),
+    Known(
+        "LiteRT: LOG and RSQRT of int16 near 0, where their tables are the coarsest (README)",
+        "differs",
+        r"^(LOG|RSQRT) int16 .*\(.*coarse exponents",
+        r"quantised",
+    ),
+    Known(
+        "LiteRT: CONCATENATION of uint8 and bounds of activations count in 32 bits what scales far apart take beyond",
+        "differs",
+        r"^(CONCATENATION uint8|(AVERAGE|MAX)_POOL_2D .*fused_activation_function=[1-3])",
+        r"quantised",
+        also=r"^(CONCATENATION uint8|(AVERAGE|MAX)_POOL_2D) .*\(.*scales far apart",
     ),
     Known(
         "LiteRT: EXP of int16 looks its results up in a coarse table (README)",
@@ -159,6 +190,7 @@ KNOWN: tuple[Known, ...] = (
         "differs",
         r"^(LOG|RSQRT|DIV) u?int8",
         r"quantised: .*cosine 0\.999",
+        also=r"^(?!(LOG|RSQRT|DIV) )\w+ .*-> u?int8 ",
     ),
     Known(
         "LiteRT: HASHTABLE_LOOKUP searches by halves, which misses keys that are not in order (README)",
@@ -178,6 +210,13 @@ KNOWN: tuple[Known, ...] = (
         r"float: max \S+e\+3[78],",
     ),
     Known(
+        "LiteRT: infinities become the largest numbers where an operator may have an activation",
+        "differs",
+        r"^(ADD|SUB|MUL|DIV|FULLY_CONNECTED|(DEPTHWISE_|)CONV_2D|CONV_3D(_TRANSPOSE|)|TRANSPOSE_CONV) float32",
+        r"float: max inf, mean inf, relative inf",
+        also=r"^(LOG|RSQRT|DIV|POW) float32",
+    ),
+    Known(
         "LiteRT: soft suppression sorts scores before they decay, which lifts those below zero (README)",
         "differs",
         r"^NON_MAX_SUPPRESSION_V5 .*\(.*scores below zero",
@@ -190,6 +229,12 @@ KNOWN: tuple[Known, ...] = (
         r"quantised: max [2-8], .*cosine 1\.0",
     ),
     Known(
+        "integer LSTM: its normalisation rounds otherwise (README), which its state adds up",
+        "differs",
+        r"^UNIDIRECTIONAL_SEQUENCE_LSTM int8 .* int16 int16 int16 int16 -> int8",
+        r"quantised: max [23], .*cosine (1\.0|0\.999)",
+    ),
+    Known(
         "weights of another sign than activations, whose bytes LiteRT misreads (README)",
         "differs",
         r"^(FULLY_CONNECTED|CONV_2D|DEPTHWISE_CONV_2D) (int8 uint8|uint8 int8) ",
@@ -199,7 +244,8 @@ KNOWN: tuple[Known, ...] = (
         "beside a jump of a function that rounds floats, rounding before it decides",
         "differs",
         r"^(FLOOR|CEIL|ROUND|SIGN|FLOOR_DIV) float32",
-        r"float: max 1, ",
+        r"float: (max 1, |.*cosine (1\.0|0\.9999))",
+        optimised=True,
     ),
     Known(
         "LiteRT: a SQUEEZE without axes removes open sizes that happen to be 1",
@@ -208,9 +254,9 @@ KNOWN: tuple[Known, ...] = (
         r"shape ",
     ),
     Known(
-        "LiteRT: a table of uint8 or int16 is read as int8 by EMBEDDING_LOOKUP (README)",
+        "LiteRT: a table of uint8, uint4 or int16 is misread by EMBEDDING_LOOKUP (README)",
         "differs",
-        r"^EMBEDDING_LOOKUP int32 (uint8|int16) -> float(16|32)",
+        r"^EMBEDDING_LOOKUP int32 (uint8|int16|uint4) -> float(16|32)",
     ),
     Known(
         "LiteRT: BATCH_MATMUL has no scale for a constant with scales per channel (README)",
@@ -225,8 +271,15 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "products beyond 32 bits: LiteRT wraps where ONNX Runtime's ReduceProd, of float64, does not (README)",
         "differs",
-        r"^(REDUCE_PROD int(32|64)|REDUCE_WINDOW u?int\d+ .*reduce_function=2|STABLEHLO_REDUCE(_WINDOW)? u?int\d+)",
+        r"^(REDUCE_PROD int(32|64)|REDUCE_WINDOW u?int\d+ .*reduce_function=2)",
         r"exact",
+    ),
+    Known(
+        "products beyond 32 bits: LiteRT wraps where ONNX Runtime's ReduceProd, of float64, does not (README)",
+        "differs",
+        r"^STABLEHLO_REDUCE(_WINDOW)? u?int\d+",
+        r"exact",
+        also=r"^STABLEHLO_MULTIPLY u?int\d+",
     ),
     Known(
         "a shift by a negative number or by more than the bits of the type, which C++ leaves undefined",
@@ -256,9 +309,9 @@ KNOWN: tuple[Known, ...] = (
         r"^WHILE .*\(.*hands inputs on",
     ),
     Known(
-        "what is no number is clipped to bounds of activations by LSTM in ONNX Runtime, by convolutions in LiteRT",
+        "what is no number is clipped to bounds of activations by LSTM in ONNX Runtime, by products in LiteRT",
         "differs",
-        r"^(.*LSTM|.*RNN|(DEPTHWISE_|)CONV_2D|CONV_3D) .*\(.*constants that are no numbers",
+        r"^(.*LSTM|.*RNN|(DEPTHWISE_|)CONV_2D|CONV_3D|FULLY_CONNECTED) .*\(.*constants that are no numbers",
         r"relative inf",
     ),
     Known(
@@ -283,6 +336,158 @@ KNOWN: tuple[Known, ...] = (
         "unusable",
         r"^STRIDED_SLICE \S+ int32 .*shrink_axis_mask=[1-9]",
         r"input_shape_size == requested_shape",
+    ),
+    Known(
+        "LiteRT: sums of 16-bit numbers wrap at 32 bits (README)",
+        "differs",
+        r"^(MEAN|SUM) int16 .*\(.*more than 65536 numbers in one",
+        r"quantised",
+    ),
+    Known(
+        "LiteRT: numbers are shifted to the left before they are scaled, beyond 32 bits",
+        "differs",
+        r"^(QUANTIZE int16 -> int32|ABS int16 -> int16) .*\(.*scaled beyond 16 bits",
+        r"exact: max [34]\.\S+e\+09, .*cosine 0\.99|beyond the type",
+    ),
+    Known(
+        "LiteRT: floats by bytes that are computed are rounded to 8 bits, and multiplied by -128 wrongly (README)",
+        "differs",
+        r"^FULLY_CONNECTED float32 u?int8 .*\(.*computed weights",
+        r"float: ",
+    ),
+    Known(
+        "LiteRT: floats by bytes that are computed are rounded to 8 bits (README)",
+        "differs",
+        r"^((DEPTHWISE_|)CONV_2D|BATCH_MATMUL) float32 int8 .*\(.*computed weights",
+        r"float: .*cosine (1\.0|0\.99)",
+    ),
+    Known(
+        "LiteRT: EMBEDDING_LOOKUP passes over zero points of a table that it gives as float16 (README)",
+        "differs",
+        r"^EMBEDDING_LOOKUP int32 int[48] -> float16 \(.*weights with offsets",
+        r"float: ",
+    ),
+    Known(
+        "LiteRT: EXP of int16 looks its results up in a table, whose entries are powers of e above 1 apart (README)",
+        "differs",
+        r"^EXP int16 .*\(.*coarse exponents",
+        r"quantised",
+    ),
+    Known(
+        "LiteRT: SOFTMAX of int16 looks powers of e and the reciprocal up in tables (README)",
+        "differs",
+        r"^SOFTMAX int16",
+        r"quantised: max (\d|1\d), .*cosine (1\.0|0\.9999)",
+    ),
+    Known(
+        "ONNX Runtime: e^x - 1 of tiny numbers is 0 by its Elu",
+        "differs",
+        r"^ELU int8 .*\(.*tiny scales",
+        r"all next to zero",
+    ),
+    Known(
+        "LiteRT: MUL of int8 keeps 16 bits of what it limits to 8 (README)",
+        "differs",
+        r"^MUL int8 .*\(.*products beyond 16 bits",
+        r"quantised",
+    ),
+    Known(
+        "ONNX Runtime: products in integer kernels overflow 32 bits by scales far apart",
+        "differs",
+        r"^MUL u?int8 .*\(.*scales far apart",
+        r"^[^;]*; all beyond the type",
+        optimised=True,
+    ),
+    Known(
+        "what is no number meets zeros that fill up blocks of channels in ONNX Runtime's convolution",
+        "differs",
+        r"^(DEPTHWISE_|)CONV_2D float32 .*\(.*constants that are no numbers",
+        r"relative inf",
+        optimised=True,
+    ),
+    Known(
+        "what is no number loses against a number in extremes of LiteRT",
+        "differs",
+        r"^(STABLEHLO_REDUCE(_WINDOW|)|REDUCE_WINDOW) float32 .*\(.*constants that are no numbers",
+        r"relative inf",
+    ),
+    Known(
+        "LiteRT: MAX_POOL_2D passes over what is no number",
+        "differs",
+        r"^MAX_POOL_2D float32",
+        r"float: max inf, mean inf, relative inf",
+        also=r"^(RSQRT|SQRT|LOG|POW|DIV) float32",
+    ),
+    Known(
+        "what is no number is clipped to bounds of activations by LSTM in ONNX Runtime",
+        "differs",
+        r"^.*(LSTM|RNN) float32",
+        r"relative inf",
+        also=r"^DEQUANTIZE float16 .*\(.*constants that are no numbers",
+    ),
+    Known(
+        "LiteRT: recurrent operators write their states over what other operators have computed",
+        "differs",
+        r"^\S*(LSTM|RNN) .*\(.*states that others write",
+        r"float: ",
+    ),
+    Known(
+        "beside the pole of a logarithm or root: what a Fourier transform leaves of zero differs",
+        "differs",
+        r"^(LOG|RSQRT) float32",
+        r"float: max inf",
+        also=r"^RFFT2D",
+    ),
+    Known(
+        "zeros below zero: LiteRT rounds to one without a sign, of which the reciprocal is another infinity",
+        "differs",
+        r"^(RSQRT|DIV) float32",
+        r"float: max \S+e\+38",
+        also=r"^ROUND float32",
+    ),
+    Known(
+        "beside the pole of a root: what a rotation leaves of zero differs",
+        "differs",
+        r"^RSQRT float32",
+        r"float: .*cosine (1\.0|0\.999)",
+        also=r"^CUSTOM:aeq\.hadamard_rotation",
+    ),
+    Known(
+        "the mean of no numbers: 0 or the zero point",
+        "differs",
+        r"^MEAN u?int8 .*\(.*no numbers",
+        r"all next to zero",
+    ),
+    Known(
+        "differences of huge numbers, of which rounding leaves anything",
+        "differs",
+        r"^\S+ float32 .*\(.*huge constants",
+        r"float: ",
+        also=r"^(MEAN|SUB|SQUARED_DIFFERENCE) float32",
+    ),
+    Known(
+        "positions along thousands of elements, computed as floats of 32 bits from another side",
+        "differs",
+        r"^RESIZE_BILINEAR float32 .*\(.*long axes",
+        r"float: .*cosine (1\.0|0\.999)",
+    ),
+    Known(
+        "a window without padding that is larger than a dynamic size (README)",
+        "differs",
+        r"^(AVERAGE|MAX|L2)_POOL_2D .*\(.*open sizes.*padding=1",
+        r"shape \([\d, ]*\b1\b[\d, ]*\) instead of \([\d, ]*\b0\b",
+    ),
+    Known(
+        "a window without padding that is larger than a dynamic size (README)",
+        "unusable",
+        r"^((AVERAGE|MAX|L2)_POOL_2D|(DEPTHWISE_|)CONV_2D) .*\(.*open sizes.*padding=1",
+        r"Invalid input shape",
+    ),
+    Known(
+        "indices that are computed are taken to be in range (README): what is beyond is written over by LiteRT",
+        "died",
+        r"^(EMBEDDING_LOOKUP_SPARSE|SPARSE_TO_DENSE|SCATTER_ND) ",
+        r"SIG(SEGV|ABRT|BUS) in run",
     ),
 )
 
@@ -310,23 +515,34 @@ def _fact(model: Model, graph: Subgraph, operator: Operator) -> str:
     made = [graph.tensors[index] for index in operator.outputs]
     types = f"{' '.join(each.dtype for each in read)} -> {' '.join(each.dtype for each in made)}"
     options = " ".join(f"{key}={value}" for key, value in operator.options.items())
-    traits = [*_traits(operator.name, read, made), *_handed_on(model, operator)]
+    between = [graph.tensors[index] for index in operator.intermediates if index >= 0]
+    traits = [
+        *_traits(operator.name, read, made, between),
+        *_handed_on(model, operator),
+        *_overwritten(graph, operator),
+    ]
     return f"{operator.name} {types} ({', '.join(traits)}) {options}"
 
 
-def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor]) -> list[str]:
-    """What is unusual about the parameters and constants of an operator."""
-    quants = [each.quant for each in (*read, *made) if each.quant is not None and each.quant.kind == "affine"]
+def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor], between: Sequence[Tensor]) -> list[str]:
+    """What is unusual about the parameters and constants of an operator; ``between`` are its intermediates."""
+    quants = [each.quant for each in (*read, *made, *between) if each.quant is not None and each.quant.kind == "affine"]
     scales = np.concatenate([np.asarray(each.scale, np.float64).reshape(-1) for each in quants] or [np.ones(1)])
     scales = scales[np.isfinite(scales) & (scales > 0)]
-    weights = [each.quant for each in read if each.data is not None and each.dtype in ("int8", "int4")]
+    given = _scale(read[:1])
+    computed = name in _PRODUCTS and len(read) > 1 and read[1].data is None
+    weights = [
+        each.quant for place, each in enumerate(read)
+        if (each.data is not None or (computed and place == 1)) and each.dtype in ("int8", "int4")
+    ]  # fmt: skip
     apart = [each for each in weights if each is not None and each.scale.size > 1]
-    floats = [each.data for each in read if each.data is not None and each.dtype == "float32"]
-    biases = [each.data for each in read[2:] if each.data is not None and each.dtype == "int32"]
+    floats = [each.data for each in read if each.data is not None and each.dtype in ("float32", "float16")]
+    biases = [each.data for each in read[2:] if each.data is not None and each.dtype in ("int32", "int64")]
     bools = [each.data for each in read if each.data is not None and each.dtype == "bool"]
     keys = [each.data for each in read[1:2] if each.data is not None and each.dtype == "int32"]
     told = {
         "scales far apart": scales.size > 0 and max(scales.max() / scales.min(), scales.max()) > FAR,
+        "scales from 1 on": bool(quants) and scales.size > 0 and scales.max() >= 1,
         "weights per channel": bool(apart),
         "weights with offsets": any(each is not None and each.zero_point.any() for each in weights),
         "weights with offsets per channel": any(each.zero_point.any() for each in apart),
@@ -334,9 +550,23 @@ def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor]) -> list[s
         "constants below all normal numbers": any(each.size == 1 and 0 < abs(each.item()) < TINY for each in floats),
         "keys out of order": any((np.diff(each.reshape(-1)) <= 0).any() for each in keys),
         "scores below zero": len(floats) > 2 and name == "NON_MAX_SUPPRESSION_V5" and bool(floats[1] < 0 < floats[2]),
-        "sparse constant": any(each.sparsity is not None for each in read)
-        and name not in ("DENSIFY", "FULLY_CONNECTED"),
-        "biases near 32 bits": any((np.abs(each.astype(np.int64)) > 1 << 30).any() for each in biases),
+        "sparse constant": name != "DENSIFY"
+        and any(each.sparsity is not None and (name, at) != ("FULLY_CONNECTED", 1) for at, each in enumerate(read)),
+        "biases near 32 bits": any(
+            (np.abs(each.astype(np.int64)) > 1 << 30).any() for each in biases if each.dtype == np.int32
+        ),
+        "biases beyond 47 bits": any((np.abs(each.astype(np.float64)) > 2.0**46).any() for each in biases),
+        "computed weights": computed and read[1].dtype in ("int8", "uint8"),
+        "more than 65536 numbers in one": bool(made) and prod(read[0].shape) > prod(made[0].shape) << 16
+        if read
+        else False,
+        "scaled beyond 16 bits": given >= _scale(made[:1]) * 2.0**15 > 0,
+        "products beyond 16 bits": name == "MUL" and given * _scale(read[1:2]) >= _scale(made[:1]) / 2.0 > 0,
+        "coarse exponents": given > 1 / 512,
+        "tiny scales": scales.size > 0 and scales.max() < 1e-6,
+        "no numbers": any(0 in each.shape for each in read[:1]),
+        "huge constants": any((np.abs(each) > 1e18).any() for each in floats),
+        "long axes": bool(read) and max(read[0].shape, default=0) > 1 << 16,
         "weights per another axis": any(
             each is not None and each.axis != (3 if name == "DEPTHWISE_CONV_2D" else 0) for each in apart
         ),
@@ -346,6 +576,22 @@ def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor]) -> list[s
         "constants that are no numbers": any(not np.isfinite(each).all() for each in floats),
     }
     return [trait for trait, holds in told.items() if holds]
+
+
+def _scale(tensors: Sequence[Tensor]) -> float:
+    """The scale of the only tensor that there is, 0 where it has none."""
+    found = [each.quant.scale for each in tensors if each.quant is not None and each.quant.kind == "affine"]
+    return float(found[0][0]) if found and found[0].size else 0.0
+
+
+def _overwritten(graph: Subgraph, operator: Operator) -> list[str]:
+    """Whether a recurrent operator keeps its states in tensors that are no variables, or that others write."""
+    name = operator.name.removeprefix("UNIDIRECTIONAL_SEQUENCE_").removeprefix("BIDIRECTIONAL_SEQUENCE_")
+    places = {"LSTM": (18, 19, 35, 36, 37, 38), "RNN": (4,), "SVDF": (4,)}.get(name, ())
+    states = [operator.inputs[at] for at in places if at < len(operator.inputs)]
+    variables = {tensor.index for tensor in graph.tensors if tensor.is_variable}
+    variables -= {index for each in graph.operators for index in each.outputs}
+    return ["states that others write"] if any(at >= 0 and at not in variables for at in states) else []
 
 
 def _handed_on(model: Model, operator: Operator) -> list[str]:

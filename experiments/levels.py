@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import numpy_helper
 
 import layoutsolve
@@ -25,7 +22,7 @@ from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.distance import Distance, distance, passes
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.graph import Array, Size
-from layoutsolve.runtimes import LEVELS, Level, OnnxRuntime, Port
+from layoutsolve.runtimes import LEVELS, Level, OnnxRuntime, Port, optimised
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES
 from layoutsolve.verification import smooth
 
@@ -87,7 +84,7 @@ def traced(model: bytes, given: Mapping[str, Array], level: Level) -> dict[str, 
     what 'none' computes as well are compared; what is between them is computed on the way.
     """
     known = {**given, **_everything(onnx.load_from_string(model), given)}
-    graph = _optimised(model, level)
+    graph = optimised(model, level)
     constants = {each.name: each for each in graph.graph.initializer}
     makers = {name: node.op_type for node in graph.graph.node for name in node.output}
     apart: dict[str, float] = {}
@@ -109,20 +106,6 @@ def traced(model: bytes, given: Mapping[str, Array], level: Level) -> dict[str, 
                 gap = np.abs(known[name].astype(np.float64) - result.astype(np.float64)).max() / unit
                 apart[operator] = max(apart.get(operator, 0.0), float(gap))
     return {operator: gap for operator, gap in apart.items() if gap}
-
-
-def _optimised(model: bytes, level: Level) -> onnx.ModelProto:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    names = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = {"basic": names.ORT_ENABLE_BASIC, "extended": names.ORT_ENABLE_EXTENDED}.get(
-        level, names.ORT_ENABLE_ALL
-    )
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "optimised.onnx"
-        options.optimized_model_filepath = str(path)
-        onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        return onnx.load(path)
 
 
 def _everything(model: onnx.ModelProto, given: Mapping[str, Array]) -> dict[str, Array]:

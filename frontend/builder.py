@@ -170,6 +170,10 @@ class Call:
             return value.data
         return self.draft.contents.get(value.name)
 
+    def is_fixed(self, value: Value) -> bool:
+        """Whether a value is a constant, or computed from constants alone: a runtime may compute it beforehand."""
+        return value.data is not None or value.name in self.draft.fixed
+
     def dims(self, position: int, what: str) -> tuple[Dim, ...]:
         """An input that is a vector of sizes, possibly symbolic."""
         known = self.content(self.input(position))
@@ -285,8 +289,9 @@ class Call:
 
     def hand_on(self, value: Value, position: int) -> None:
         """Make ``value`` the operator's output as it is stored."""
-        slot = self.slot(position)
-        self.lowering.bind(self.tensor(position).index, self._renamed(value, slot))
+        slot, tensor = self.slot(position), self.tensor(position)
+        self._check_shape(value.shape, tensor)
+        self.lowering.bind(tensor.index, self._renamed(value, slot))
 
     def _renamed(self, value: Value, slot: Slot) -> Value:
         """A value for a tensor that is to hold the same stored numbers; they may mean something else there."""
@@ -410,6 +415,9 @@ class Call:
         stated = {**(attributes or {}), **more}
         node = Node(op, names, made, stated, self.origin, storage, pattern, domain, self.lowering.region, regions)
         self.draft.nodes.append(node)
+        read = [value for value in inputs if value is not None]
+        if read and not regions and all(map(self.is_fixed, read)):
+            self.draft.fixed.update(made)
         for value, (_, slot) in zip(values, outputs, strict=True):
             self._finish(value, slot)
         return values

@@ -19,7 +19,9 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "P": ("float32",),
     "Q": ("int8", "uint8", "int16"),
     "I": ("int32", "int64"),
+    "E": ("int8",),
     "H": ("int16",),
+    "N": ("int8", "uint8", "int4", "uint4", "int2"),
     "W": ("int32",),
     "L": ("uint32",),
     "M": ("uint64",),
@@ -33,12 +35,18 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "R": ("resource",),
     "V": ("variant", "complex128"),
 }  # fmt: skip
-"""The types of each kind: floats, the plain one, numbers that are quantised, indices, short ones, the plain integer,
-32 and 64 bits without sign, bytes, integers, truth values, texts, complex numbers, handles, and types that nothing
-computes with.
+"""The types of each kind: floats, the plain one, numbers that are quantised, indices, signed bytes, short ones, weights
+that are quantised, the plain integer, 32 and 64 bits without sign, bytes, integers, truth values, texts, complex
+numbers, handles, and types that nothing computes with.
 """
 
-_TABLE = """
+_GATES = "P =2~ PN =2 =2 =2~ =2x3 =2~x3 P~ Px3 =2~ P~"
+"""What an LSTM of floats reads before its states: weights are of one type."""
+
+_SHORT_GATES = "E E~ Ex3 E~ Ex3 H~x3 W~x4 E~ W~"
+"""The same of integers."""
+
+_TABLE = f"""
 ABS                          FZ -> =
 ADD                          FZ = -> =
 ADD_N                        FZ = =* -> =
@@ -50,8 +58,8 @@ AVERAGE_POOL_2D              FQ -> =
 BATCH_MATMUL                 FZ FZ -> =
 BATCH_MATMUL                 Q Q -> W
 BATCH_TO_SPACE_ND            FZB I I -> =
-BIDIRECTIONAL_SEQUENCE_LSTM  PQI~x48 -> PQ PQ?
-BIDIRECTIONAL_SEQUENCE_RNN   PQ~x12 -> P P?
+BIDIRECTIONAL_SEQUENCE_LSTM  {_GATES} =2~ =2x3 =2~ =2x3 =2~x3 P~ Px3 =2~ P~ Px4 P~ =2~x8 -> P P?
+BIDIRECTIONAL_SEQUENCE_RNN   P PN =1 P P =1 =1 P P P~ =1~ =1~ -> P P?
 BITCAST                      FZB -> FZB
 BITWISE_XOR                  ZB = -> =
 BROADCAST_ARGS               I = -> =
@@ -63,20 +71,21 @@ CAST                         FZBC -> FZBC
 CEIL                         F -> =
 COMPLEX_ABS                  C -> F
 CONCATENATION                FZBS FZBS* -> =
-CONV_2D                      FQ FZ FI? -> =
+CONV_2D                      FQ FN FI? -> =
 CONV_3D                      F F F? -> =
 CONV_3D_TRANSPOSE            I F F F? -> =2
 COS                          F -> =
 CUMSUM                       FZ I -> =
 DENSIFY                      FZB -> =
-DEPTHWISE_CONV_2D            FQ FZ FI? -> =
+DEPTHWISE_CONV_2D            FQ FN FI? -> =
 DEPTH_TO_SPACE               FZB -> =
 DEQUANTIZE                   FZ -> F
 DILATE                       FZB I = -> =
 DIV                          FZ = -> =
 DYNAMIC_UPDATE_SLICE         FZBS = I -> =
 ELU                          FQ -> =
-EMBEDDING_LOOKUP             I FZB -> FZB
+EMBEDDING_LOOKUP             I FZB -> =1
+EMBEDDING_LOOKUP             I Z -> F
 EMBEDDING_LOOKUP_SPARSE      I I I F FZ -> F
 EQUAL                        FZBS = -> B
 EXP                          FQ -> =
@@ -86,7 +95,7 @@ FILL                         I FZBS -> =1
 FLOOR                        F -> =
 FLOOR_DIV                    FZ = -> =
 FLOOR_MOD                    FZ = -> =
-FULLY_CONNECTED              FQ FZ FI? -> =
+FULLY_CONNECTED              FQ FN FI? -> =
 GATHER                       FZBS IH -> =
 GATHER_ND                    FZBS IH -> =
 GELU                         FQ -> =
@@ -112,9 +121,12 @@ LOGICAL_NOT                  B -> B
 LOGICAL_OR                   B B -> B
 LOGISTIC                     FQ -> =
 LOG_SOFTMAX                  FQ -> =
-LSTM                         PQI~x20 -> PQ
-LSTM                         PQI~x24 -> PQ
-LSTM                         PQIx5 -> PQx4
+LSTM                         {_GATES} P P -> P
+LSTM                         {_GATES} P P P~x4 -> P
+LSTM                         {_SHORT_GATES} E H -> E
+LSTM                         {_SHORT_GATES} E H H~x4 -> E
+LSTM                         Px5 -> Px4
+LSTM                         U U U W H -> U H U H
 MATRIX_DIAG                  FZB -> =
 MATRIX_SET_DIAG              FZB = -> =
 MAXIMUM                      FZ = -> =
@@ -133,7 +145,8 @@ PACK                         FZBS =* -> =
 PAD                          FZB IH -> =
 PADV2                        FZB IH = -> =
 POW                          FZ = -> =
-PRELU                        FQ FQ -> =
+PRELU                        FQ = -> =
+PRELU                        H E -> =
 QUANTIZE                     FZ -> Z
 RANDOM_STANDARD_NORMAL       I -> F
 RANDOM_UNIFORM               I -> F
@@ -158,7 +171,7 @@ REVERSE_SEQUENCE             FZB I -> =
 REVERSE_V2                   FZB I -> =
 RFFT2D                       F I -> C
 RIGHT_SHIFT                  Z = -> =
-RNN                          P PQ PQ P P -> P
+RNN                          P PN =1 P P -> P
 ROUND                        F -> =
 RSQRT                        FQ -> =
 SCATTER_ND                   I FZB I -> =1
@@ -169,7 +182,8 @@ SHAPE                        FZBSCRV -> I
 SIGN                         FZ -> =
 SIN                          F -> =
 SLICE                        FZBS I I -> =
-SOFTMAX                      FQ -> FQ
+SOFTMAX                      FQ -> =
+SOFTMAX                      Q -> H
 SPACE_TO_BATCH_ND            FZB I I -> =
 SPACE_TO_DEPTH               FZB -> =
 SPARSE_TO_DENSE              I I FZB =2 -> =2
@@ -182,15 +196,18 @@ SQUEEZE                      FZBSC -> =
 STRIDED_SLICE                FZBS I I I -> =
 SUB                          FZ = -> =
 SUM                          FZ I -> =
-SVDF                         PQ PQ PQ PI~ PQ -> PQ
+SVDF                         P PN =1 P~ P -> P
+SVDF                         E E EH W~ EH -> E
 TANH                         FQ -> =
 TILE                         FZBS I -> =
 TOPK_V2                      FZ IH -> = IH
 TRANSPOSE                    FZBSC W -> =
-TRANSPOSE_CONV               I FZ FQ FI? -> =2
-UNIDIRECTIONAL_SEQUENCE_LSTM PQI~x20 -> PQ
-UNIDIRECTIONAL_SEQUENCE_LSTM PQI~x24 -> PQ
-UNIDIRECTIONAL_SEQUENCE_RNN  P PQ PQ P P -> P
+TRANSPOSE_CONV               I FN FQ FI? -> =2
+UNIDIRECTIONAL_SEQUENCE_LSTM {_GATES} P P -> P
+UNIDIRECTIONAL_SEQUENCE_LSTM {_GATES} P P P~x4 -> P
+UNIDIRECTIONAL_SEQUENCE_LSTM {_SHORT_GATES} E H -> E
+UNIDIRECTIONAL_SEQUENCE_LSTM {_SHORT_GATES} E H H~x4 -> E
+UNIDIRECTIONAL_SEQUENCE_RNN  P PN =1 P P -> P
 UNIQUE                       FZ -> = I
 UNPACK                       FZBS -> = =*
 UNSORTED_SEGMENT_MAX         FZ I I -> =
@@ -268,7 +285,7 @@ CUSTOM:PosenetDecoderOp             PU PU PU -> P P P P
 CUSTOM:PosenetDecoderOp             PU PU PU PU -> P P P P P
 CUSTOM:FlexRaggedTensorToTensor     I FZBS =1 I I* -> =1
 CUSTOM:RaggedTensorToTensor         I FZBS =1 I I* -> =1
-CUSTOM:TFLite_Detection_PostProcess PQ PQ PQ -> P P P P
+CUSTOM:TFLite_Detection_PostProcess PU PU = -> P P P P
 CUSTOM:TransformLandmarks           F F -> =
 CUSTOM:TransformTensor              F F -> =
 CUSTOM:TransformTensorBilinear      F F -> =

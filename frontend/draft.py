@@ -67,9 +67,12 @@ class Draft:
         self.written: set[str] = set()
         self.contents: dict[str, Array] = {}
         self.complex: set[str] = set()
+        self.fixed: set[str] = set()
         self.dynamic = False
         self.budget = budget or Budget(model.size)
-        self.budget.open(sum(len(each.operators) + len(each.tensors) for each in model.subgraphs))
+        operators = [operator for each in model.subgraphs for operator in each.operators]
+        ports = sum(len(operator.inputs) + len(operator.outputs) for operator in operators)
+        self.budget.open(len(operators) + sum(len(each.tensors) for each in model.subgraphs), ports)
         self.handles: dict[str, tuple[str, str]] = {}
         self.tables: dict[int, tuple[Subgraph, Operator]] = {}
         self.states: dict[Hashable, State] = {}

@@ -99,7 +99,7 @@ def _known_inputs(call: Call) -> list[Array] | None:
         return None
     arrays = [_known(call, position) for position in range(call.arity)]
     known = [array for array in arrays if array is not None]
-    if not known or len(known) != len(arrays):
+    if len(known) != len(arrays):
         return None
     if any(array.dtype == object for array in known):
         return [array.astype(object) for array in known]
@@ -343,6 +343,15 @@ def _range(call: Call, arrays: list[Array]) -> list[Array]:
     return [start + np.arange(count) * step]
 
 
+def _iota(call: Call, _: list[Array]) -> list[Array]:
+    tensor = call.tensor()
+    if -1 in tensor.signature or call.draft.dynamic or tensor.quant is not None:
+        raise _UnknownError
+    _bounded(prod(tensor.shape))
+    axis = axis_of(call.option("iota_dimension"), len(tensor.shape))
+    return [np.indices(tensor.shape, np.int64)[axis]]
+
+
 def _value(array: Array) -> Any:
     entry = array.reshape(-1).tolist()[0]
     return _number(entry) if array.dtype == object else entry
@@ -411,4 +420,5 @@ _EVALUATORS: dict[str, Evaluator] = {
     "FILL": _fill,
     "BROADCAST_TO": _broadcast,
     "RANGE": _range,
+    "STABLEHLO_IOTA": _iota,
 }

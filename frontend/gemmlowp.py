@@ -43,9 +43,8 @@ def logistic(whole: int = 3) -> Array:
 def tanh(whole: int) -> Array:
     """tanh(x) in the same form."""
     x = _numbers()
-    exponential = _exponential(
-        -np.abs(x), whole + 1
-    )  # that of 2x, which is the same with one more bit before the point
+    # that of 2x, which is the same with one more bit before the point
+    exponential = _exponential(-np.abs(x), whole + 1)
     quotient = _reciprocal(exponential)
     size = _scaled(quotient - (1 << 13), 2)
     return (np.sign(x) * size).astype(np.int16)

@@ -51,6 +51,9 @@ _SCALED = {
 }  # fmt: skip
 """What LiteRT takes as quantised only: without parameters, its scale is zero and its results mean nothing."""
 
+_COMPARING = ("CONCATENATION", "EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
+"""What compares numbers of several tensors, or joins them: scales are those of whole tensors."""
+
 _ACTIVATIONS = {
     "BATCH_MATMUL": (0,),
     "CONV_2D": (0,),
@@ -232,7 +235,7 @@ def _refusal(lowering: Lowering, operator: Operator) -> tuple[str, str]:
 def _check_parameters(call: Call) -> None:
     operator = call.operator
     scaled = _SCALED.get(operator.name, frozenset())
-    positions = _ACTIVATIONS.get(operator.name, range(call.arity) if scaled else ())
+    positions = _ACTIVATIONS.get(operator.name, range(call.arity) if scaled or operator.name in _COMPARING else ())
     for position in positions:
         if position >= call.arity or operator.inputs[position] == -1:
             continue
@@ -277,7 +280,9 @@ def _outputs(lowering: Lowering) -> tuple[str, ...]:
     """The values of the outputs; one may be a variable that no operator reads."""
     if not lowering.subgraph.outputs:
         raise ModelError("the model has no outputs: state which tensors it is to compute")
-    for index in lowering.subgraph.outputs:
+    different = dict.fromkeys(lowering.subgraph.outputs)
+    lowering.draft.budget.end(len(lowering.subgraph.outputs), len(different))
+    for index in different:
         tensor = lowering.subgraph.tensors[index]
         if tensor.dtype in ("resource", "variant"):
             raise GapError(f"output '{tensor.name}' is of type {tensor.dtype}", "give the model outputs of numbers")

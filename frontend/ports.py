@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isnan
+from math import isinf, isnan
 
 from layoutsolve.errors import LoweringError, ModelError
 from layoutsolve.frontend.builder import REAL_NUMBERS, Call
@@ -25,6 +25,9 @@ _STATED = {
 
 _CHOICES = {"padding": ("SAME", "VALID"), "mode": ("REFLECT", "SYMMETRIC")}
 """The options that are one of a few ways, numbered from 0, none of which a kernel takes another number for."""
+
+_BOUNDS = ("cell_clip", "proj_clip", "min", "max")
+"""The options that may be infinite: nothing is beyond them."""
 
 _INDICES = {2: "int32", 4: "int64"}
 """Types of indices by their number in the schema."""
@@ -117,8 +120,8 @@ def _check_stated(call: Call) -> None:
 
 def _check_choices(call: Call) -> None:
     for key, value in call.operator.options.items():
-        if isinstance(value, float) and isnan(value):
-            raise ModelError(f"{call.origin} has the {key} nan, which is no number")
+        if isinstance(value, float) and (isnan(value) or (isinf(value) and key not in _BOUNDS)):
+            raise ModelError(f"{call.origin} has the {key} {value}, with which nothing can be computed")
     for key, ways in _CHOICES.items():
         chosen = call.option(key, None)
         if isinstance(chosen, int) and not 0 <= chosen < len(ways):

@@ -8,14 +8,12 @@ elements read is bounded by a multiple of the file's size: memory stays proporti
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
-import tflite
-from flatbuffers.table import Table
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend import schema
@@ -44,6 +42,9 @@ _ELEMENTS_PER_INTEGER = 15
 
 _NOTHING = np.zeros(0, np.int32)
 
+_SPARSE_INDICES: Mapping[int, type[np.generic]] = {1: np.int32, 2: np.uint16, 3: np.uint8}
+"""The types of the indices of sparse dimensions by the classes of their vectors."""
+
 _PACKED = {"int4": 2, "uint4": 2, "int2": 4}
 _OPAQUE = ("string", "resource", "variant")
 _SCALES = ("float16", "float32")
@@ -70,26 +71,19 @@ class _Reader:
     def __init__(self, view: memoryview) -> None:
         self.view = view
         self.left = len(view) * _ELEMENTS_PER_BYTE + _SPARE_ELEMENTS
-        self.root = tflite.Model.GetRootAs(view, 0)
-        self.places: dict[int, Places] = {}
+        places: dict[int, Places] = {}
+        self.root = Record(view, UINT32.unpack_from(view, 0)[0], places)
 
     def spend(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
             raise ModelError("the file is damaged: its vectors refer to more elements than it can hold")
 
-    def tables(self, owner: Any, field: str) -> Iterator[Any]:
+    def records(self, owner: Record, field: int) -> Iterator[Record]:
         """The tables in a vector of tables."""
-        length = getattr(owner, field + "Length")()
-        if length * 4 > len(self.view):
-            raise ModelError(f"the file is damaged: '{field}' states {length} entries, more than the file can hold")
-        self.spend(length)
-        element = getattr(owner, field)
-        return (element(position) for position in range(length))
-
-    def records(self, owner: Any, field: str) -> Iterator[Record]:
-        """The tables in a vector of tables, as they lie in the file."""
-        return (Record(self.view, found._tab.Pos, self.places) for found in self.tables(owner, field))
+        found = owner.positions(field)
+        self.spend(len(found))
+        return (Record(self.view, at, owner.known) for at in found)
 
     def vector(self, owner: Record, field: int, dtype: type[np.generic] = np.int32) -> Array:
         """A vector of numbers of a record, as a view of the file; empty where there is none."""
@@ -101,21 +95,10 @@ class _Reader:
 
     def indices(self, owner: Record, field: int) -> tuple[int, ...]:
         """A vector of 32-bit integers of a record."""
-        found = self.vector(owner, field)
-        self.spend(_ELEMENTS_PER_INTEGER * found.size)
-        return tuple(found.tolist())
+        return self.listed(self.vector(owner, field))
 
-    def numbers(self, owner: Any, field: str | schema.Field) -> Array:
-        """A vector of numbers, as a view of the file."""
-        found = getattr(owner, field + "AsNumpy")() if isinstance(field, str) else field.numbers(owner)
-        if isinstance(found, int):
-            return np.zeros(0, np.int32)
-        array: Array = found
-        self.spend(array.size)
-        return array
-
-    def integers(self, owner: Any, field: str | schema.Field) -> tuple[int, ...]:
-        found = self.numbers(owner, field)
+    def listed(self, found: Array) -> tuple[int, ...]:
+        """Numbers of a vector as integers of Python."""
         self.spend(_ELEMENTS_PER_INTEGER * found.size)
         return tuple(found.tolist())
 
@@ -124,18 +107,19 @@ class _Reader:
         return (raw or b"").decode("utf-8", "replace")
 
     def model(self) -> Model:
-        self.buffers = [self.buffer(found) for found in self.records(self.root, "Buffers")]
-        self.codes = [self.operator_name(code) for code in self.tables(self.root, "OperatorCodes")]
-        subgraphs = tuple(self.subgraph(found) for found in self.tables(self.root, "Subgraphs"))
+        root = self.root
+        self.buffers = [self.buffer(found) for found in self.records(root, schema.MODEL_BUFFERS)]
+        self.codes = [self.operator_name(code) for code in self.records(root, schema.MODEL_CODES)]
+        subgraphs = tuple(self.subgraph(found) for found in self.records(root, schema.MODEL_SUBGRAPHS))
         if not subgraphs:
             raise ModelError("the model has no subgraph")
         metadata = {}
-        for entry in self.tables(self.root, "Metadata"):
-            name = self.text(entry.Name())
+        for entry in self.records(root, schema.MODEL_METADATA):
+            name = self.text(entry.text(schema.METADATA_NAME))
             if name == "min_runtime_version":
-                metadata[name] = bytes(self.buffer_at(entry.Buffer())[:64])
-        signatures = tuple(self.signature(found, subgraphs) for found in self.tables(self.root, "SignatureDefs"))
-        return Model(subgraphs, signatures, metadata, self.text(self.root.Description()), len(self.view))
+                metadata[name] = bytes(self.buffer_at(entry.number(schema.METADATA_BUFFER, UINT32))[:64])
+        signatures = tuple(self.signature(found, subgraphs) for found in self.records(root, schema.MODEL_SIGNATURES))
+        return Model(subgraphs, signatures, metadata, self.text(root.text(schema.MODEL_DESCRIPTION)), len(self.view))
 
     def buffer(self, found: Record) -> memoryview:
         """A buffer's bytes: inside the flatbuffer, or appended to it where it grew too large."""
@@ -160,21 +144,21 @@ class _Reader:
             raise ModelError(f"buffer {index} does not exist: the model has {len(self.buffers)}")
         return self.buffers[index]
 
-    def operator_name(self, code: Any) -> str:
+    def operator_name(self, code: Record) -> str:
         """The name of an operator, by the larger of two fields: old files have the narrow one, new ones may not."""
-        number = max(code.DeprecatedBuiltinCode(), schema.BUILTIN_CODE.number(code))
+        number = max(code.number(schema.CODE_NARROW, INT8), code.number(schema.CODE_WIDE, INT32))
         if number == schema.CUSTOM:
-            return f"CUSTOM:{self.text(code.CustomCode())}"
+            return f"CUSTOM:{self.text(code.text(schema.CODE_CUSTOM))}"
         return schema.OPERATORS.get(number, f"OPERATOR_{number}")
 
-    def subgraph(self, found: Any) -> Subgraph:
-        tensors = tuple(self.tensor(position, tensor) for position, tensor in enumerate(self.records(found, "Tensors")))
+    def subgraph(self, found: Record) -> Subgraph:
+        stated = enumerate(self.records(found, schema.GRAPH_TENSORS))
+        tensors = tuple(self.tensor(position, each) for position, each in stated)
         tensors = tuple(self.blockwise(tensor, tensors) for tensor in tensors)
-        operators = tuple(
-            self.operator(position, each) for position, each in enumerate(self.tables(found, "Operators"))
-        )
-        inputs, outputs = self.integers(found, "Inputs"), self.integers(found, "Outputs")
-        return Subgraph(self.text(found.Name()), tensors, operators, inputs, outputs)
+        stated = enumerate(self.records(found, schema.GRAPH_OPERATORS))
+        operators = tuple(self.operator(position, each) for position, each in stated)
+        inputs, outputs = self.indices(found, schema.GRAPH_INPUTS), self.indices(found, schema.GRAPH_OUTPUTS)
+        return Subgraph(self.text(found.text(schema.GRAPH_NAME)), tensors, operators, inputs, outputs)
 
     def tensor(self, index: int, found: Record) -> Tensor:
         name, code = self.text(found.text(schema.TENSOR_NAME)), found.number(schema.TENSOR_TYPE, INT8)
@@ -191,7 +175,7 @@ class _Reader:
         # a signature says which sizes are open; the others are those of the shape, whatever it states for them
         signature = tuple(mark if mark == -1 else size for mark, size in zip(signature, shape, strict=False))
         dtype, raw = schema.TYPES[code], self.buffer_at(found.number(schema.TENSOR_BUFFER, UINT32))
-        sparsity = self.sparsity(found.table(schema.TENSOR_SPARSITY)) if len(raw) else None
+        sparsity = self.sparsity(found.record(schema.TENSOR_SPARSITY)) if len(raw) else None
         data = _decode(raw, dtype, None if sparsity else shape, place) if len(raw) else None
         if dtype in _PACKED:
             self.spend(len(raw) * _PACKED[dtype])
@@ -205,7 +189,7 @@ class _Reader:
             return None
         details = found.number(schema.QUANT_DETAILS_TYPE, UINT8)
         if details == schema.BLOCKWISE:
-            return self.blocks(found.table(schema.QUANT_DETAILS))
+            return self.blocks(found.record(schema.QUANT_DETAILS))
         scale = self.vector(found, schema.QUANT_SCALE, np.float32)
         zero = self.vector(found, schema.QUANT_ZERO_POINT, np.int64)
         axis = found.number(schema.QUANT_AXIS, INT32)
@@ -213,13 +197,15 @@ class _Reader:
             return Quantization(scale, zero, axis, "unknown")
         return Quantization(scale, zero, axis) if scale.size else None
 
-    def blocks(self, table: Any) -> Quantization:
+    def blocks(self, found: Record | None) -> Quantization:
         """Quantisation per block as the file states it: scales and zero points are the indices of tensors.
 
         A shape of blocks may be left out: then the last axis has the blocks.
         """
-        scales, zeros, size = (field.number(table) for field in (schema.SCALES, schema.ZERO_POINTS, schema.BLOCK_SIZE))
-        shape = self.numbers(table, schema.BLOCK_SHAPE)
+        if found is None:
+            raise ModelError("the file is damaged: a tensor is quantised per block, of which nothing is said")
+        scales, zeros, size = (found.number(field, INT32) for field in schema.BLOCKS)
+        shape = self.vector(found, schema.BLOCK_SHAPE)
         axis, kind = -1, "blockwise"
         if shape.size:
             longer = np.flatnonzero(shape != 1)
@@ -251,55 +237,53 @@ class _Reader:
             raise ModelError(f"{place} has blocks of {stated.block} along axis {axis} of {list(tensor.shape)}")
         return replace(tensor, quant=Quantization(scale, zero, axis, "blockwise", stated.block))
 
-    def sparsity(self, table: Table | None) -> Sparsity | None:
-        if table is None:
+    def sparsity(self, found: Record | None) -> Sparsity | None:
+        dimensions = () if found is None else tuple(self.records(found, schema.SPARSE_DIMENSIONS))
+        if found is None or not dimensions:
             return None
-        found = tflite.SparsityParameters()
-        found.Init(table.Bytes, table.Pos)
-        if not found.DimMetadataLength():
-            return None
-        dimensions = tuple(self.sparse_dimension(each) for each in self.tables(found, "DimMetadata"))
-        return Sparsity(self.integers(found, "TraversalOrder"), self.integers(found, "BlockMap"), dimensions)
+        order, blocks = (self.indices(found, field) for field in (schema.SPARSE_ORDER, schema.SPARSE_BLOCKS))
+        return Sparsity(order, blocks, tuple(self.sparse_dimension(each) for each in dimensions))
 
-    def sparse_dimension(self, found: Any) -> SparseDimension:
-        if found.Format() == tflite.DimensionType.DENSE:
-            return SparseDimension(True, found.DenseSize())
-        if found.Format() != tflite.DimensionType.SPARSE_CSR:
-            raise ModelError(f"a sparse tensor has a dimension of the unknown format {found.Format()}")
-        segments = self.sparse_indices(found.ArraySegmentsType(), found.ArraySegments())
-        indices = self.sparse_indices(found.ArrayIndicesType(), found.ArrayIndices())
-        return SparseDimension(False, found.DenseSize(), segments, indices)
+    def sparse_dimension(self, found: Record) -> SparseDimension:
+        kind, size = found.number(schema.DIMENSION_FORMAT, INT8), found.number(schema.DIMENSION_SIZE, INT32)
+        if kind == schema.DENSE:
+            return SparseDimension(True, size)
+        if kind != schema.SPARSE_CSR:
+            raise ModelError(f"a sparse tensor has a dimension of the unknown format {kind}")
+        fields = (schema.DIMENSION_SEGMENTS, schema.DIMENSION_INDICES)
+        return SparseDimension(False, size, *(self.sparse_indices(found, *each) for each in fields))
 
-    def sparse_indices(self, kind: int, table: Any) -> Array:
-        vector = {1: tflite.Int32Vector, 2: tflite.Uint16Vector, 3: tflite.Uint8Vector}[kind]()
-        vector.Init(table.Bytes, table.Pos)
-        return self.numbers(vector, "Values")
+    def sparse_indices(self, owner: Record, kind: int, field: int) -> Array:
+        vector, dtype = owner.record(field), _SPARSE_INDICES[owner.number(kind, UINT8)]
+        if vector is None:
+            raise ModelError("the file is damaged: a sparse dimension lacks its indices")
+        return self.vector(vector, 0, dtype)
 
-    def operator(self, index: int, found: Any) -> Operator:
-        record = Record(self.view, found._tab.Pos, self.places)
-        code = record.number(schema.OPERATOR_CODE, UINT32)
+    def operator(self, index: int, found: Record) -> Operator:
+        code = found.number(schema.OPERATOR_CODE, UINT32)
         if not 0 <= code < len(self.codes):
             raise ModelError(f"operator {index} has the code {code}, the model states {len(self.codes)}")
         name = self.codes[code]
-        inputs, outputs, between = (self.indices(record, field) for field in schema.OPERATOR_TENSORS)
-        (options, unread), custom = self.options(name, found), self.custom_options(record)
+        inputs, outputs, between = (self.indices(found, field) for field in schema.OPERATOR_TENSORS)
+        (options, unread), custom = self.options(name, found), self.custom_options(found)
         return Operator(index, name, inputs, outputs, options, custom, between, unread)
 
     def custom_options(self, found: Record) -> bytes:
-        inside = found.numbers(schema.OPERATOR_OPTIONS, np.uint8)
+        inside = found.numbers(schema.OPERATOR_CUSTOM, np.uint8)
         if inside is None:
-            offset, size = (found.number(field, UINT64) for field in schema.OPERATOR_LARGE_OPTIONS)
+            offset, size = (found.number(field, UINT64) for field in schema.OPERATOR_LARGE_CUSTOM)
             raw = bytes(self.appended(offset, size, "custom options"))
         else:
             raw = inside.tobytes()
         self.spend(len(raw))
         return raw
 
-    def options(self, operator: str, found: Any) -> tuple[dict[str, Any], str]:
+    def options(self, operator: str, found: Record) -> tuple[dict[str, Any], str]:
         """All options by name, and what of them cannot be read."""
         expected = schema.options_class(operator)
         for union, classes in schema.UNIONS.items():
-            code, table = getattr(found, union + "Type")(), getattr(found, union)()
+            kind, field = schema.UNION_FIELDS[union]
+            code, table = found.number(kind, UINT8), found.table(field)
             name = classes.get(code)
             if code and name is None:
                 return {}, f"its options are of the unknown class {code} of {union}"
@@ -307,30 +291,36 @@ class _Reader:
                 continue
             if schema.younger(name, table):
                 return {}, f"its {name} have a field that is not known"
-            options = getattr(tflite, name, schema.Bare)()
-            options.Init(table.Bytes, table.Pos)
+            options = schema.options_of(name, table)
             return {entry.key: self.option(options, entry) for entry in schema.accessors(name)}, ""
         return {}, ""
 
     def option(self, options: Any, entry: schema.Accessor) -> Any:
-        if entry.many:
-            return self.integers(options, entry.field or entry.method)
-        value = getattr(options, entry.method)()
-        return self.text(value) if isinstance(value, bytes) else value
+        if not entry.many:
+            value = getattr(options, entry.method)()
+            return self.text(value) if isinstance(value, bytes) else value
+        found = getattr(options, entry.method + "AsNumpy")() if entry.field is None else entry.field.numbers(options)
+        if isinstance(found, int):  # what flatbuffers gives for a vector that is left out
+            return ()
+        self.spend(found.size)
+        return self.listed(found)
 
-    def signature(self, found: Any, subgraphs: tuple[Subgraph, ...]) -> Signature:
-        position = found.SubgraphIndex()
+    def signature(self, found: Record, subgraphs: tuple[Subgraph, ...]) -> Signature:
+        position = found.number(schema.SIGNATURE_GRAPH, UINT32)
         if position >= len(subgraphs):
             raise ModelError(f"a signature names subgraph {position}, the model has {len(subgraphs)}")
         count = len(subgraphs[position].tensors)
         ports = []
-        for field in ("Inputs", "Outputs"):
-            entries = ((entry.Name(), int(entry.TensorIndex())) for entry in self.tables(found, field))
-            named = {self.text(name): index for name, index in entries if name is not None}
+        for field in schema.SIGNATURE_PORTS:
+            named = {
+                self.text(each.text(schema.PORT_NAME)): each.number(schema.PORT_TENSOR, UINT32)
+                for each in self.records(found, field)
+                if each.numbers(schema.PORT_NAME, np.uint8) is not None
+            }
             if any(not 0 <= index < count for index in named.values()):
                 raise ModelError("a signature names a tensor that does not exist")
             ports.append(named)
-        return Signature(self.text(found.SignatureKey()), position, ports[0], ports[1])
+        return Signature(self.text(found.text(schema.SIGNATURE_KEY)), position, ports[0], ports[1])
 
 
 def _parameters(tensors: Sequence[Tensor], index: int, types: Sequence[str]) -> Array | None:

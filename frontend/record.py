@@ -51,6 +51,16 @@ class Record:
         array: Array = np.frombuffer(self.data, dtype, UINT32.unpack_from(self.data, at)[0], at + 4)
         return array
 
+    def positions(self, field: int) -> list[int]:
+        """Where the tables of a vector are."""
+        offsets = self.numbers(field, np.uint32)
+        if offsets is None:
+            return []
+        at = self._at(field)
+        first = at + UINT32.unpack_from(self.data, at)[0] + 4
+        found: list[int] = (first + np.arange(offsets.size) * 4 + offsets).tolist()
+        return found
+
     def text(self, field: int) -> bytes:
         """A string, empty where there is none."""
         found = self.numbers(field, np.uint8)

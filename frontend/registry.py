@@ -68,7 +68,8 @@ def register(operator: str) -> Callable[[Lowered], Lowered]:
 
 def lowering_of(operator: str) -> Lowered | None:
     """The function that lowers an operator, None where there is none."""
-    _load(operator)
+    if operator not in _REGISTRY:
+        _load(operator)
     return _REGISTRY.get(operator)
 
 

@@ -9,13 +9,16 @@ step in each operator adds up along a network.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from itertools import product
 from math import floor, frexp, ldexp
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from layoutsolve.graph import Array, Quant
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 TIE = 2.0**-14
 """The part of a step by which halves are lifted, so that they do not go to even; far below what else can occur."""
@@ -76,6 +79,8 @@ def tied(terms: Iterable[float], others: Iterable[float]) -> bool:
 
 def _simple(number: float) -> Fraction | None:
     """The fraction of a small denominator that a number is, None where there is none."""
+    from fractions import Fraction  # what it imports takes longer than most models need it for
+
     found = Fraction(number).limit_denominator(_PARTS)
     return found if abs(number - found) <= _NEAR * max(abs(number), 1.0) else None
 

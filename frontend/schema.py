@@ -1,20 +1,21 @@
 """The schema of TensorFlow Lite: what its numbers stand for, and fields as they lie in the file.
 
-The ``tflite`` package reads most of a model, but not all of it as the schema says: its ``BuiltinCode`` returns another
-field for small numbers, and tables and fields that are younger than the package are missing. Those are read here from
-the tables themselves.
+The ``tflite`` package knows the names of operators, and the names and types of their options, but for those that are
+younger. Other tables are read as they lie in the file, by the numbers of their fields: a model has thousands of them,
+and the package does not read all as the schema says (its ``BuiltinCode`` returns another field for small numbers).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import PathFinder
 from typing import Any
 
 import numpy as np
-import tflite
 from flatbuffers.number_types import Int32Flags, SOffsetTFlags, Uint8Flags, VOffsetTFlags
 from flatbuffers.table import Table
 
@@ -45,9 +46,26 @@ TYPES: Mapping[int, str] = {
 }
 """The name of each type of elements by its number."""
 
+
+@cache
+def _class(name: str) -> Any:
+    """A class of the ``tflite`` package from the module that defines it, None where the package does not know it.
+
+    The package itself is not imported: it imports all of its modules, which takes longer than converting a small model.
+    """
+    package = importlib.util.find_spec("tflite")
+    places = None if package is None else package.submodule_search_locations
+    spec = PathFinder.find_spec(f"tflite.{name}", places)
+    if spec is None or spec.loader is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
 OPERATORS: Mapping[int, str] = {
     209: "STABLEHLO_CASE",
-    **{code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)},
+    **{code: name for name, code in vars(_class("BuiltinOperator")).items() if isinstance(code, int)},
 }
 """The name of each built-in operator by its number."""
 
@@ -63,28 +81,32 @@ CUSTOM_QUANTISATION, BLOCKWISE = 1, 2
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a table: its place among the table's fields, the flatbuffer type of its numbers, and its default."""
+    """A vector of numbers in a table: its place among the table's fields, and the flatbuffer type of its numbers."""
 
     place: int
     kind: Any = Int32Flags
-    default: int = 0
-
-    def number(self, table: Any) -> int:
-        """The field's number in a table of the ``tflite`` package, or in a bare one."""
-        bare = getattr(table, "_tab", table)
-        at = bare.Offset(4 + 2 * self.place)
-        return int(bare.Get(self.kind, at + bare.Pos)) if at else self.default
 
     def numbers(self, table: Any) -> Array:
-        """The field's vector of numbers, empty where the table has none."""
-        bare = getattr(table, "_tab", table)
+        """The vector in a table of the ``tflite`` package, empty where that has none."""
+        bare = table._tab
         at = bare.Offset(4 + 2 * self.place)
         found: Array = bare.GetVectorAsNumpy(self.kind, at) if at else np.zeros(0, np.int32)
         return found
 
 
-BUILTIN_CODE = Field(3)
-"""An operator code's number: the field that has room for all of them."""
+MODEL_CODES, MODEL_SUBGRAPHS, MODEL_DESCRIPTION, MODEL_BUFFERS, MODEL_METADATA, MODEL_SIGNATURES = 1, 2, 3, 4, 6, 7
+"""The fields of a model."""
+
+GRAPH_TENSORS, GRAPH_INPUTS, GRAPH_OUTPUTS, GRAPH_OPERATORS, GRAPH_NAME = range(5)
+"""The fields of a subgraph."""
+
+METADATA_NAME, METADATA_BUFFER = range(2)
+SIGNATURE_PORTS, SIGNATURE_KEY, SIGNATURE_GRAPH = (0, 1), 2, 4
+PORT_NAME, PORT_TENSOR = range(2)
+"""The fields of an entry of metadata, of a signature (its inputs and outputs first), and of an entry of those."""
+
+CODE_NARROW, CODE_CUSTOM, CODE_WIDE = 0, 1, 3
+"""The fields of an operator code: its number where 8 bits hold it, the name of a custom one, and the number."""
 
 TENSOR_SHAPE, TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME, TENSOR_QUANTISATION, TENSOR_VARIABLE, TENSOR_SPARSITY = range(7)
 TENSOR_SIGNATURE, TENSOR_EXTERNAL = 7, 10
@@ -96,7 +118,7 @@ QUANT_SCALE, QUANT_ZERO_POINT, QUANT_DETAILS_TYPE, QUANT_DETAILS, QUANT_AXIS = r
 """The fields of quantisation parameters."""
 
 OPERATOR_CODE, OPERATOR_TENSORS = 0, (1, 2, 8)
-OPERATOR_OPTIONS, OPERATOR_LARGE_OPTIONS = 5, (9, 10)
+OPERATOR_CUSTOM, OPERATOR_LARGE_CUSTOM = 5, (9, 10)
 """The fields of an operator: its code, the tensors that it reads, writes and keeps between, and its custom options,
 inside or, by place and size, behind the flatbuffer.
 """
@@ -104,8 +126,15 @@ inside or, by place and size, behind the flatbuffer.
 BUFFER_DATA, BUFFER_OFFSET, BUFFER_SIZE = range(3)
 """The fields of a buffer: its bytes, or where they are appended to the flatbuffer, and how many."""
 
-SCALES, ZERO_POINTS, BLOCK_SIZE, BLOCK_SHAPE = (Field(place) for place in range(4))
-"""The fields of quantisation per block: two indices of tensors, a number, and a vector of numbers."""
+SPARSE_ORDER, SPARSE_BLOCKS, SPARSE_DIMENSIONS = range(3)
+DIMENSION_FORMAT, DIMENSION_SIZE, DIMENSION_SEGMENTS, DIMENSION_INDICES = 0, 1, (2, 3), (4, 5)
+DENSE, SPARSE_CSR = 0, 1
+"""The fields of sparsity and of a sparse dimension, where a vector of indices has its type before it; its formats."""
+
+BLOCKS, BLOCK_SHAPE = (0, 1, 2), 3
+"""The fields of quantisation per block: the indices of tensors with scales and zero points and the size of a block, all
+numbers, and a vector of numbers.
+"""
 
 _YOUNGER: Mapping[str, Mapping[str, Field]] = {
     "FullyConnectedOptions": {"quant_spec": Field(5, Uint8Flags)},
@@ -132,10 +161,13 @@ def _classes(union: Any, younger: Mapping[int, str]) -> dict[int, str]:
 
 
 UNIONS: Mapping[str, Mapping[int, str]] = {
-    "BuiltinOptions": _classes(tflite.BuiltinOptions, {}),
-    "BuiltinOptions2": _classes(tflite.BuiltinOptions2, {23: "StablehloCaseOptions"}),
+    "BuiltinOptions": _classes(_class("BuiltinOptions"), {}),
+    "BuiltinOptions2": _classes(_class("BuiltinOptions2"), {23: "StablehloCaseOptions"}),
 }
 """The two fields of an operator that may hold its options: the class of options for each number."""
+
+UNION_FIELDS: Mapping[str, tuple[int, int]] = {"BuiltinOptions": (3, 4), "BuiltinOptions2": (11, 12)}
+"""The fields of an operator for each: the number of the class, and the table."""
 
 _CLASSES = {name.removesuffix("Options").lower(): name for union in UNIONS.values() for name in union.values()}
 
@@ -166,6 +198,13 @@ class Bare:
 
     def Init(self, data: Any, position: int) -> None:  # noqa: N802  (the name is flatbuffers')
         self._tab = Table(data, position)
+
+
+def options_of(name: str, table: Table) -> Any:
+    """A table as the package's class of options, from which :func:`accessors` read."""
+    options = (_class(name) or Bare)()
+    options.Init(table.Bytes, table.Pos)
+    return options
 
 
 @cache
@@ -201,7 +240,7 @@ class _Places:
 def _width(name: str) -> int:
     """How many fields of a class of options are known; there may be gaps, where fields were given up."""
     methods, asked = _methods(name), _Places()
-    options = getattr(tflite, name, Bare)()
+    options = (_class(name) or Bare)()
     options._tab = asked
     for method in _fields(name):
         getattr(options, method + "Length" if method + "Length" in methods else method)()
@@ -210,7 +249,7 @@ def _width(name: str) -> int:
 
 def _methods(name: str) -> list[str]:
     """The methods of the package for a class of options."""
-    return [method for method in vars(getattr(tflite, name, object)) if method[0].isupper()]
+    return [method for method in vars(_class(name) or object) if method[0].isupper()]
 
 
 def _fields(name: str) -> list[str]:

@@ -43,9 +43,9 @@ def window(size: Dim, kernel: int, stride: int, dilation: int, same: bool, arith
     if isinstance(size, Size):
         return arithmetic.window(size, extent, stride)
     count = (size - extent) // stride + 1
-    if count < 0 or (count == 0 and size > 0):
+    if count < 1:
         raise ModelError(f"a kernel of extent {extent} does not fit into the size {size}")
-    return max(count, 0)
+    return count
 
 
 def same_pads(size: Dim, kernel: int, stride: int, dilation: int) -> tuple[int, int] | None:
@@ -181,6 +181,8 @@ def strided_slice(
             axes.append(None)
         else:
             shrunk = bool(masks.shrink_axis >> i & 1)
+            if shrunk and strides[i] < 0:
+                raise ModelError("a strided slice takes one element of an axis, backwards")
             span = axis_span(shape[len(spans)], begin[i], end[i], strides[i], i, masks)
             if span is None:
                 return None
@@ -200,12 +202,9 @@ def axis_span(size: Dim, begin: Dim | None, end: Dim | None, step: int, bit: int
         return None
     if masks.shrink_axis >> bit & 1:
         return _single(size, start)
-    if masks.end >> bit & 1:
-        stop: Dim | None = LAST if step > 0 else -LAST
-    elif masks.offset and end is not None:
-        stop = None if isinstance(start, Size) or isinstance(end, Size) else start + end
-    else:
-        stop = end
+    if masks.offset:
+        return _counted(size, start, end, step, bool(masks.end >> bit & 1))
+    stop = (LAST if step > 0 else -LAST) if masks.end >> bit & 1 else end
     if stop is None:
         return None
     if step > 0 and stop == size:
@@ -224,6 +223,23 @@ def _single(size: Dim, start: Dim) -> Span | None:
     if isinstance(size, int) and not -size <= start < size:
         raise ModelError(f"a strided slice takes the element {start} of {size}")
     return Span(start, start + 1 if start != -1 else LAST)
+
+
+def _counted(size: Dim, start: Dim, count: Dim | None, step: int, masked: bool) -> Span | None:
+    """The span of so many elements from a start on; None where either is not known.
+
+    LiteRT reads or writes beyond its data where there are not as many, or backwards.
+    """
+    if masked or step < 0:
+        raise ModelError("a strided slice by starts and counts has a mask for its end, or goes backwards")
+    if count is None or isinstance(start, Size) or isinstance(count, Size):
+        return None
+    if not isinstance(size, int):
+        return Span(start, start + count, step) if start >= 0 and count >= 0 else None
+    first = start + size if start < 0 else start
+    if not 0 <= first <= first + count <= size:
+        raise ModelError(f"a strided slice takes {count} elements from {start} on, of {size}")
+    return _clamped(size, first, first + count, step)
 
 
 def _clamped(size: int, start: int, stop: int, step: int) -> Span:

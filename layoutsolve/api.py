@@ -28,6 +28,7 @@ from layoutsolve.solver import (
     in_steps,
 )
 from layoutsolve.solver.boundary import Ends
+from layoutsolve.solver.limit import Limit
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.wording import printable
@@ -185,8 +186,9 @@ def convert(
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
     source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``contrib`` allows operators that
     ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model, by default
-    where they are more than a model can hold. ``time_limit`` bounds the search for layouts, in seconds;
-    by default counted work does, so that the same model gives the same bytes on any machine.
+    where they are more than a model can hold. ``time_limit`` bounds the conversion, in seconds: the search for layouts
+    gets what reading and writing leave, nothing where that is over. By default counted work bounds the search, so that
+    the same model gives the same bytes on any machine.
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
     default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
@@ -208,6 +210,7 @@ def convert(
         shapes=shapes,
         max_size=max_size,
     )
+    limit = None if options.time_limit is None else Limit(seconds=options.time_limit)
     content, boundary, reading = load(source), options.boundary, options.reading
     stage = Stages(content, options.said())
     budget = Budget(len(content.data), options.max_size)
@@ -219,7 +222,7 @@ def convert(
             strategy=options.strategy,
             objective=options.objective,
             contrib=options.contrib,
-            seconds=options.time_limit,
+            limit=limit,
         )
     with stage("emit"):
         applied = apply(graph, assignment, budget)
@@ -274,7 +277,7 @@ def compare(
 ) -> list[Comparison]:
     """What every strategy makes of a model: one row each, over the same graph and priced the same way.
 
-    A strategy that cannot solve the model has no row.
+    ``time_limit`` bounds the search of each. A strategy that cannot solve the model has no row.
     """
     options = arguments.options(
         objective=objective,

@@ -21,6 +21,16 @@ _ENTRIES, _SPARE_ENTRIES = 16, 1 << 13
 called, and some operators have to be written out.
 """
 
+_SPARE_PORTS = 1 << 16
+"""How many more inputs and outputs of operators than operators and tensors a source may have: a tensor that an operator
+reads again and again takes 4 bytes of the file each time, and far more in memory.
+"""
+
+_SPARE_OUTPUTS, _BYTES_PER_OUTPUT = 25_000, 400
+"""How many outputs a model may have, and how many bytes of its file there have to be for each one more: what becomes of
+an output takes 8 kB of memory.
+"""
+
 _BYTES_PER_ENTRY = 1 << 11
 """What a larger model may be takes this for each operator and tensor that it has more."""
 
@@ -40,6 +50,7 @@ class Budget:
         self._computed = _COMPUTED * self._room + _COMPUTED_SPARE
         self._folded = self._room - self._room // GROWTH
         self._extra = (self._room - usual) // _BYTES_PER_ENTRY
+        self._most_outputs = _SPARE_OUTPUTS + size // _BYTES_PER_OUTPUT + self._extra
         self._entries = self._most_entries = 0
         self._written = 0
         self._owners: dict[int, Array] = {}
@@ -89,8 +100,15 @@ class Budget:
         self._folded -= size if size > _SMALL else 0
         return True
 
-    def open(self, entries: int) -> None:
-        """Account for the operators and tensors of the source."""
+    def open(self, entries: int, ports: int = 0) -> None:
+        """Account for the operators and tensors of the source, and for the inputs and outputs of its operators."""
+        most = _ENTRIES * entries + _SPARE_PORTS + self._extra
+        if ports > most:
+            raise BudgetError(
+                f"its operators have {ports} inputs and outputs, where those of {entries} operators and tensors may"
+                f" have {most}",
+                REMEDY,
+            )
         self._most_entries = _ENTRIES * entries + _SPARE_ENTRIES + self._extra
         self._entries = self._most_entries
 
@@ -102,6 +120,12 @@ class Budget:
                 f"its operators grow far beyond the size of the file: more than {self._most_entries} are to be written",
                 REMEDY,
             )
+
+    def end(self, outputs: int, different: int) -> None:
+        """Account for the outputs of the model, of which those that repeat another one are operators of their own."""
+        if outputs > self._most_outputs:
+            raise BudgetError(f"it has {outputs} outputs, where {self._most_outputs} are the most", REMEDY)
+        self.enter(outputs - different)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 

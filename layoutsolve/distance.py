@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Literal
 
 import numpy as np
@@ -34,7 +35,8 @@ class Distance:
     """How far an output is from the reference.
 
     ``relative`` is ``maximum`` over the range of the reference. ``steps`` counts, for quantised outputs, the elements
-    that are 0, 1, 2, 3 and more integer steps off (and the errors are in steps); otherwise it is empty.
+    that are 0, 1, 2, 3 and more integer steps off (and the errors are in steps); otherwise it is empty. ``count`` is
+    how many elements were compared, and ``means`` are the mean errors for each input of the model.
     """
 
     maximum: float
@@ -42,6 +44,8 @@ class Distance:
     relative: float
     cosine: float
     steps: tuple[int, ...] = ()
+    count: int = 0
+    means: tuple[float, ...] = ()
 
     @property
     def within_one_step(self) -> float:
@@ -51,12 +55,23 @@ class Distance:
     def no_further_than(self, other: Distance) -> bool:
         """Whether this is about as near to the reference as another distance, by the mean and beyond one step.
 
-        Two equally good results differ by chance: the fewer elements are counted, the more.
+        Two equally good results differ by chance: the fewer elements are compared, the more, and the more their errors
+        differ from input to input.
         """
-        chance = sum(self.steps) ** -0.5 if sum(self.steps) else 0.0
+        chance = self.count**-0.5 if self.count else 0.0
         beyond = (1 - other.within_one_step) * FACTOR + SHARE + chance
-        near = 1 - self.within_one_step <= beyond and self.mean <= other.mean * (FACTOR + 2 * chance)
-        return near and self.maximum < np.inf
+        mean = other.mean * FACTOR + 2 * max(other.mean * chance, self._deviation(other))
+        return 1 - self.within_one_step <= beyond and self.mean <= mean and self.maximum < np.inf
+
+    def _deviation(self, other: Distance) -> float:
+        """By how much the difference of two mean errors may deviate; 0 where there is one input only."""
+        if (
+            len(self.means) != len(other.means)
+            or len(self.means) < 2
+            or not np.isfinite(self.means + other.means).all()
+        ):
+            return 0.0
+        return float(np.std(np.subtract(self.means, other.means), ddof=1)) / sqrt(len(self.means))
 
     def __str__(self) -> str:
         errors = f"max {self.maximum:.3g}, mean {self.mean:.3g}, relative {self.relative:.3g}"
@@ -81,15 +96,16 @@ def passes(compared: Kind, found: Distance, tolerance: float) -> bool:
 def distance(port: Port, pairs: Sequence[tuple[Array, Array]]) -> Distance:
     """How far results are from their references; results of another shape are infinitely far."""
     if any(reference.shape != result.shape for reference, result in pairs):
-        return Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1) if port.quantised else ())
-    expected = np.concatenate([_numbers(reference, port) for reference, _ in pairs])
-    actual = np.concatenate([_numbers(result, port) for _, result in pairs])
+        return Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1) if port.quantised else (), 1)
+    references = [_numbers(reference, port) for reference, _ in pairs]
+    expected, actual = np.concatenate(references), np.concatenate([_numbers(result, port) for _, result in pairs])
     if expected.dtype.kind == "U":
         expected, actual = np.zeros(expected.shape), (expected != actual).astype(float)
-    return _distance(expected, actual, port.quantised)
+    ends = np.cumsum([each.size for each in references])[:-1].tolist()
+    return _distance(expected, actual, port.quantised, ends)
 
 
-def _distance(expected: Array, actual: Array, quantised: bool) -> Distance:
+def _distance(expected: Array, actual: Array, quantised: bool, ends: Sequence[int]) -> Distance:
     same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
     finite = np.isfinite(expected) & np.isfinite(actual)
     gap = np.abs(np.where(finite, expected, 0) - np.where(finite, actual, 0))
@@ -97,9 +113,10 @@ def _distance(expected: Array, actual: Array, quantised: bool) -> Distance:
     maximum, usable = float(error.max(initial=0)), expected[np.isfinite(expected)]
     span = float(np.ptp(usable)) if usable.size else 0.0
     span = span or float(np.abs(usable).max(initial=0)) or 1.0
-    mean = float(error.mean()) if error.size else 0.0
+    mean, *means = (float(each.mean()) if each.size else 0.0 for each in (error, *np.split(error, ends)))
     steps = np.bincount(np.minimum(error, 4).astype(int), minlength=5).tolist() if quantised else []
-    return Distance(maximum, mean, maximum / span, _cosine(expected, actual), tuple(steps))
+    cosine = _cosine(expected, actual)
+    return Distance(maximum, mean, maximum / span, cosine, tuple(steps), error.size, tuple(means))
 
 
 def _cosine(expected: Array, actual: Array) -> float:

@@ -144,7 +144,7 @@ def _parser() -> _Parser:
         "--time-limit",
         type=float,
         metavar="S",
-        help="seconds that the search for layouts may take (default: counted work, the same on any machine)",
+        help="seconds that a conversion may take (default: counted work, the same on any machine)",
     )
     parser.add_argument(
         "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from layoutsolve import truth
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
+
+if TYPE_CHECKING:
+    import onnx
 
 _REMEDY = "install the runtimes with: pip install layoutsolve[verify]"
 
@@ -183,6 +186,35 @@ Level = Literal["none", "basic", "extended", "all"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 
+def _options(level: Level) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    names = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = {
+        "none": names.ORT_DISABLE_ALL,
+        "basic": names.ORT_ENABLE_BASIC,
+        "extended": names.ORT_ENABLE_EXTENDED,
+        "all": names.ORT_ENABLE_ALL,
+    }[level]
+    return options
+
+
+def optimised(model: bytes, level: Level = "all") -> onnx.ModelProto:
+    """The graph that ONNX Runtime really runs at a level of optimisation. Whatever it raises is raised."""
+    require("onnxruntime")
+    import onnx
+    import onnxruntime
+
+    options = _options(level)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "optimised.onnx"
+        options.optimized_model_filepath = str(path)
+        onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return onnx.load(path)
+
+
 class OnnxRuntime:
     """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose."""
 
@@ -190,16 +222,8 @@ class OnnxRuntime:
         require("onnxruntime")
         import onnxruntime
 
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
+        options = _options(level)
         options.intra_op_num_threads = threads
-        names = onnxruntime.GraphOptimizationLevel
-        options.graph_optimization_level = {
-            "none": names.ORT_DISABLE_ALL,
-            "basic": names.ORT_ENABLE_BASIC,
-            "extended": names.ORT_ENABLE_EXTENDED,
-            "all": names.ORT_ENABLE_ALL,
-        }[level]
         try:
             self._session = onnxruntime.InferenceSession(
                 model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]

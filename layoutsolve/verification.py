@@ -117,7 +117,7 @@ def verify(
         if (twin := dequantised(source)) is not None:
             judged, truth, rounded = twin, TWIN, found
             found = bench.compared(judged, samples)
-        if (more := _needed(found, samples)) > samples:
+        if (more := needed(found, samples)) > samples:
             found = bench.compared(judged, more)
     if truth == TWIN:
         pairs = zip(found, rounded, strict=True)
@@ -157,12 +157,12 @@ class _Bench:
         return tuple(_compare(*output, tolerance) for output in compared)
 
 
-def _needed(outputs: Sequence[OutputComparison], samples: int) -> int:
+def needed(outputs: Sequence[OutputComparison], samples: int) -> int:
     """How many inputs give the smallest output that is off enough elements, where XNNPACK is off as well."""
     off = [output for output in outputs if not output.agrees]
     if not any(output.xnnpack is not None and output.xnnpack.mean > 0 for output in off):
         return samples
-    counts = [sum(output.distance.steps) // samples for output in off]
+    counts = [output.distance.count // samples for output in off]
     fewest = max(min((count for count in counts if count), default=ELEMENTS), 1)
     return max(min(-(-ELEMENTS // fewest), MOST), samples)
 

@@ -5,7 +5,7 @@ format.
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.problem import DEFAULT_OBJECTIVE, OBJECTIVES, Assignment, Goal, LayoutProblem, Price
 from layoutsolve.solver.runs import in_steps
-from layoutsolve.solver.solve import STRATEGIES, assign
+from layoutsolve.solver.strategies import STRATEGIES, assign
 
 __all__ = [
     "DEFAULT_OBJECTIVE",

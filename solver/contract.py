@@ -97,7 +97,7 @@ def _scattering(
         for number, place in problem.readers[result]
         for row in domains[number]
     }
-    return any(map(any, problem.losses(list(given), list(wanted))))
+    return problem.loses(given, wanted)
 
 
 def _renamed(producer: Operator, port: int, target: int, follower: Operator, choices: dict[Layout, int]) -> Operator:

@@ -13,12 +13,14 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from math import ceil, gcd, isfinite
 
-from ortools.sat.python import cp_model
-
+from layoutsolve.solver.deferred import deferred
 from layoutsolve.solver.layout import Layout, Order, move, order
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.presolve import Component
 from layoutsolve.solver.problem import TIE, LayoutProblem, Tiers
+
+with deferred("pandas"):
+    from ortools.sat.python import cp_model
 
 Literals = list[cp_model.IntVar]
 
@@ -28,6 +30,9 @@ WEIGHT = 10**9
 
 SMALL = 400
 """A component of at most so many Booleans is searched without presolve, which takes longer than it saves."""
+
+CONSTRAINTS = 30_000
+"""The most constraints of a model that is searched: CP-SAT takes 5 to 8 kB for each of them."""
 
 LARGEST = 2**50
 """How large a sum may become at all: CP-SAT adds in 64 bits, and reports values that a float holds exactly."""
@@ -56,7 +61,7 @@ def solve_component(
     limit: Limit,
 ) -> Outcome:
     """Minimise the tiers one after the other. Once the limit is over the best rows found are returned, at worst
-    ``start``.
+    ``start``, as they are of a component that makes too large a model.
     """
     best = {number: start[number] for number in component.operators}
     if limit.expired:
@@ -69,7 +74,8 @@ def solve_component(
 
 
 def _minimised(model: _Model, best: dict[int, int], tiers: Tiers, limit: Limit) -> Outcome:
-    if limit.expired:
+    if not model.complete or limit.expired:
+        limit.searched(0.0, finished=False)
         return Outcome(best, False, 0, len(model.choices))
     optimal, bound = True, None
     for index, stage in enumerate(_stages(tiers, [model.most(tier) for tier in tiers])):
@@ -148,9 +154,14 @@ class _Model:
         self.terms = terms
         self.constants = dict.fromkeys(terms, 0)
         for variable in component.variables:
-            if limit.over:
+            if not self.complete:
                 break
             self._variable(variable)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has all that it is of: neither is the limit over, nor is it too large to be searched."""
+        return len(self.model.proto.constraints) <= CONSTRAINTS and not self.limit.over
 
     def close(self) -> None:
         """Let go of the model: under their old names it holds its own methods, which would keep it in memory."""
@@ -211,13 +222,16 @@ class _Model:
         written = self._literals([self.problem.writers[variable]])[0]
         readers = self._literals(self.problem.readers[variable])
         layouts = sorted({layout for reader in readers for layout in reader})
-        self.limit.spend(len(layouts) * (len(written) + len(readers)) + sum(map(len, readers)))
+        self.limit.spend(len(layouts) * len(readers) + sum(map(len, readers)))
         given = {
             layout: self._demand(readers, written, [layout], [layout]) if self.reshapes else 0 for layout in layouts
         }
         supplies, demands = _by_order(written), sorted(_by_order(layouts).items())
         losses = self.problem.losses(list(written), [members[0] for _, members in demands])
         for (atoms, members), lost in zip(demands, zip(*losses, strict=True), strict=True):
+            self.limit.spend(len(members) * len(written))
+            if not self.complete:
+                return
             serving = supplies.get(atoms, [])
             moved = self._demand(readers, written, serving, members)
             spent = {source: hidden for source, hidden in zip(written, lost, strict=True) if source not in serving}

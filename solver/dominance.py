@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from layoutsolve.solver.layout import Layout, order
+from layoutsolve.solver.layout import Layout, order, scatterings
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.presolve import Domains
 from layoutsolve.solver.problem import LayoutProblem, Price, Row, Tiers, ranked
@@ -26,8 +26,8 @@ Place = tuple[int, int]
 """An operator and one of its ports."""
 
 
-_Losses = dict[Place, dict[Layout, list[int]]]
-"""What moves at a place may lose, for each layout that is open there."""
+_Losses = dict[Place, tuple[int, dict[Layout, int]]]
+"""Which moves at a place are scattered, for each layout that is open there: a bit each, and all of these bits."""
 
 
 def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> Domains:
@@ -220,21 +220,24 @@ class _Dominance:
         for place, most, least in differing:
             if place not in losses:
                 losses[place] = self._losses(place)
-            ours, others = (losses[place][rows[row].layouts[place[1]]] for row in (best, other))
-            self.limit.spend(2 * len(ours))
+            every, ways = losses[place]
+            ours, others = (ways[rows[row].layouts[place[1]]] for row in (best, other))
+            self.limit.spend(2 * every.bit_count())
             if place[1] >= self.problem.operators[place[0]].inputs:
-                lost += sum(max(0, mine - their) for mine, their in zip(ours, others, strict=True))
+                lost += (ours & ~others).bit_count()
             else:
-                lost += most * max(ours, default=0) - least * min(others, default=0)
-        return ranked(change + Price(hidden=lost), self.tiers) <= free
+                lost += most * (ours > 0) - least * (others == every > 0)
+        return ranked(change + Price(hidden=lost * self.problem.scatter), self.tiers) <= free
 
-    def _losses(self, place: Place) -> dict[Layout, list[int]]:
-        """For each layout at a place the hidden transpositions of moves to whoever reads it, or from who writes it."""
+    def _losses(self, place: Place) -> tuple[int, dict[Layout, int]]:
+        """See :data:`_Losses`: the moves are those to layouts that are read, or from layouts that are written."""
         own, variable = list(self.open[place]), self._at(place)
-        if place[1] >= self.problem.operators[place[0]].inputs:
-            return dict(zip(own, self.problem.losses(own, list(self._tally(variable).wanted)), strict=True))
         writer = self.problem.writers[variable]
-        if writer is None:
-            return {layout: [] for layout in own}
-        columns = zip(*self.problem.losses(list(self.open[writer]), own), strict=True)
-        return {layout: list(column) for layout, column in zip(own, columns, strict=True)}
+        if place[1] >= self.problem.operators[place[0]].inputs:
+            ways = scatterings(own, list(self._tally(variable).wanted))
+        elif writer is None:
+            ways = [b""] * len(own)
+        else:
+            ways = [bytes(column) for column in zip(*scatterings(list(self.open[writer]), own), strict=True)]
+        every = int.from_bytes(b"\1" * len(ways[0]), "little")
+        return every, {layout: int.from_bytes(way, "little") for layout, way in zip(own, ways, strict=True)}

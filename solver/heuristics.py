@@ -18,7 +18,7 @@ from layoutsolve.solver.relation import Arranged
 from layoutsolve.solver.state import Statement
 
 
-def transpose(graph: Graph, boundary: Boundary, goal: Goal) -> Assignment:
+def transpose(graph: Graph, boundary: Boundary, goal: Goal, _: Limit | None = None) -> Assignment:
     """A Transpose pattern around every implicit operator, as tflite2onnx 0.1 wrote it and as tf2onnx starts.
 
     Every tensor keeps its source layout: the reference graph as it stands.
@@ -43,7 +43,9 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
     views = {
         number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape") and not node.pattern
     }
-    problem = Statement(graph, boundary, goal, views).layouts(limit=limit or unlimited())
+    limit, statement = limit or unlimited(), Statement(graph, boundary, goal, views)
+    limit.keep_back()
+    problem = statement.layouts(limit=limit)
     rows = [source_row(graph, problem, operator) for operator in problem.operators]
     queue: deque[tuple[int, Layout]] = deque()
     settled = {number for number, operator in enumerate(problem.operators) if not passes(operator)}

@@ -122,19 +122,21 @@ _LOOKED_UP = 64
 """Up to so many pairs of layouts are looked up one by one; more are compared at once."""
 
 
-def scatterings(sources: Sequence[Layout], targets: Sequence[Layout]) -> list[list[bool]]:
-    """For each source whether a Transpose to each of the targets is :func:`scattered`; all have the same atoms."""
+def scatterings(sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
+    """For each source whether a Transpose to each of the targets is :func:`scattered`, a byte that is 0 or 1; all have
+    the same atoms.
+    """
     if len(sources) * len(targets) <= _LOOKED_UP:
-        return [[scattered(source, target) for target in targets] for source in sources]
+        return [bytes(scattered(source, target) for target in targets) for source in sources]
     count = len(order(sources[0]))
     if count < 2:
-        return [[False] * len(targets) for _ in sources]
+        return [bytes(len(targets)) for _ in sources]
     given, wanted = ([order(layout) for layout in layouts] for layouts in (sources, targets))
     places = np.argsort(np.array(given, np.int16), axis=1).astype(np.int16)
     found = []
     for wanted_places in (row[np.array(wanted)] for row in places):
         borders = (wanted_places[:, 0] != 0) + (np.diff(wanted_places, axis=1) != 1).sum(1)
-        found.append(((borders > 2) & (wanted_places[:, -1] != count - 1)).tolist())
+        found.append(((borders > 2) & (wanted_places[:, -1] != count - 1)).tobytes())
     return found
 
 

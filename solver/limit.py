@@ -21,6 +21,11 @@ LOOK = 2_000
 DETERMINISTIC_SECOND = 1_000_000
 """The work that one deterministic second of CP-SAT counts as."""
 
+KEPT_BACK = 1.5
+"""What is set aside of a limit on seconds for writing down the result, against the time that has gone by before the
+search.
+"""
+
 LEAST = 1e-3
 """The least seconds that CP-SAT is asked to take: it refuses none at all."""
 
@@ -52,18 +57,20 @@ class Limit:
     def part(self, share: float) -> Limit:
         """A limit on a share of what is left of this one; what is spent of it is spent of this one as well."""
         made = Limit(self._work, None, self._clock)
-        made._parent, made._spent = self, 0
+        made._parent = self
         if self._ends is None:
             made._work = max(0, int((self._work - self._spent) * share))
         else:
-            now = self._clock()
+            made._began = now = self._clock()
             made._ends = now + max(0.0, self._ends - now) * share
         return made
 
-    def keep_back(self, share: float = 1.0) -> None:
-        """Set aside what is needed to write down the result: as much time as has gone by since the limit began."""
+    def keep_back(self) -> None:
+        """Set aside what is needed to write down the result, against the time since the limit began: that of reading
+        the model, where the limit is one on that as well, and of stating the graph.
+        """
         if self._ends is not None:
-            self._ends -= (self._clock() - self._began) * share
+            self._ends -= (self._clock() - self._began) * KEPT_BACK
 
     def spend(self, work: int = 1) -> None:
         """Count work that is done."""

@@ -13,7 +13,7 @@ The only file that imports networkx.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import combinations, permutations
 from math import prod
@@ -22,30 +22,27 @@ from typing import Any
 from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
-from layoutsolve.solver.copies import shared_rows
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.presolve import Component, Domains, components, varying
-from layoutsolve.solver.price import price
 from layoutsolve.solver.problem import (
     Assignment,
     Goal,
     LayoutProblem,
-    Part,
     Price,
     Tiers,
-    chosen,
     coarse_tiers,
     ranked,
 )
-from layoutsolve.solver.runs import settled
-from layoutsolve.solver.solve import part_of, presolved, solve
+from layoutsolve.solver.solve import Solution, grouped, part_of, presolved, proven
 from layoutsolve.solver.state import Statement
 
 Sides = tuple[int, ...]
 """The side of the cut, 0 for the lower and 1 for the upper, of each port at which an operator has a choice."""
 
 LOWER, UPPER = (-1, 0), (-1, 1)
+_OVER = "the limit is over before the orders are cut and grouped: raise it, or use strategy 'cpsat'"
+
 LISTED = 8
 """How many operators of a component an error names."""
 
@@ -56,35 +53,20 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
     Raises :class:`StrategyError` where a component has a variable of more than two orders or rows that cannot be cut,
     and :class:`OptionError` for an objective in which orders do not come first.
     """
-    tiers, coarse = goal.tiers, coarse_tiers(goal.tiers)
+    coarse = coarse_tiers(goal.tiers)
     if coarse is None or goal.timed:
         raise OptionError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
-    orders = statement.orders(limit.part(0.4))
-    rows, parts = cut_rows(orders, coarse, limit)
-    kept = [chosen(orders, rows, number) for number in range(len(rows))]
-    fine = solve(statement.layouts(kept), tiers, limit)
-    found = shared_rows(fine.problem, settled(graph, fine.problem, fine.rows, tiers))
-    total = price(fine.problem, found)
-    return Assignment(
-        fine.problem,
-        found,
-        total,
-        goal,
-        "mincut",
-        "feasible" if orders.capped or fine.gap else "optimal",
-        ranked(total, tiers)[0],
-        len(parts),
-        fine.branched,
-        parts,
-    )
+    orders = cut_orders(statement.orders(limit.part(0.4)), coarse, limit)
+    found = grouped(graph, statement, goal, orders.chosen, proven(orders, goal), limit)
+    if found is None:
+        raise StrategyError(_OVER)
+    return replace(found, strategy="mincut")
 
 
-def cut_rows(
-    problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None
-) -> tuple[tuple[int, ...], tuple[Part, ...]]:
-    """The cheapest rows of a problem over orders, and what each component costs. Raises :class:`StrategyError`."""
+def cut_orders(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
+    """The cheapest rows of a problem over orders. Raises :class:`StrategyError`."""
     limit = limit or unlimited()
     contraction = presolved(problem, tiers, limit)
     rows = [domain[0] for domain in contraction.domains]
@@ -92,13 +74,14 @@ def cut_rows(
     for component in found:
         limit.spend(sum(len(contraction.domains[number]) for number in component.operators))
         if limit.expired:
-            raise StrategyError("the limit is over before all components are cut: raise it, or use strategy 'cpsat'")
+            raise StrategyError(_OVER)
         for number, row in cut(contraction.problem, contraction.domains, component, tiers).rows.items():
             rows[number] = row
     parts = tuple(
         part_of(contraction.problem, contraction.domains, rows, component, tiers, "min cut") for component in found
     )
-    return contraction.expand(rows), parts
+    made = contraction.expand(rows)
+    return Solution(problem, made, not problem.capped, 0, len(parts), 0, parts, problem.capped)
 
 
 @dataclass(frozen=True)

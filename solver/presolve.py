@@ -44,7 +44,7 @@ def _scattering(problem: LayoutProblem, variable: int) -> bool:
     places = [*([writer] if writer else []), *problem.readers[variable]]
     found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
     wanted = set[Layout]().union(*found[1:]) if writer else set[Layout]()
-    return any(map(any, problem.losses(list(found[0]), list(wanted)))) if wanted else False
+    return bool(wanted) and problem.loses(found[0], wanted)
 
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:

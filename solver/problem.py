@@ -9,7 +9,7 @@ same layout share the move.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -146,6 +146,10 @@ class LayoutProblem:
     def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[list[int]]:
         """The same for each of the sources to each of the targets."""
         return [[self.scatter * each for each in row] for row in scatterings(sources, targets)]
+
+    def loses(self, sources: Iterable[Layout], targets: Iterable[Layout]) -> bool:
+        """Whether a Transpose from one of the sources to one of the targets has hidden transpositions."""
+        return any(map(any, self.losses(list(sources), list(targets))))
 
     @cached_property
     def writers(self) -> tuple[tuple[int, int] | None, ...]:

@@ -41,7 +41,9 @@ def push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = Non
     stops = {
         number for number, node in enumerate(graph.nodes) if node.op == "Reshape" and not _keeps_dimensions(graph, node)
     }
-    problem = Statement(graph, boundary, goal, stops).layouts(limit=limit)
+    statement = Statement(graph, boundary, goal, stops)
+    limit.keep_back()
+    problem = statement.layouts(limit=limit)
     sweep = _Sweep(problem, [source_row(graph, problem, operator) for operator in problem.operators])
     for _ in range(SWEEPS):
         if limit.over or not sweep.run():

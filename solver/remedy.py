@@ -10,7 +10,7 @@ from layoutsolve.solver.boundary import Boundary, Fixed, channels_first, tensor_
 from layoutsolve.solver.layout import Layout
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.problem import Assignment
-from layoutsolve.solver.solve import assign
+from layoutsolve.solver.strategies import assign
 
 END_KINDS = ("input", "output", "layout")
 """What a user may choose: how inputs and outputs are stored, and explicit layouts of tensors in between."""
@@ -132,7 +132,7 @@ class Trials:
         outputs += [name for name in inputs if name in self.graph.outputs]
         changed = self.boundary.freed(self.graph, inputs, outputs, inner)
         goal = self.assignment.goal
-        return assign(self.graph, changed, objective=goal.objective, contrib=goal.contrib, limit=self.limit)
+        return assign(self.graph, changed, objective=goal.objective, contrib=goal.contrib, limit=self.limit.part(1.0))
 
     def _changes(self, side: Freeing, solved: Assignment) -> tuple[Change, ...]:
         """What the solver chose for the freed ends, in the words of the options.

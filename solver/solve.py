@@ -1,20 +1,18 @@
-"""Solving: from a graph to an assignment of layouts, by one of several strategies."""
+"""Strategy ``cpsat``: orders and groupings that are searched, component by component, and proven."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.boundary import Boundary
 from layoutsolve.solver.contract import Contraction, contract
 from layoutsolve.solver.copies import shared_rows
 from layoutsolve.solver.dominance import dominate
-from layoutsolve.solver.heuristics import in_source_order, propagate, transpose
+from layoutsolve.solver.heuristics import in_source_order, propagate
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.presolve import Component, Domains, components, open_rows
 from layoutsolve.solver.price import price, price_of_variable
@@ -37,73 +35,16 @@ from layoutsolve.solver.push import push
 from layoutsolve.solver.runs import settled
 from layoutsolve.solver.state import FEW, Statement
 
-STRATEGIES = ("cpsat", "mincut", "push", "propagate", "transpose")
 ENUMERATED = 4096
 """A component with at most so many combinations of rows is enumerated: quicker than to load a solver."""
 
-KEPT_BACK = 2.0
-"""What is set aside of a limit on seconds for writing down the result, against the time that stating the graph took."""
+LOADING = 0.1
+"""The seconds that have to be left to load CP-SAT, where nothing has done so yet: about what that takes."""
 
 SEARCHED, ORDERS, NARROW, STATED, PRESOLVED = 0.8, 0.7, 0.5, 0.4, 0.3
 """The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
 groupings, choosing among few of them, finding candidates, and striking out what is no choice.
 """
-
-
-def assign(
-    graph: Graph,
-    boundary: Boundary | None = None,
-    *,
-    strategy: str = "cpsat",
-    objective: str = DEFAULT_OBJECTIVE,
-    contrib: bool = False,
-    seconds: float | None = None,
-    limit: Limit | None = None,
-) -> Assignment:
-    """Choose a layout for every tensor of a graph.
-
-    With ``contrib`` operators of ONNX Runtime's own domain, which other runtimes do not have, may save Transposes.
-    The search is limited by counted work, so that the result is the same on any machine, or by ``seconds``, or by a
-    ``limit`` that several solves share; the best that is known by then, heuristics included, is returned with status
-    'feasible' and a bound. Raises :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError`
-    where 'mincut' cannot solve the graph, :class:`LayoutError` for explicit layouts that do not fit.
-    """
-    if objective not in OBJECTIVES:
-        raise OptionError(f"unknown objective '{objective}': use one of {', '.join(OBJECTIVES)}")
-    if seconds is not None and not seconds > 0:
-        raise OptionError(f"a time limit of {seconds} seconds is not positive")
-    with _collector_paused():
-        limit = limit or Limit.of(len(graph.nodes), seconds)
-        found = _assigned(graph, boundary or Boundary(), strategy, Goal(objective, contrib), limit)
-        return replace(found, ended=limit.ended)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Without cyclic garbage collection: a problem is millions of small objects, none of which is garbage yet."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _assigned(graph: Graph, fixed: Boundary, strategy: str, goal: Goal, limit: Limit) -> Assignment:
-    if strategy == "transpose":
-        return transpose(graph, fixed, goal)
-    if strategy == "propagate":
-        return propagate(graph, fixed, goal, limit)
-    if strategy == "push":
-        return push(graph, fixed, goal, limit)
-    if strategy == "mincut":
-        from layoutsolve.solver.mincut import mincut
-
-        return mincut(graph, fixed, goal, limit)
-    if strategy == "cpsat":
-        return solve_graph(graph, fixed, goal, limit)
-    raise OptionError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
 
 
 def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
@@ -115,7 +56,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     the other is among them, with the orders of the default objective.
     """
     statement = Statement(graph, boundary, goal)
-    limit.keep_back(KEPT_BACK)
+    limit.keep_back()
     found = _searched(graph, statement, goal, limit.part(SEARCHED))
     if found is not None and found.status == "optimal":
         return found
@@ -125,7 +66,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
         staged = None if first is None else _staged(graph, statement, goal, first, limit.part(SEARCHED))
         known += [] if staged is None else [replace(staged, status="feasible", bound=0, parts=())]
-    known += [heuristic(graph, boundary, goal, limit) for heuristic in (push, propagate) if not limit.expired]
+    known += [heuristic(graph, boundary, goal, limit.part(1.0)) for heuristic in (push, propagate) if not limit.expired]
     best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
     if found is None:
         return replace(best, strategy="cpsat", bound=0)
@@ -142,24 +83,32 @@ def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> A
         if limit.expired:
             return None
         fine = solve(problem, tiers, limit)
-        return _assignment(fine, goal, _proven(fine, goal))
+        return _assignment(fine, goal, proven(fine, goal))
     return _staged(graph, statement, goal, coarse, limit)
 
 
 def _staged(graph: Graph, statement: Statement, goal: Goal, coarse: Tiers, limit: Limit) -> Assignment | None:
     """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
-    tiers = goal.tiers
     orders = _orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
-    kept, proof = orders.chosen, _proven(orders, goal)
+    kept, proof = orders.chosen, proven(orders, goal)
     del orders  # a problem takes as much memory as all that the graph is
+    return grouped(graph, statement, goal, kept, proof, limit)
+
+
+def grouped(
+    graph: Graph, statement: Statement, goal: Goal, kept: Sequence[Row], proof: Proof, limit: Limit
+) -> Assignment | None:
+    """The cheapest groupings of chosen orders, of which ``proof`` tells what is proven; None where the limit ends
+    before there are any.
+    """
     problem = statement.layouts(kept, limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None
-    fine = solve(problem, tiers, limit)
+    fine = solve(problem, goal.tiers, limit)
     if not limit.expired:
-        fine = replace(fine, rows=settled(graph, fine.problem, fine.rows, tiers))
+        fine = replace(fine, rows=settled(graph, fine.problem, fine.rows, goal.tiers))
     return _assignment(fine, goal, proof, fine.branched)
 
 
@@ -180,7 +129,7 @@ def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
 
 
 @dataclass(frozen=True)
-class _Proof:
+class Proof:
     """What a solution proves; the fields are as those of an :class:`Assignment`."""
 
     optimal: bool
@@ -190,12 +139,13 @@ class _Proof:
     parts: tuple[Part, ...]
 
 
-def _proven(solution: Solution, goal: Goal) -> _Proof:
+def proven(solution: Solution, goal: Goal) -> Proof:
+    """What is proven of a solution: nothing of its bound where candidates were left out."""
     bound = 0 if solution.capped else solution.price(goal.tiers)[0] - solution.gap
-    return _Proof(solution.optimal, bound, solution.components, solution.branched, solution.parts)
+    return Proof(solution.optimal, bound, solution.components, solution.branched, solution.parts)
 
 
-def _assignment(fine: Solution, goal: Goal, proof: _Proof, branched: int = 0) -> Assignment:
+def _assignment(fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
     """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
@@ -266,7 +216,7 @@ def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit
     sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
     for place in sorted(range(len(found)), key=lambda place: sizes[place]):
         component = found[place]
-        if limit.expired:
+        if limit.expired or not (sizes[place] <= ENUMERATED or _loaded(limit)):
             optimal = False
             parts[place] = part_of(problem, domains, rows, component, tiers, "none", 0)
         elif sizes[place] <= ENUMERATED:
@@ -285,6 +235,14 @@ def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit
     ordered = tuple(parts[place] for place in range(len(found)))
     gap = sum(part.value - part.bound for part in ordered)
     return Solution(problem, tuple(rows), optimal, gap, len(ordered), branched, ordered, problem.capped)
+
+
+def _loaded(limit: Limit) -> bool:
+    """Whether CP-SAT is loaded, or may be; otherwise the limit has ended the search."""
+    if "layoutsolve.solver.cpsat" in sys.modules or limit.seconds > LOADING:
+        return True
+    limit.searched(0.0, finished=False)
+    return False
 
 
 def part_of(

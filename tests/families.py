@@ -42,6 +42,14 @@ def joined(count: int) -> bytes:
     return builder.finish(y)
 
 
+def repeated_outputs(count: int) -> bytes:
+    """One tensor that is an output again and again."""
+    builder = Builder()
+    x, y = builder.input("x", (4,)), builder.tensor("y", (4,))
+    builder.operator("ABS", [x], [y])
+    return builder.finish(*[y] * count)
+
+
 def joined_inputs(count: int) -> bytes:
     """Many inputs joined."""
     builder = Builder()
@@ -418,12 +426,19 @@ HEAVY: Mapping[str, Callable[[], bytes]] = {
     "normalised": lambda: normalised(2**27),
     "of_rank": lambda: of_rank(10000),
     "joined": lambda: joined(5000),
+    "joined again and again": lambda: joined(1 << 18),
+    "repeated_outputs": lambda: repeated_outputs(4000),
+    "outputs again and again": lambda: repeated_outputs(1 << 18),
     "unpacked": lambda: unpacked(5000),
+    "more unpacked": lambda: unpacked(20_000),
+    "far more unpacked": lambda: unpacked(40_000),
     "split": lambda: split(3000),
     "suppressed": lambda: suppressed(256),
     "many_orders": lambda: many_orders(12),
     "many orders of high rank": lambda: many_orders(16, 6),
+    "more orders of high rank": lambda: many_orders(16, 12),
     "constant_outputs": lambda: constant_outputs(4000),
+    "far more constant outputs": lambda: constant_outputs(50_000),
     "long_ends": lambda: long_ends(4),
     "orders_of_one": lambda: orders_of_one(400),
     **{f"of_constants {seed}": partial(of_constants, seed) for seed in range(8)},

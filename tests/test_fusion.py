@@ -6,23 +6,18 @@ from collections import Counter
 from pathlib import Path
 
 import onnx
-import onnxruntime
 
 import layoutsolve
 from experiments.demo import BLOCKS, mobilenet
 from layoutsolve.emit import apply, serialise
+from layoutsolve.runtimes import optimised
 from layoutsolve.solver import assign
 from tests.graphs import GraphBuilder
 
 
-def optimised(model: onnx.ModelProto, folder: Path) -> Counter[str]:
+def operators_run(model: onnx.ModelProto) -> Counter[str]:
     """The operators of a model after ONNX Runtime's optimisation."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath = str(folder / "optimised.onnx")
-    options.log_severity_level = 4
-    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return Counter(node.op_type for node in onnx.load(folder / "optimised.onnx").graph.node)
+    return Counter(node.op_type for node in optimised(model.SerializeToString(), "extended").graph.node)
 
 
 def test_convolutions_run_in_integers(tmp_path: Path) -> None:
@@ -31,7 +26,7 @@ def test_convolutions_run_in_integers(tmp_path: Path) -> None:
     The first one reads the graph's input, which ONNX Runtime leaves signed: only activations between operators are made
     unsigned, as its kernels for x86 want them.
     """
-    operators = optimised(layoutsolve.convert(mobilenet()).model, tmp_path)
+    operators = operators_run(layoutsolve.convert(mobilenet()).model)
     assert operators["QLinearConv"] >= 2 * len(BLOCKS)
     assert operators["QGemm"] == 1
     assert operators["Conv"] <= 1
@@ -44,5 +39,5 @@ def test_additions_stay_apart_from_normalisation(tmp_path: Path) -> None:
     x = b.add(b.input(1, 16, 32), b.input(1, 16, 32))
     y = b.op("LayerNormalization", x, b.weights(32), b.weights(32), shape=(1, 16, 32), axis=-1)
     graph = b.graph(y)
-    operators = optimised(serialise(apply(graph, assign(graph))), tmp_path)
+    operators = operators_run(serialise(apply(graph, assign(graph))))
     assert operators == {"Sum": 1, "LayerNormalization": 1}

@@ -115,6 +115,14 @@ def test_open_sizes_are_tried_as_stated_and_larger() -> None:
     assert verdict.verdict == "agrees"
 
 
+def test_known_causes_may_need_two_facts() -> None:
+    known = Known("", "differs", "^ADD ", also="^LOG ")
+    assert known.explains("differs", "max inf", ["ADD int8", "LOG int8"])
+    assert not known.explains("differs", "max inf", ["ADD int8"])
+    assert not known.explains("differs", "max inf; ONNX Runtime's optimiser ...", ["ADD int8", "LOG int8"])
+    assert Known("", "differs", "^ADD ", optimised=True).explains("differs", "the optimiser", ["ADD int8"])
+
+
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.cause[:30])
 def test_known_causes_explain_only_what_they_name(known: Known) -> None:
     """None holds for every failure of its verdict."""

@@ -256,3 +256,15 @@ def test_long_chains_are_followed_quickly() -> None:
     graph = onnx.helper.make_graph(nodes, "chain", ports[:1], ports[1:], [*scales, zero])
     barriers.guard(graph, 18, str)
     assert len(graph.node) == len(nodes)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "bool"])
+@pytest.mark.parametrize("shapes", [((1, 1), (1, 0)), ((2, 1), (2, 0)), ((1,), (0,)), ((1, 1), (0, 3)), ((1,), (0, 1))])
+def test_expanded_to_nothing(shapes: Sequence[Sequence[int]], dtype: str) -> None:
+    """A size of 1 becomes 0."""
+    b, (before, after) = Chain(), shapes
+    quant, inverse = (Quant([0.5], [3]) if dtype == "int8" else None), ("LOGICAL_NOT" if dtype == "bool" else "NEG")
+    x = b.then(inverse, [b.input("x", before, dtype, quant=quant)], before, dtype, quant)
+    y = b.then("BROADCAST_TO", [x, b.constant("shape", after, "int32")], after, dtype, quant)
+    y = b.then(inverse, [y], after, dtype, quant)
+    same(b.finish(y), np.ones(before, dtype), expected=np.zeros(after, dtype))

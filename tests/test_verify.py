@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
 
-from layoutsolve.distance import Distance
+from layoutsolve.distance import Distance, Kind
 from layoutsolve.emit import serialise
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend import read
 from layoutsolve.graph import Array
 from layoutsolve.runtimes import LiteRT
-from layoutsolve.verification import PLAIN, TWIN, OutputComparison, smooth, verify
+from layoutsolve.verification import ELEMENTS, MOST, PLAIN, TWIN, OutputComparison, needed, smooth, verify
 from tests.builder import Builder, Quant
 from tests.truth import litert
 
@@ -154,7 +155,7 @@ def test_quantised_weights(dtype: str, fault: Callable[[onnx.ModelProto], None] 
 def steps_off(*counts: int) -> Distance:
     """Elements that are so many steps off: the first number is of those that are not, and so on."""
     mean = sum(step * count for step, count in enumerate(counts)) / sum(counts)
-    return Distance(len(counts) - 1, mean, 0.1, 0.99, (*counts, *[0] * (5 - len(counts))))
+    return Distance(len(counts) - 1, mean, 0.1, 0.99, (*counts, *[0] * (5 - len(counts))), sum(counts))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def steps_off(*counts: int) -> Distance:
         (steps_off(9700, 0, 300), steps_off(10000), False),
         (steps_off(9950, 0, 50), steps_off(10000), True),
         (steps_off(5000, 4000, 1000), None, False),
-        (Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1)), steps_off(0, 0, 0, 0, 1), False),
+        (Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1), 1), steps_off(0, 0, 0, 0, 1), False),
     ],
 )
 def test_verdict_on_steps(ours: Distance, theirs: Distance | None, passed: bool) -> None:
@@ -181,3 +182,30 @@ def test_verdict_on_floats(mean: float, theirs: float, passed: bool) -> None:
     ours, fast = (Distance(10 * each, each, 5 * each, 0.999) for each in (mean, theirs))
     output = OutputComparison("out", "float", ours, fast, 1e-4)
     assert output.passed is passed and not output.agrees
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("count", [1, 160, 4000, 10**6])
+def test_outputs_of_few_elements_are_compared_on_more_inputs(kind: Kind, count: int) -> None:
+    steps = (0, 0, count // 2, count - count // 2, 0) if kind == "quantised" else ()
+    far = Distance(3.0, 2.5, 1.0, 0.9, steps, count)
+    enough = needed((OutputComparison("out", kind, far, far, 1e-4),), 1)
+    assert enough == min(MOST, -(-ELEMENTS // count))
+    assert needed((OutputComparison("out", kind, replace(far, count=count * enough), far, 1e-4),), enough) >= enough
+
+
+@pytest.mark.parametrize(("count", "passed"), [(25, True), (10**4, False)])
+def test_verdict_on_few_floats(count: int, passed: bool) -> None:
+    ours, fast = (Distance(10 * mean, mean, 5 * mean, 0.999, (), count) for mean in (1.4e-3, 1e-3))
+    assert OutputComparison("out", "float", ours, fast, 1e-4).passed is passed
+
+
+@pytest.mark.parametrize(("spread", "passed"), [(0.0, False), (0.1, False), (3.0, True)])
+def test_verdict_on_errors_that_differ_from_input_to_input(spread: float, passed: bool) -> None:
+    theirs = np.tile([1 - spread / 4, 1 + spread / 4], 15)
+    mean = (theirs[::-1] * 1.4).tolist()
+    ours, fast = (
+        Distance(9.0, 1.4, 1.0, 0.9, (), 10**4, tuple(mean)),
+        Distance(9.0, 1.0, 1.0, 0.9, (), 10**4, tuple(theirs.tolist())),
+    )
+    assert ours.no_further_than(fast) is passed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite, pi, sqrt
+from math import inf, pi, sqrt
 
 import numpy as np
 
@@ -46,14 +46,15 @@ def leaky_relu(call: Call) -> None:
     """LEAKY_RELU."""
     x, slot, alpha = call.input(0), call.slot(), float(call.option("alpha", 0.0))
     if x.quant is not None and x.dtype in BYTES and slot.dtype in BYTES:
-        alpha = _slope(x, slot, alpha, 1, alpha)
+        alpha = _slope(x, slot, 1, alpha)
     call.write("LeakyRelu", [x], x.shape, slot, alpha=alpha)
 
 
-def _slope(x: Value, slot: Slot, slope: float, count: int, step: float) -> float:
-    """A slope near to the given one of ``count`` times ``step`` by which bytes below zero become what LiteRT makes of
-    them: it multiplies them by the count, and then by the step and the scales.
+def _slope(x: Value, slot: Slot, count: int, step: float) -> float:
+    """A slope near to ``count`` times ``step`` by which bytes below zero become what LiteRT makes of them: it
+    multiplies them by the count, and then by the step and the scales.
     """
+    slope = count * step
     if x.quant is None or slot.quant is None or x.quant.axis is not None or slot.quant.axis is not None:
         return slope
     least, greatest = limits(slot.dtype)
@@ -88,7 +89,7 @@ def _slopes(call: Call, x: Value, slope: Value, slot: Slot) -> Value:
     step, zero = float(slope.quant.scale[0]), int(slope.quant.zero_point[0])
     stored, places = np.unique(slope.data, return_inverse=True)
     counts = (stored.astype(int) - zero).tolist()
-    found = np.array([_slope(x, slot, count * step, count, step) for count in counts], np.float32)
+    found = np.array([_slope(x, slot, count, step) for count in counts], np.float32)
     return call.constant(found[places].reshape(slope.shape), "slopes", "float32")
 
 
@@ -102,8 +103,6 @@ def softmax(call: Call) -> None:
     x, beta = call.input(0), float(call.option("beta", 0.0))
     if not x.shape:
         raise ModelError(f"{call.origin} reads a scalar")
-    if not isfinite(beta):
-        raise ModelError(f"{call.origin} has the beta {beta}")
     if x.quant is not None and x.shape[-1] == 1:
         zero = call.write("Sub", [x, x], x.shape, call.temporary("zero"))
         call.write("Exp", [zero], x.shape, call.slot())

@@ -215,10 +215,10 @@ def as_multiplied(call: Call, x: Value, weights: Value, bias: Value | None) -> V
 def hybrid_weights(call: Call, x: Value, position: int) -> Value:
     """Weights of 8 bits as LiteRT multiplies them by floats: bytes declared as unsigned are signed all the same."""
     weights = call.input(position)
-    if weights.quant is None or weights.data is None or weights.dtype != "uint8":
+    if weights.quant is None or weights.dtype != "uint8" or x.quant is not None or call.declared(position) == "float32":
         return weights
-    if x.quant is not None or call.declared(position) == "float32":
-        return weights
+    if weights.data is None:
+        raise GapError("its weights are computed bytes without sign, which LiteRT takes for signed ones", "use int8")
     quant = Quant(weights.quant.scale, np.zeros(weights.quant.zero_point.shape, np.int8), weights.quant.axis)
     return call.constant(weights.data.view(np.int8), "signed", "int8", quant)
 

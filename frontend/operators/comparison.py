@@ -8,7 +8,7 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.builder import Call, real_dtype
 from layoutsolve.frontend.gaps import GapError
 from layoutsolve.frontend.moving import MOVING
-from layoutsolve.frontend.operators.common import cast_to, write_where
+from layoutsolve.frontend.operators.common import as_stored, cast_to, write_where
 from layoutsolve.frontend.operators.elementwise import operands
 from layoutsolve.frontend.quantisation import agree
 from layoutsolve.frontend.registry import lowers
@@ -88,8 +88,8 @@ def select(call: Call) -> None:
 
 @lowers("WHERE")
 def where(call: Call) -> None:
-    """WHERE: the indices of what is true, a row each; ONNX gives a column each."""
-    x = call.input(0)
+    """WHERE: the indices of what is true, a row each; ONNX gives a column each. Stored integers are true but for 0."""
+    x = as_stored(call, call.input(0))
     if x.dtype != "bool":
         x = call.write("Cast", [x], x.shape, call.temporary("bool", "bool"), real="bool", to="bool")
     rank, count = len(x.shape), call.unknown(0)

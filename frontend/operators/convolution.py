@@ -173,8 +173,9 @@ def _convolve_backwards(
     _check_types(call, x, kernel)
     kernel = as_multiplied(call, x, kernel, call.optional(3))
     attributes: dict[str, Any] = {"kernel_shape": window, "strides": strides}
-    if any(dilation != 1 for dilation in effective(window, dilations)):
-        attributes["dilations"] = effective(window, dilations)
+    dilations = effective(window, dilations)
+    if any(dilation != 1 for dilation in dilations):
+        attributes["dilations"] = dilations
     axes = zip(x.shape[1:-1], sizes[1:-1], window, strides, dilations, strict=True)
     kept = [_kept(call, *axis) for axis in axes]
     attributes["pads"] = (*(axis.before for axis in kept), *(axis.after for axis in kept))

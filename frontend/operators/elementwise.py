@@ -52,9 +52,16 @@ def operands(call: Call) -> tuple[Value, Value, Shape]:
     return a, b, broadcast([a.shape, b.shape], call.arithmetic)
 
 
-def check_divisor(divisor: Value) -> None:
-    """Raise where integers are divided by a constant that has a zero: no runtime has a result for that."""
-    if divisor.data is not None and divisor.data.dtype.kind in "iu" and not divisor.data.all():
+def check_divisor(call: Call, divisor: Value) -> None:
+    """Raise where integers are divided by a constant that has a zero, or may have one as it is computed from others.
+
+    No runtime has a result for that, and ONNX Runtime refuses the model.
+    """
+    if real_dtype(divisor).startswith("float") or not call.is_fixed(divisor):
+        return
+    if divisor.data is None:
+        raise GapError("it divides integers by what is computed from constants, perhaps zeros", "make it a constant")
+    if not divisor.data.all():
         raise GapError("it divides integers by a constant that holds a zero", "divide by numbers other than zero")
 
 
@@ -65,7 +72,7 @@ def binary(call: Call) -> None:
     if call.operator.name == "DIV" and b.quant is not None and not b.quant.scale.all():
         raise GapError("it divides by a constant whose scale is zero", "divide by numbers other than zero")
     if call.operator.name == "DIV" and b.quant is None:
-        check_divisor(b)
+        check_divisor(call, b)
     slot = call.slot()
     if call.operator.name in ("ADD", "SUB") and _meets_halves(a, b, slot):
         store(call, write_activated(call, _BINARY[call.operator.name], [a, b], shape, rounded_away(call, slot)), slot)
@@ -107,8 +114,11 @@ def _meets_halves(a: Value, b: Value, slot: Slot) -> bool:
 
 
 def _terms(value: Value, slot: Slot) -> Iterable[float]:
-    """What an operand is made of, in steps of the result: its own step, or the numbers of a constant."""
-    assert value.quant is not None and slot.quant is not None
+    """What an operand is made of, in steps of the result: its own step, or the numbers of a constant; nothing where one
+    of them has no steps.
+    """
+    if value.quant is None or slot.quant is None:
+        return ()
     step = float(value.quant.scale[0]) / float(slot.quant.scale[0])
     if value.data is None:
         return (step,)
@@ -218,7 +228,7 @@ def floor_div(call: Call) -> None:
     """FLOOR_DIV rounds down, integers as they are stored; ONNX divides them towards zero: the remainder goes first."""
     a, b, shape = operands(call)
     a, b = as_stored(call, a), as_stored(call, b)
-    check_divisor(b)
+    check_divisor(call, b)
     dtype = a.dtype
     if dtype.startswith("float"):
         ratio = call.write("Div", [a, b], shape, call.temporary("ratio", dtype))
@@ -235,7 +245,7 @@ def floor_mod(call: Call) -> None:
     """FLOOR_MOD has the sign of the divisor, as ONNX's Mod has for (stored) integers; for floats fmod is corrected."""
     a, b, shape = operands(call)
     a, b = as_stored(call, a), as_stored(call, b)
-    check_divisor(b)
+    check_divisor(call, b)
     dtype = a.dtype
     if not dtype.startswith("float"):
         write_stored(call, "Mod", [a, b], shape, call.slot(), dtype)

@@ -210,7 +210,7 @@ def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
         formats,
         _activation(call, formats),
         _clip(call, "cell_clip", formats.cell),
-        None if projection is None else _clip(call, "proj_clip", formats.output),
+        None if projection is None else _clip(call, "proj_clip", formats.output, quant_of(call.tensor())),
     )
 
 
@@ -283,15 +283,18 @@ def _activation(call: Call, formats: Formats) -> int:
     return _TANH if formats.integer else code
 
 
-def _clip(call: Call, option: str, stored: Stored) -> tuple[float, float] | None:
-    """The bounds of an option; the integer kernel rounds them towards zero and ignores the zero point."""
+def _clip(call: Call, option: str, stored: Stored, counted: Quant | None = None) -> tuple[float, float] | None:
+    """The bounds of an option; the integer kernel rounds them towards zero and ignores the zero point.
+
+    It takes them for as many steps as they are by the parameters ``counted``, where those are others.
+    """
     bound = float(call.option(option, 0.0))
     if not bound > 0:
         return None
     if stored.quant is None:
         return -bound, bound
     scale, zero = float(stored.quant.scale[0]), int(stored.quant.zero_point[0])
-    steps = int(min(bound / scale, np.iinfo(stored.dtype).max))
+    steps = int(min(bound / float((counted or stored.quant).scale[0]), np.iinfo(stored.dtype).max))
     return ((-steps - zero) * scale, (steps - zero) * scale) if steps else None
 
 
@@ -308,6 +311,9 @@ def _formats(call: Call, x: Value, places: Places) -> Formats:
     output, cell = (call.input(places.state + offset) for offset in range(2))
     if cell.dtype != "int16" or cell.quant is None or output.quant is None:
         raise ModelError(f"{call.origin} has states without quantisation parameters")
+    stored = (x.quant, output.quant, cell.quant, quant_of(call.tensor()))
+    if any(each is not None and each.axis is not None for each in stored):
+        raise GapError("its numbers or states are quantised per channel", "quantise all but weights per tensor")
     if quant_of(call.tensor()) is None:
         raise ModelError(f"{call.origin} has an output without quantisation parameters")
     mantissa, exponent = np.frexp(cell.quant.scale[0])

@@ -134,7 +134,7 @@ def dilate(call: Call) -> None:
     if filler.dtype != x.dtype:
         raise ModelError(f"{call.origin} fills {x.dtype} with {filler.dtype}")
     if not gaps(x.shape, factors):
-        copy(call, x)
+        store(call, numbers, slot)
         return
     cut = slot if slot.quant is None else call.temporary("cut", x.dtype)
     result = write_dilated(call, numbers, filler, factors, cut)

@@ -37,6 +37,8 @@ def _window(call: Call) -> tuple[Value, Shape, dict[str, Any]]:
     strides = (call.option("stride_h"), call.option("stride_w"))
     if min(*kernel, *strides) > 0:
         x, strides = _thinned(call, x, kernel, strides)
+    if x.shape[3] == 0:
+        raise GapError("its images have no channels", "give it images with channels")
     spatial, attributes = windows(call, x.shape[1:3], kernel, strides, (1, 1))
     return x, (x.shape[0], x.shape[3], *spatial), attributes
 

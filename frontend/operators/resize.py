@@ -74,6 +74,8 @@ def resize_bilinear(call: Call) -> None:
     """RESIZE_BILINEAR. LiteRT interpolates what is stored, and rounds halves away from zero."""
     x, shape = _target(call)
     aligned, half = call.option("align_corners", False), call.option("half_pixel_centers", False)
+    if aligned and half:
+        raise ModelError(f"{call.origin} aligns corners and half pixels at once")
     mode = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
     slot = call.slot()
     if slot.dtype not in BYTES or slot.quant is None:

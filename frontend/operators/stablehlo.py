@@ -116,18 +116,21 @@ def write_binary(call: Call, name: str, a: Value, b: Value, slot: Slot) -> None:
     if name in _EXTREMES:
         _extremum(call, _ARITHMETIC[name], a, b, slot)
         return
+    _widened(call, _ARITHMETIC[name], a, b, slot)
+
+
+def _widened(call: Call, op: str, a: Value, b: Value, slot: Slot) -> Value:
+    """Write an operator of stored numbers in a type with which ONNX Runtime computes."""
     wide = _WIDER.get(a.dtype, a.dtype)
     given = [cast_to(call, each, wide, "wide") for each in (a, b)]
-    write_stored(call, _ARITHMETIC[name], given, a.shape, slot, wide)
+    return write_stored(call, op, given, a.shape, slot, wide)
 
 
 def _extremum(call: Call, op: str, a: Value, b: Value, slot: Slot) -> Value:
     """Write a Max or Min of stored numbers: those of uint32 need not be widened."""
     if a.dtype == "uint32" or a.dtype not in _WIDER:
         return write_extremum(call, op, a, b, a.shape, slot)
-    wide = _WIDER[a.dtype]
-    given = [cast_to(call, each, wide, "wide") for each in (a, b)]
-    return write_stored(call, op, given, a.shape, slot, wide)
+    return _widened(call, op, a, b, slot)
 
 
 @lowers("STABLEHLO_AND", "STABLEHLO_OR")
@@ -155,7 +158,7 @@ def remainder(call: Call) -> None:
     """The remainder with the sign of the dividend."""
     unquantised(call)
     a, b = alike(call)
-    check_divisor(b)
+    check_divisor(call, b)
     call.write("Mod", [a, b], a.shape, call.slot(), fmod=1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any
 
@@ -14,6 +14,12 @@ from tests.builder import TYPES, Builder, encode
 from tests.conformance.cases import Case
 
 NAMES = {code: name for name, code in TYPES.items()}
+PARAMETERS: Mapping[str, dict[str, Any] | None] = {
+    "float32": None,
+    **{dtype: {"scale": [0.05], "zeroPoint": [zero]} for dtype, zero in (("int8", 3), ("uint8", 100), ("int16", 0))},
+}
+"""Types of activations, and parameters for those that are quantised."""
+
 _BYTES = {"complex64": 8, "complex128": 16, "bfloat16": 2, "resource": 4, "variant": 4}
 
 
@@ -66,6 +72,38 @@ class Mutant:
             tensor.type = TYPES[dtype]
             if dtype == "int16" and tensor.quantization is not None and tensor.quantization.zeroPoint is not None:
                 tensor.quantization.zeroPoint = [0] * len(tensor.quantization.zeroPoint)
+
+
+def quantised(source: bytes, place: int) -> Iterator[tuple[str, bytes]]:
+    """One input or output of floats or quantised numbers as each of the others, with parameters, and a label each."""
+    original = Mutant(source, place)
+    ports = [(f"input {at}", index) for at, index in enumerate(original.operator.inputs) if index != -1]
+    ports += [(f"output {at}", index) for at, index in enumerate(original.operator.outputs)]
+    for name, index in ports:
+        for dtype in PARAMETERS if NAMES[original.graph.tensors[index].type] in PARAMETERS else ():
+            mutant, stated = Mutant(source, place), PARAMETERS[dtype]
+            if NAMES[mutant.graph.tensors[index].type] != dtype:
+                mutant.retype({index}, dtype)
+                mutant.graph.tensors[index].quantization = schema.QuantizationParametersT(**stated) if stated else None
+                yield f"{name} of {dtype}", mutant.builder.finish()
+
+
+def quantised_apart(source: bytes, place: int) -> Iterator[bytes]:
+    """All inputs and outputs of one type, outputs among them, as quantised ones: the outputs by other parameters."""
+    original = Mutant(source, place)
+    given = [index for index in original.operator.inputs if index != -1]
+    made = list(original.operator.outputs)
+    for code in {original.graph.tensors[index].type for index in made}:
+        ports = {index for index in (*given, *made) if original.graph.tensors[index].type == code}
+        for dtype in ("int8", "uint8", "int16") if NAMES[code] in (*PARAMETERS, "int32") else ():
+            mutant = Mutant(source, place)
+            mutant.retype({index for index in ports if NAMES[code] != dtype}, dtype)
+            for index in ports:
+                scale, zero = (0.85, 14) if index in made else (0.5, 3)
+                mutant.graph.tensors[index].quantization = schema.QuantizationParametersT(
+                    scale=[scale], zeroPoint=[0 if dtype == "int16" else zero]
+                )
+            yield mutant.builder.finish()
 
 
 def _recast(raw: bytes, old: str, new: str, shape: list[int]) -> bytes:

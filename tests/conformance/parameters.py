@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -98,6 +98,25 @@ def variants(case: Case, model: Model) -> tuple[str, list[Variant]]:
             alike = _with(original, dict.fromkeys(moved, shared))
             found.append(Variant(end, way, Model(source, model.inputs), alike, original, before, after, fed))
     return _NAMES[kind], found
+
+
+def alone(case: Case, model: Model) -> Iterator[Model]:
+    """The model with a zero point for the inputs of 8 bits where its operator gives none of their type."""
+    build = Builder.reopened(model.source)
+    graph = build.subgraph
+    if case.operator in ELSEWHERE or model.truth or model.expected is not None or len(graph.operators) != 1:
+        return
+    (operator,) = graph.operators
+    given = [index for index in dict.fromkeys(operator.inputs) if index >= 0 and _small(graph.tensors[index])]
+    made = [graph.tensors[index].type for index in operator.outputs]
+    for dtype in ("int8", "uint8"):
+        ports = [index for index in given if graph.tensors[index].type == TYPES[dtype]]
+        if ports and TYPES[dtype] not in made:
+            near = np.random.default_rng(0)
+            inputs = [
+                near.integers(0, 7, each.shape).astype(dtype) if each.dtype == dtype else each for each in model.inputs
+            ]
+            yield Model(_with(model.source, dict.fromkeys(ports, (0.5, 3))), tuple(inputs))
 
 
 def _small(tensor: Any) -> bool:

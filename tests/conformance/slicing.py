@@ -37,6 +37,10 @@ _SLICES: tuple[tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], dic
     ("fewer", (1,), (2,), (1,), {}),
     ("empty", (0, 3, 0), (2, 1, 6), (1, 1, 1), {}),
     ("offset", (0, 1, 2), (2, 2, 3), (1, 1, 1), {"offset": True}),
+    ("offset-strided", (0, 1, 1), (2, 3, 5), (1, 2, 2), {"offset": True}),
+    ("offset-from-end", (-2, -4, -3), (2, 3, 3), (1, 1, 1), {"offset": True}),
+    ("offset-begin-mask", (1, 1, 1), (2, 3, 5), (1, 1, 1), {"offset": True, "begin_mask": 7}),
+    ("offset-shrink", (1, 1, 1), (1, 3, 5), (1, 1, 1), {"offset": True, "shrink_axis_mask": 1}),
 )
 
 

@@ -389,9 +389,10 @@ def joins(table: Table) -> None:
 
 @cases("STABLEHLO_IOTA")
 def counting(table: Table) -> None:
-    for dtype, axis in product(("float32", "int32", "int64"), (0, 1)):
-        expected = np.indices((3, 5))[axis].astype(dtype)
-        table.add_model(f"{dtype}-{axis}", partial(_counted, expected, axis))
+    """Few numbers are counted while converting, many by the model."""
+    for shape, dtype, axis in product(((3, 5), (70, 65)), ("float32", "int32", "int64"), (0, 1)):
+        expected = np.indices(shape)[axis].astype(dtype)
+        table.add_model(f"{dtype}-{axis}-{len(expected)}", partial(_counted, expected, axis))
 
 
 def _counted(expected: Array, axis: int) -> Model:

@@ -24,7 +24,7 @@ from layoutsolve.runtimes import OnnxRuntime, Port
 from layoutsolve.verification import feeds
 from tests.conformance import families
 from tests.conformance.cases import Case
-from tests.conformance.mutants import mutants, representatives
+from tests.conformance.mutants import mutants, quantised, representatives
 from tests.conformance.running import compare
 from tests.truth import litert
 
@@ -46,6 +46,12 @@ LENIENT = {
 input that is left out says nothing, and quantised numbers times floats mean what they say.
 """
 
+WEIGHTS = {
+    "BATCH_MATMUL": 1, "CONV_2D": 1, "CUSTOM:TFLite_Detection_PostProcess": 1, "DEPTHWISE_CONV_2D": 1,
+    "EMBEDDING_LOOKUP": 1, "FULLY_CONNECTED": 1, "TRANSPOSE_CONV": 1,
+}  # fmt: skip
+"""The inputs that may be of other types than the rest, of which LiteRT misreads some or leaves out zero points."""
+
 NO_KERNEL = ("unresolved custom op", "Didn't find op")
 PACKED = ("int4", "uint4", "int2", "string")
 """Types that are not compared: ONNX Runtime takes no arrays of them from numpy, or LiteRT gives none."""
@@ -66,6 +72,20 @@ def test_mutants(operator: str) -> None:
                 except ConversionError:
                     continue
                 judge(operator, label, mutant, model, case)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_types_of_activations(operator: str) -> None:
+    """Floats beside quantised numbers, or those of several types, where an operator has one type for them."""
+    for case, source, place in representatives([case for case in CASES if case.operator == operator]):
+        for label, mutant in quantised(source, place):
+            if label.startswith("input") and operator in WEIGHTS and int(label[6]) == WEIGHTS[operator]:
+                continue
+            try:
+                model = serialise(read(mutant))
+            except ConversionError:
+                continue
+            judge(operator, label, mutant, model, case)
 
 
 def judge(operator: str, label: str, source: bytes, model: onnx.ModelProto, case: Case) -> None:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import cache, partial
 
 import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.errors import VerifyError
+from layoutsolve.errors import ConversionError, VerifyError
+from layoutsolve.frontend.ports import definitions_of
 from layoutsolve.runtimes import OnnxRuntime
 from layoutsolve.solver.problem import Price
 from layoutsolve.verification import feeds
 from tests.builder import Builder
 from tests.conformance.cases import Case, Model
+from tests.conformance.mutants import quantised_apart, representatives
 from tests.conformance.parameters import (
     COMPUTED,
+    ELSEWHERE,
     POLICY,
     REFUSED,
     STORED,
     Variant,
+    alone,
     done,
     expected,
     fixed,
@@ -49,9 +54,12 @@ UNLIKE: Mapping[tuple[str, str], str] = {
 }
 """What is not compared, and why."""
 
+PASSED_OVER = ("EMBEDDING_LOOKUP-int8-tensor-float16", "FULLY_CONNECTED-hybrid")
+"""Cases of weights whose zero points LiteRT passes over."""
+
 
 @cache
-def found(operator: str) -> list[tuple[Case, str, list[Variant]]]:
+def found(operator: str, few: int = FEW) -> list[tuple[Case, str, list[Variant]]]:
     """Cases of an operator, the type of their numbers, and what they become with parameters that differ."""
     counts: Counter[str] = Counter()
     chosen = []
@@ -59,7 +67,7 @@ def found(operator: str) -> list[tuple[Case, str, list[Variant]]]:
         if case.operator == operator:
             dtype, made = variants(case, case.make())
             counts[dtype] += 1
-            if made and counts[dtype] <= FEW:
+            if made and counts[dtype] <= few:
                 chosen.append((case, dtype, made))
     return chosen
 
@@ -88,7 +96,8 @@ def test_policy(operator: str) -> None:
 
 @pytest.mark.parametrize("operator", POLICY)
 def test_reference(operator: str) -> None:
-    for case, dtype, made in found(operator):
+    """Of what moves numbers all cases: some have forms of their own, as where there is nothing to do."""
+    for case, dtype, made in found(operator, FEW if POLICY[operator] == COMPUTED else len(CASES)):
         for variant in made:
             compare(case, dtype, variant, variant.model, reference)
 
@@ -142,6 +151,83 @@ def test_meaning(operator: str) -> None:
             for scale, theirs, ours in zip(scales, truth, results, strict=True):
                 off = np.abs(theirs.astype(np.float64) - ours.astype(np.float64)).max(initial=0)
                 assert off <= 1.001 * case.steps * scale, f"{case.name} with {variant.label} is {off / scale} steps off"
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_zero_points(operator: str) -> None:
+    """What gives no numbers of the type that it reads looks at what is stored, or at what it means, as LiteRT does."""
+    for case in (each for each in CASES if each.operator == operator and each.name not in PASSED_OVER):
+        for model in alone(case, case.make()):
+            try:
+                judge(case, model, reference(model.source))
+            except VerifyError:  # LiteRT wants another zero point
+                continue
+
+
+OTHERS = [
+    name for name in OPERATORS
+    if name not in POLICY and name not in ELSEWHERE
+    and any(
+        any("int8" in port.types for port in each.inputs.ports)
+        and any("int8" in port.types or not port.types for port in each.outputs.ports)
+        for each in definitions_of(name)
+    )
+]  # fmt: skip
+"""The operators that may be given bytes and give bytes, by their definitions, of which the table says nothing."""
+
+
+@pytest.mark.parametrize("operator", OTHERS)
+def test_no_operator_is_forgotten(operator: str) -> None:
+    """What is not in the table is refused here or by LiteRT, or makes the same of other parameters."""
+    for case, source, place in representatives([case for case in CASES if case.operator == operator]):
+        for mutant in quantised_apart(source, place):
+            try:
+                model = reference(mutant)
+                described = litert().describe(mutant)
+                near = np.random.default_rng(0)
+                inputs = [
+                    data if data.dtype == port.dtype
+                    else near.integers(0 if port.dtype == "uint8" else -9, 9, port.shape).astype(port.dtype)
+                    for port, data in zip(described.inputs, case.make().inputs, strict=True)
+                ]  # fmt: skip
+                truth = litert().run(mutant, inputs).results
+            except ConversionError:  # VerifyError is one
+                continue
+            runtime = OnnxRuntime(model.SerializeToString(), threads=1)
+            results = runtime.run(feeds(runtime, inputs, {}))
+            assert all(map(np.array_equal, truth, results)), case.name
+
+
+CELLS = [
+    case for case in CASES
+    if case.operator in ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM") and case.make().inputs[0].dtype == np.int8
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.3])
+@pytest.mark.parametrize("case", CELLS, ids=lambda case: case.name)
+def test_output_of_a_cell(case: Case, factor: float) -> None:
+    """The output stores what the state does, whose scale is another one; that of the output counts where it clips."""
+    model = case.make()
+    build = Builder.reopened(model.source)
+    (output,) = build.subgraph.outputs
+    parameters = build.subgraph.tensors[output].quantization
+    parameters.scale = [float(np.float32(parameters.scale[0] * factor))]
+    changed = build.finish(output)
+    judge(case, Model(changed, model.inputs), reference(changed))
+
+
+@pytest.mark.parametrize("case", CELLS, ids=lambda case: case.name)
+def test_states_of_a_cell_have_one_scale(case: Case) -> None:
+    for place in (18, 19):
+        build = Builder.reopened(case.make().source)
+        (operator,) = build.subgraph.operators
+        state = build.subgraph.tensors[operator.inputs[place]]
+        count = int(state.shape[0])
+        state.quantization.scale = [float(state.quantization.scale[0])] * count
+        state.quantization.zeroPoint = [0] * count
+        with pytest.raises(ConversionError) if count > 1 else nullcontext():
+            reference(build.finish(*build.subgraph.outputs))
 
 
 def apart(source: bytes) -> bytes:

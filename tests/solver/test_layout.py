@@ -18,5 +18,5 @@ def test_many_pairs_at_once_are_as_one_by_one(atoms: int) -> None:
         bounds = zip([0, *cuts], [*cuts, atoms], strict=True)
         layouts.append(tuple(tuple(sequence[start:end]) for start, end in bounds))
     for sources, targets in ((layouts, layouts), (layouts[:3], layouts), (layouts[:2], layouts[:2]), ([], layouts)):
-        expected = [[scattered(source, target) for target in targets] for source in sources]
+        expected = [bytes(scattered(source, target) for target in targets) for source in sources]
         assert scatterings(sources, targets) == expected

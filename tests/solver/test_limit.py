@@ -15,13 +15,14 @@ import pytest
 
 from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Graph
-from layoutsolve.solver import OBJECTIVES, Assignment, assign
+from layoutsolve.solver import OBJECTIVES, Assignment, assign, cpsat
 from layoutsolve.solver.cpsat import solve_component
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
 from layoutsolve.solver.presolve import components
 from layoutsolve.solver.problem import ranked
-from layoutsolve.solver.solve import _collector_paused, enumerated, presolved, price_of_component
+from layoutsolve.solver.solve import enumerated, presolved, price_of_component
 from layoutsolve.solver.state import Statement
+from layoutsolve.solver.strategies import _collector_paused
 from tests.graphs import feeds, run
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.test_mincut import TIERS, random_problem
@@ -206,3 +207,21 @@ def test_seconds_are_held() -> None:
     found = assign(graph, seconds=1.0)
     assert monotonic() - began < 10
     assert found.ended in ("", "seconds")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("most", [0, 30, 300])
+def test_models_that_are_too_large_are_not_searched(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few constraints a model may have: a right answer, no worse than any heuristic, and nothing claimed."""
+    graph = random_graph(seed, 12, CONTROL)
+    for objective in ("min-executed", "min-nodes"):
+        tiers = OBJECTIVES[objective]
+        best = assign(graph, objective=objective)
+        simple = ranked(assign(graph, objective=objective, strategy="transpose").price, tiers)
+        with monkeypatch.context() as patch:
+            patch.setattr(cpsat, "CONSTRAINTS", most)
+            found = assign(graph, objective=objective)
+        assert ranked(found.price, tiers)[0] <= simple[0]
+        assert found.bound <= ranked(best.price, tiers)[0]
+        assert found.status == "feasible" or ranked(found.price, tiers) == ranked(best.price, tiers)
+        computes_the_same(graph, found)

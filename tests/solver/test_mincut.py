@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 
 from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
+from layoutsolve.solver import solve as solving
 from layoutsolve.solver.contract import contract
 from layoutsolve.solver.cpsat import solve_component
-from layoutsolve.solver.limit import unlimited
+from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.mincut import cut
 from layoutsolve.solver.presolve import components, open_rows
 from layoutsolve.solver.problem import LayoutProblem, Operator, Price, Row, Tiers, Variable, coarse_tiers, ranked
-from layoutsolve.solver.solve import enumerated, price_of_component
+from layoutsolve.solver.solve import Solution, enumerated, price_of_component
 from layoutsolve.solver.state import Statement
 from tests.graphs import GraphBuilder
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
@@ -209,3 +211,33 @@ def test_constants_do_not_count() -> None:
     wider = LayoutProblem((*problem.variables, constant), (source, reader, end))
     (component,) = components(wider, open_rows(wider))
     assert cut(wider, open_rows(wider), component, TIERS).rows[1] in (0, 2)
+
+
+@pytest.mark.parametrize("fault", ["unproven", "left out"])
+def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groupings that are not proven, and candidates that are left out, leave an assignment feasible."""
+    counts: Counter[str] = Counter()
+    stated, searched = Statement.orders, solving.solve
+
+    def unproven(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
+        return replace(searched(problem, tiers, limit), optimal=False)
+
+    def left_out(*given: Any) -> LayoutProblem:
+        return replace(stated(*given), capped=True)
+
+    for seed in range(60):
+        graph = random_graph(seed, 6)
+        try:
+            proven = assign(graph, strategy="mincut", objective="min-transpose")
+        except StrategyError:
+            continue
+        with monkeypatch.context() as patch:
+            if fault == "unproven":
+                patch.setattr(solving, "solve", unproven)
+            else:
+                patch.setattr(Statement, "orders", left_out)
+            doubted = assign(graph, strategy="mincut", objective="min-transpose")
+        assert (doubted.price, doubted.status) == (proven.price, "feasible")
+        assert doubted.bound == (0 if fault == "left out" else proven.bound)
+        counts[proven.status] += 1
+    assert counts["optimal"] > 20
