@@ -44,10 +44,9 @@ class Record:
 
     def numbers(self, field: int, dtype: type[np.generic]) -> Array | None:
         """A vector of numbers as a view of the file; None where there is none."""
-        at = self._at(field)
+        at = self._referred(field)
         if not at:
             return None
-        at += UINT32.unpack_from(self.data, at)[0]
         array: Array = np.frombuffer(self.data, dtype, UINT32.unpack_from(self.data, at)[0], at + 4)
         return array
 
@@ -56,8 +55,7 @@ class Record:
         offsets = self.numbers(field, np.uint32)
         if offsets is None:
             return []
-        at = self._at(field)
-        first = at + UINT32.unpack_from(self.data, at)[0] + 4
+        first = self._referred(field) + 4
         found: list[int] = (first + np.arange(offsets.size) * 4 + offsets).tolist()
         return found
 
@@ -68,13 +66,18 @@ class Record:
 
     def record(self, field: int) -> Record | None:
         """Another table; None where there is none."""
-        at = self._at(field)
-        return Record(self.data, at + UINT32.unpack_from(self.data, at)[0], self.known) if at else None
+        at = self._referred(field)
+        return Record(self.data, at, self.known) if at else None
 
     def table(self, field: int) -> Table | None:
         """Another table, as flatbuffers reads it; None where there is none."""
+        at = self._referred(field)
+        return Table(self.data, at) if at else None
+
+    def _referred(self, field: int) -> int:
+        """Where what a field refers to begins, 0 where the field is left out."""
         at = self._at(field)
-        return Table(self.data, at + UINT32.unpack_from(self.data, at)[0]) if at else None
+        return at + int(UINT32.unpack_from(self.data, at)[0]) if at else 0
 
     def _at(self, field: int) -> int:
         """Where a field is, 0 where it is left out."""

@@ -34,7 +34,7 @@ from layoutsolve.solver.problem import (
     coarse_tiers,
     ranked,
 )
-from layoutsolve.solver.solve import Solution, grouped, part_of, presolved, proven
+from layoutsolve.solver.solve import STATED, Solution, grouped, part_of, presolved, proven
 from layoutsolve.solver.state import Statement
 
 Sides = tuple[int, ...]
@@ -58,7 +58,7 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
         raise OptionError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
-    orders = cut_orders(statement.orders(limit.part(0.4)), coarse, limit)
+    orders = cut_orders(statement.orders(limit.part(STATED)), coarse, limit)
     found = grouped(graph, statement, goal, orders.chosen, proven(orders, goal), limit)
     if found is None:
         raise StrategyError(_OVER)

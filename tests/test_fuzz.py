@@ -102,6 +102,19 @@ def test_undefined_elements_are_not_compared() -> None:
     assert fuzz_compare._same(np.array([1.0, np.nan, 2]), np.array([1.0, np.nan, 3])).tolist() == [True, True, False]
 
 
+def test_results_may_be_as_far_off_as_rounding_moves_them() -> None:
+    """1 / sqrt(x) of differences that cancel out, but no more than that, and no whole numbers."""
+    ports = (Port("x", "float32", (2,), (2,), (), ()),)
+    whole = (Port("x", "int32", (2,), (2,), (), ()),)
+    wanted, moved, defined = np.array([1, 500], np.float32), np.array([1, 510], np.float32), (np.ones(2, bool),)
+    for described, found, passes in (ports, [1, 505], True), (ports, [1, 515], False), (whole, [1, 505], False):
+        plain, nudged = (fuzz_compare.Answers(described, (each,), defined) for each in (wanted, moved))
+        assert fuzz_compare._as_rounded(plain, [nudged], [np.array(found, np.float32)]) is passes
+    assert not fuzz_compare._as_rounded(plain, [], [wanted])
+    assert fuzz_compare._nudged([np.ones(3, np.int32)]) == []
+    assert all(0 < abs(each[0] - 1) < 1e-4 for (each,) in fuzz_compare._nudged([np.ones(3, np.float32)]))
+
+
 def test_open_sizes_are_tried_as_stated_and_larger() -> None:
     builder = Builder()
     inputs = [builder.input(name, (4, 3), signature=(-1, 3)) for name in ("x", "y")]
