@@ -1,4 +1,4 @@
-.PHONY: help install check test lint types operators
+.PHONY: help install check test lint types imports operators
 
 PYTHON ?= .venv/bin/python
 
@@ -8,13 +8,16 @@ help:  ## List the commands
 install:  ## Create .venv and install for development
 	python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]'
 
-check: lint types test  ## Everything that has to be green
+check: lint types imports test  ## Everything that has to be green
 
 lint:  ## Style and format
 	$(PYTHON) -m ruff check . && $(PYTHON) -m ruff format --check .
 
 types:  ## Strict type checking
 	$(PYTHON) -m mypy
+
+imports:  ## The direction of imports between rooms
+	$(dir $(PYTHON))lint-imports
 
 test:  ## All tests
 	$(PYTHON) -m pytest -n auto

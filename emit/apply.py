@@ -16,11 +16,13 @@ from layoutsolve.emit.constants import rearranged
 from layoutsolve.emit.steps import joined
 from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, memory, reshape_entries, static_elements
 from layoutsolve.names import Names, short
-from layoutsolve.solver.copies import Stored, stored
-from layoutsolve.solver.layout import Layout, move, stored_shape
-from layoutsolve.solver.price import deliver
-from layoutsolve.solver.problem import Assignment, Operator, Row, Variable
-from layoutsolve.solver.rule import Rule, Step
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.copies import Stored, stored
+from layoutsolve.solver.statement.price import deliver
+from layoutsolve.solver.statement.problem import Operator, Variable
+from layoutsolve.solver.theory.layout import Layout, move, stored_shape
+from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.rule import Rule, Step
 
 
 def apply(graph: Graph, assignment: Assignment, budget: Budget | None = None) -> Graph:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.graph import Array, Dim, Quant, Value
-from layoutsolve.solver.layout import Layout, order, stored_shape
-from layoutsolve.solver.rule import static
+from layoutsolve.solver.theory.layout import Layout, order, stored_shape
+from layoutsolve.solver.theory.rule import static
 
 
 def rearranged(value: Value, logical: Layout, layout: Layout, sizes: Sequence[Dim]) -> Value:

@@ -16,10 +16,10 @@ import onnx
 
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
-from layoutsolve.distance import Distance
 from layoutsolve.errors import ConversionError, UnsupportedError, VerifyError
-from layoutsolve.runtimes import LiteRT, OnnxRuntime
-from layoutsolve.verification import TWIN, OutputComparison, Verification, smooth, verify
+from layoutsolve.verification.distance import Distance
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
+from layoutsolve.verification.verify import TWIN, OutputComparison, Verification, smooth, verify
 
 Verdict = Literal["agrees", "as close as XNNPACK", "hybrid", "off", "refused", "LiteRT cannot run"]
 VERDICTS: tuple[Verdict, ...] = ("agrees", "as close as XNNPACK", "hybrid", "off", "refused", "LiteRT cannot run")

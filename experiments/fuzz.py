@@ -29,7 +29,7 @@ from experiments.fuzz_compare import Verdict, compare, line
 from experiments.fuzz_known import cause_of, facts
 from experiments.mutation import mutant
 from layoutsolve.errors import ConversionError
-from layoutsolve.runtimes import OnnxRuntime
+from layoutsolve.verification.runtimes import OnnxRuntime
 
 SECONDS = 10.0
 """Processor time that a mutant may take to convert."""

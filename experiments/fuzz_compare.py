@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import layoutsolve
-from layoutsolve import truth
-from layoutsolve.dequantised import EXACT, WEIGHTS, dequantised
-from layoutsolve.distance import distance, kind, passes
 from layoutsolve.errors import ConversionError
-from layoutsolve.frontend.model import Model
-from layoutsolve.frontend.reader import parse
+from layoutsolve.frontend.tflite.reading.model import Model
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import OnnxRuntime, Port
-from layoutsolve.verification import feeds, smooth
+from layoutsolve.verification import litert_process as truth
+from layoutsolve.verification.dequantised import EXACT, WEIGHTS, dequantised
+from layoutsolve.verification.distance import distance, kind, passes
+from layoutsolve.verification.runtimes import OnnxRuntime, Port
+from layoutsolve.verification.verify import feeds, smooth
 
 FLOAT_TOLERANCE, FLOAT16_TOLERANCE, HYBRID_TOLERANCE = 1e-3, 4e-3, 0.05
 """Relative errors that are no finding; the last where LiteRT rounds activations to 8 bits."""

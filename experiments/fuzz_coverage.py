@@ -64,7 +64,7 @@ def main() -> None:
     seeds(given, corpus)
     with atheris.instrument_imports(include=["layoutsolve"]):  # before anything else imports a part of it
         import layoutsolve.api
-        import layoutsolve.solver.cpsat  # noqa: F401
+        import layoutsolve.solver.search.cpsat  # noqa: F401
     options = [each for each in sys.argv[1:] if each.startswith("-")]
     atheris.Setup([sys.argv[0], str(corpus), f"-max_len={LARGEST}", *options], try_one, custom_mutator=mutate)
     atheris.Fuzz()

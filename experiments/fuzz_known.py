@@ -9,9 +9,9 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.frontend.model import Model, Operator, Subgraph, Tensor
-from layoutsolve.frontend.moving import MOVING
-from layoutsolve.frontend.reader import parse
+from layoutsolve.frontend.tflite.lowering.moving import MOVING
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
+from layoutsolve.frontend.tflite.reading.reader import parse
 
 FAR = 2.0**30
 """How far scales of one operator may be apart: LiteRT's multipliers in fixed point have shifts of up to 30 bits."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.ort_timing import Node, Spec, Timed, model, paired, share_threads, transpose, write_target
-from layoutsolve.solver.target import Cost, motion_of
+from layoutsolve.solver.statement.target import Cost, motion_of
 
 ITEM_SIZES = {"int8": 1, "float32": 4}
 

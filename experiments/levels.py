@@ -19,12 +19,12 @@ from onnx import numpy_helper
 
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
-from layoutsolve.distance import Distance, distance, passes
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.graph import Array, Size
-from layoutsolve.runtimes import LEVELS, Level, OnnxRuntime, Port, optimised
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES
-from layoutsolve.verification import smooth
+from layoutsolve.verification.distance import Distance, distance, passes
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Port, optimised
+from layoutsolve.verification.verify import smooth
 
 FLOAT, STEPPED = 1e-5, 0.02
 """How far float outputs may be apart, relative to their range: of models that are real throughout, and of others, where

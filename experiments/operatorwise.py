@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from experiments.corpus import CorpusModel, arguments, models, write_json
-from layoutsolve.distance import Distance, Kind, distance, kind, passes
 from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend import read
-from layoutsolve.frontend.dilated import dilated
-from layoutsolve.frontend.draft import Draft, Lowering
-from layoutsolve.frontend.model import Tensor
-from layoutsolve.frontend.reader import parse
+from layoutsolve.frontend.tflite.lowering.dilated import dilated
+from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
+from layoutsolve.frontend.tflite.reading.model import Tensor
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import CONTROL, Array, Graph, Size, Value
-from layoutsolve.runtimes import LiteRT, OnnxRuntime, Port, Run
-from layoutsolve.verification import smooth
+from layoutsolve.verification.distance import Distance, Kind, distance, kind, passes
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run
+from layoutsolve.verification.verify import smooth
 
 TOLERANCE = 1e-4
 """The relative error of a float output from which an operator is listed."""

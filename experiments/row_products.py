@@ -9,7 +9,7 @@ import onnx
 
 from experiments.ort_timing import Array, Node, Spec, model, transpose
 from experiments.row_cases import Group, Variant, described
-from layoutsolve.solver.rules.contraction import LARGE
+from layoutsolve.solver.theory.rules.contraction import LARGE
 
 PRODUCT_SIZES = (
     *((17, 48, 48), (64, 128, 128), (49, 512, 512), (196, 256, 256)),

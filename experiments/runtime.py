@@ -17,10 +17,10 @@ import numpy as np
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.errors import VerifyError
-from layoutsolve.frontend.reader import parse
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import OnnxRuntime
-from layoutsolve.verification import smooth
+from layoutsolve.verification.runtimes import OnnxRuntime
+from layoutsolve.verification.verify import smooth
 
 WAYS: Mapping[str, tuple[str, str]] = {
     "min-executed": ("cpsat", "min-executed"),

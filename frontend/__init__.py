@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend import blocks, normalised
-from layoutsolve.frontend.builder import Call
-from layoutsolve.frontend.gaps import GapError
-from layoutsolve.frontend.lower import Check, lower
-from layoutsolve.frontend.model import Model
-from layoutsolve.frontend.options import Reading
-from layoutsolve.frontend.reader import parse
-from layoutsolve.frontend.registry import register
+from layoutsolve.frontend.passes import block_moves as blocks
+from layoutsolve.frontend.passes import layer_norm as normalised
+from layoutsolve.frontend.tflite.lower import Check, lower
+from layoutsolve.frontend.tflite.lowering.builder import Call
+from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.options import Reading
+from layoutsolve.frontend.tflite.lowering.registry import register
+from layoutsolve.frontend.tflite.reading.model import Model
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import Graph
 
 __all__ = ["Call", "GapError", "Reading", "lowered", "parse", "read", "register"]

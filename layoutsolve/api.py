@@ -18,17 +18,9 @@ from layoutsolve.errors import OptionError, OutputError, StrategyError, VerifyEr
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph
-from layoutsolve.solver import (
-    DEFAULT_OBJECTIVE,
-    STRATEGIES,
-    Assignment,
-    Boundary,
-    Price,
-    assign,
-    in_steps,
-)
-from layoutsolve.solver.boundary import Ends
+from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, assign, in_steps
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.wording import printable
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
     import onnx
 
     from layoutsolve.explanation import Explanation
-    from layoutsolve.verification import Verification
+    from layoutsolve.verification.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,7 @@ class Conversion:
         as much work as solving once may take.
         """
         from layoutsolve.explanation import Explanation
-        from layoutsolve.solver.explain import explain
+        from layoutsolve.solver.explanation.explain import explain
 
         limit = arguments.seconds("seconds", seconds)
         with Stages()("explain"):
@@ -337,7 +329,7 @@ def verify(source: Source, conversion: Conversion, *, seed: int = 0, samples: in
 def _compared(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, seed: int, samples: int
 ) -> Verification:
-    from layoutsolve.verification import verify as compared
+    from layoutsolve.verification.verify import verify as compared
 
     inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
     return compared(

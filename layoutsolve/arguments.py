@@ -17,9 +17,9 @@ import numpy as np
 
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
-from layoutsolve.frontend.options import CUSTOM
+from layoutsolve.frontend.tflite.lowering.options import CUSTOM
 from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, STRATEGIES, Boundary
-from layoutsolve.solver.boundary import Choice, Ends, Pair
+from layoutsolve.solver.statement.boundary import Choice, Ends, Pair
 from layoutsolve.wording import nearest
 
 T = TypeVar("T")

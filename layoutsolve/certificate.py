@@ -27,12 +27,12 @@ from layoutsolve.errors import CertificateError, ConversionError, OptionError
 from layoutsolve.files import Output, written
 from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
-from layoutsolve.restated import Restated, restate
 from layoutsolve.solver import OBJECTIVES, Boundary, Goal, Price
-from layoutsolve.solver.boundary import Ends
-from layoutsolve.solver.layout import Layout
-from layoutsolve.solver.presolve import Component
-from layoutsolve.solver.solve import ENUMERATED, enumerated
+from layoutsolve.solver.proof.restated import Restated, restate
+from layoutsolve.solver.search.presolve import Component
+from layoutsolve.solver.search.search import ENUMERATED, enumerated
+from layoutsolve.solver.statement.boundary import Ends
+from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.source import Buffer, Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.wording import printable

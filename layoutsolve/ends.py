@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver import Assignment, Boundary
-from layoutsolve.solver.boundary import permutation
+from layoutsolve.solver.theory.layout import permutation
 
 LETTERS: Mapping[int, str] = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 """The usual names of the dimensions of channels-last tensors, by rank."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
-from layoutsolve.solver.explain import Demand, Explained
+from layoutsolve.solver.explanation.explain import Demand, Explained
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Explanation:
     operators: tuple[Explained, ...]
 
     def as_dicts(self) -> list[dict[str, object]]:
-        """One dictionary for each, with the fields of :class:`~layoutsolve.solver.explain.Explained`."""
+        """One dictionary for each, with the fields of :class:`~layoutsolve.solver.explanation.explain.Explained`."""
         return [asdict(item) for item in self.operators]
 
     def __str__(self) -> str:

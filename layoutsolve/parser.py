@@ -12,7 +12,7 @@ from layoutsolve.wording import nearest
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-    from layoutsolve.solver.boundary import Choice, Ends
+    from layoutsolve.solver.statement.boundary import Choice, Ends
 
 
 class _Parser(argparse.ArgumentParser):

@@ -64,7 +64,7 @@ def _origin(trace: TracebackType | None) -> str:
     """The operator that was worked on: the innermost one that a function on the way to the error held in a variable."""
     from layoutsolve.frontend import Call
     from layoutsolve.graph import Node, Origin
-    from layoutsolve.solver.problem import Operator
+    from layoutsolve.solver.statement.problem import Operator
 
     found = ""
     while trace is not None:

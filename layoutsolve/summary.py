@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from layoutsolve.api import Conversion
     from layoutsolve.certificate import Recheck
     from layoutsolve.explanation import Explanation
-    from layoutsolve.verification import Verification
+    from layoutsolve.verification.verify import Verification
 
 
 @dataclass(frozen=True)

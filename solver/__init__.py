@@ -2,10 +2,13 @@
 format.
 """
 
-from layoutsolve.solver.boundary import Boundary
-from layoutsolve.solver.problem import DEFAULT_OBJECTIVE, OBJECTIVES, Assignment, Goal, LayoutProblem, Price
-from layoutsolve.solver.runs import in_steps
-from layoutsolve.solver.strategies import STRATEGIES, assign
+from layoutsolve.solver.search.concat_steps import in_steps
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.strategies.assign import STRATEGIES, assign
+from layoutsolve.solver.theory.row import Price
 
 __all__ = [
     "DEFAULT_OBJECTIVE",

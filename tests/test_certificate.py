@@ -18,8 +18,8 @@ from experiments.demo import mobilenet
 from layoutsolve import Certificate, CertificateError, certify, check_certificate
 from layoutsolve.certificate import _seal
 from layoutsolve.cli import main
-from layoutsolve.solver.problem import OBJECTIVES, coarse_tiers
-from layoutsolve.solver.state import Statement
+from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers
+from layoutsolve.solver.statement.statement import Statement
 from tests.builder import Builder
 from tests.networks import Network
 
@@ -115,7 +115,7 @@ def test_concatenation_in_steps() -> None:
 @pytest.mark.parametrize("few", [1, 2, 32])
 def test_few_candidates_first(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What costs nothing is proven among few candidates, anything else among all; the check states the same."""
-    monkeypatch.setattr("layoutsolve.solver.solve.FEW", few)
+    monkeypatch.setattr("layoutsolve.solver.strategies.staged.FEW", few)
     for source, ends in ((mobilenet(), "free"), (mobilenet(), "keep"), (branching(6), "keep"), (heads(), "free")):
         conversion = layoutsolve.convert(source, inputs=ends, outputs=ends)
         assert conversion.report["status"] == "optimal"

@@ -16,7 +16,7 @@ import pytest
 import layoutsolve
 from layoutsolve.emit import serialise
 from layoutsolve.graph import Array, Size
-from layoutsolve.solver.price import price
+from layoutsolve.solver.statement.price import price
 
 ROOT = Path(os.environ["LAYOUTSOLVE_CORPUS"]) if "LAYOUTSOLVE_CORPUS" in os.environ else None
 FILES = sorted(ROOT.rglob("*.tflite")) if ROOT else []

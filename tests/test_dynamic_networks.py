@@ -15,11 +15,11 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Conversion
-from layoutsolve.distance import distance
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import OnnxRuntime, Run
-from layoutsolve.verification import feeds
+from layoutsolve.verification.distance import distance
+from layoutsolve.verification.runtimes import OnnxRuntime, Run
+from layoutsolve.verification.verify import feeds
 from tests.dynamic_networks import Sizes, image_network, sequence_network
 from tests.truth import litert
 

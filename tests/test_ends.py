@@ -11,7 +11,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.cli import main
-from layoutsolve.verification import verify
+from layoutsolve.verification.verify import verify
 from tests.builder import Builder
 
 PLANES = [0, 3, 1, 2]

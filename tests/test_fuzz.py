@@ -17,8 +17,8 @@ from experiments import fuzz, fuzz_compare
 from experiments.fuzz_known import KNOWN, Known
 from experiments.mutation import MUTATIONS, Mutant, mutant
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.reader import parse
-from layoutsolve.runtimes import OnnxRuntime, Port
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.verification.runtimes import OnnxRuntime, Port
 from tests.builder import Builder
 
 convert = layoutsolve.convert

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from layoutsolve.frontend.gaps import REFUSED
-from layoutsolve.frontend.registry import RARE, every_lowering
-from layoutsolve.frontend.schema import BUILTIN_OPERATORS
+from layoutsolve.frontend.tflite.lowering.gaps import REFUSED
+from layoutsolve.frontend.tflite.lowering.registry import RARE, every_lowering
+from layoutsolve.frontend.tflite.reading.schema import BUILTIN_OPERATORS
 from tests import operators
 from tests.conformance.families import every_case
 
@@ -39,7 +39,7 @@ def test_counts_of_cases() -> None:
 def test_rare_modules_lower_what_their_names_begin_with() -> None:
     """They are imported for operators of such names only."""
     for prefix, modules in RARE.items():
-        homes = {f"layoutsolve.frontend.operators.{module}" for module in modules}
+        homes = {f"layoutsolve.frontend.tflite.operators.{module}" for module in modules}
         found = {name for name, function in REGISTRY.items() if function.__module__ in homes}
         assert found
         assert {name for name in found if not name.startswith(prefix)} == set()

@@ -9,7 +9,12 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-ROOMS = {"frontend": "layoutsolve/frontend", "solver": "layoutsolve/solver", "emit": "layoutsolve/emit"}
+ROOMS = {
+    "layoutsolve/verification": "layoutsolve/verification",
+    "frontend": "layoutsolve/frontend",
+    "solver": "layoutsolve/solver",
+    "emit": "layoutsolve/emit",
+}
 
 
 def test_wheel_is_complete(tmp_path: Path) -> None:
@@ -22,5 +27,5 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     expected = {f"layoutsolve/{path.name}" for path in (ROOT / "layoutsolve").glob("*.py")}
     for room, package in ROOMS.items():
         expected |= {f"{package}/{path.relative_to(ROOT / room).as_posix()}" for path in (ROOT / room).rglob("*.py")}
-    expected |= {"layoutsolve/solver/targets/ort_cpu.json", "layoutsolve/emit/kernels.json"}
+    expected |= {"layoutsolve/solver/statement/targets/ort_cpu.json", "layoutsolve/emit/kernels.json"}
     assert packed == expected

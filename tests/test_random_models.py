@@ -16,12 +16,12 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Conversion
-from layoutsolve.distance import distance
 from layoutsolve.errors import ConversionError, LayoutError, StrategyError
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import LEVELS, Level, OnnxRuntime, Run
-from layoutsolve.solver.state import Statement
-from layoutsolve.verification import feeds
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.verification.distance import distance
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Run
+from layoutsolve.verification.verify import feeds
 from tests.random_models import Network, network
 from tests.truth import litert
 

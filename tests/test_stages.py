@@ -30,17 +30,17 @@ ERRORS = (
 FAULTS = [
     ("layoutsolve.api", "parse", "read"),
     ("layoutsolve.api", "lowered", "lower"),
-    ("layoutsolve.frontend.lower", "fold", "lower"),
+    ("layoutsolve.frontend.tflite.lower", "fold", "lower"),
     ("layoutsolve.api", "in_steps", "lower"),
-    ("layoutsolve.solver.solve", "solve", "solve"),
-    ("layoutsolve.solver.state.Statement", "orders", "solve"),
+    ("layoutsolve.solver.search.search", "solve", "solve"),
+    ("layoutsolve.solver.statement.statement.Statement", "orders", "solve"),
     ("layoutsolve.api", "apply", "emit"),
     ("layoutsolve.emit.apply._Applier", "_operator", "emit"),
     ("layoutsolve.api", "serialise", "emit"),
     ("layoutsolve.api.Conversion", "content", "write"),
     ("layoutsolve.certificate", "restate", "certify"),
-    ("layoutsolve.verification", "verify", "verify"),
-    ("layoutsolve.solver.explain", "explain", "explain"),
+    ("layoutsolve.verification.verify", "verify", "verify"),
+    ("layoutsolve.solver.explanation.explain", "explain", "explain"),
     ("layoutsolve.summary", "as_text", "write"),
 ]
 
@@ -103,7 +103,7 @@ CALLS: list[tuple[str, str, Callable[[bytes, Conversion, Path], object]]] = [
     ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.convert(source)),
     ("layoutsolve.api", "assign", lambda source, conversion, path: layoutsolve.compare(source)),
     ("layoutsolve.api", "_compared", lambda source, conversion, path: layoutsolve.verify(source, conversion)),
-    ("layoutsolve.solver.explain", "explain", lambda source, conversion, path: conversion.explain()),
+    ("layoutsolve.solver.explanation.explain", "explain", lambda source, conversion, path: conversion.explain()),
     ("layoutsolve.api.Conversion", "content", lambda source, conversion, path: conversion.save(path)),
     ("layoutsolve.certificate", "restate", lambda source, conversion, path: layoutsolve.certify(source, conversion)),
 ]
@@ -141,7 +141,7 @@ def test_every_function(
 
 def test_the_operator_is_named(source: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the frontend by the call that is lowered, in the emitter by the operator that is written."""
-    for home, name in (("layoutsolve.frontend.lower", "fold"), ("layoutsolve.emit.apply._Applier", "_steps")):
+    for home, name in (("layoutsolve.frontend.tflite.lower", "fold"), ("layoutsolve.emit.apply._Applier", "_steps")):
         with monkeypatch.context() as patch:
             break_at(patch, home, name, KeyError("x"))
             with pytest.raises(InternalError, match="at CONV_2D#0: KeyError: 'x'") as caught:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from functools import cache
 
-from layoutsolve.runtimes import LiteRT
+from layoutsolve.verification.runtimes import LiteRT
 
 
 @cache

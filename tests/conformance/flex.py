@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 
-from layoutsolve.frontend.operators.flex import BUILTIN, UNARY
+from layoutsolve.frontend.tflite.operators.flex import BUILTIN, UNARY
 from layoutsolve.graph import Array
 from tests.conformance.arrangement import any_operand
 from tests.conformance.cases import Model, Operand, Table, cases, constant, plain, single, written

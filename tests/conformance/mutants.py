@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from layoutsolve.frontend.reader import parse
+from layoutsolve.frontend.tflite.reading.reader import parse
 from tests.builder import TYPES, Builder, encode
 from tests.conformance.cases import Case
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx
 
-from layoutsolve.distance import Distance, distance, kind
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import LEVELS, OnnxRuntime, Port, Run
-from layoutsolve.verification import feeds
+from layoutsolve.verification.distance import Distance, distance, kind
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, Port, Run
+from layoutsolve.verification.verify import feeds
 from tests.conformance.cases import Case, Model
 from tests.truth import litert
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layoutsolve.frontend import schema
+from layoutsolve.frontend.tflite.reading import schema
 from tests.conformance.cases import Case, Model
 from tests.conformance.rewritten import check_rewritten, rewritten
 

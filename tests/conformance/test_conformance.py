@@ -7,7 +7,7 @@ import pytest
 
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
-from layoutsolve.frontend.registry import every_lowering
+from layoutsolve.frontend.tflite.lowering.registry import every_lowering
 from tests.conformance import families
 from tests.conformance.cases import Case
 from tests.conformance.networks import NETWORK

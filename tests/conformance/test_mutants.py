@@ -17,11 +17,11 @@ import pytest
 from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend import read
-from layoutsolve.frontend.ports import definitions_of
-from layoutsolve.frontend.registry import every_lowering
+from layoutsolve.frontend.tflite.lowering.registry import every_lowering
+from layoutsolve.frontend.tflite.ports import definitions_of
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import OnnxRuntime, Port
-from layoutsolve.verification import feeds
+from layoutsolve.verification.runtimes import OnnxRuntime, Port
+from layoutsolve.verification.verify import feeds
 from tests.conformance import families
 from tests.conformance.cases import Case
 from tests.conformance.mutants import mutants, quantised, representatives

@@ -12,10 +12,10 @@ import pytest
 
 import layoutsolve
 from layoutsolve.errors import ConversionError, VerifyError
-from layoutsolve.frontend.ports import definitions_of
-from layoutsolve.runtimes import OnnxRuntime
-from layoutsolve.solver.problem import Price
-from layoutsolve.verification import feeds
+from layoutsolve.frontend.tflite.ports import definitions_of
+from layoutsolve.solver.theory.row import Price
+from layoutsolve.verification.runtimes import OnnxRuntime
+from layoutsolve.verification.verify import feeds
 from tests.builder import Builder
 from tests.conformance.cases import Case, Model
 from tests.conformance.mutants import quantised_apart, representatives

@@ -11,7 +11,7 @@ import pytest
 import layoutsolve
 from layoutsolve.errors import ConversionError
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import OnnxRuntime
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.conformance.cases import Operand, constant, plain, single, written
 from tests.conformance.flex import BUILTIN, CHANCE, node_options
 from tests.truth import litert

@@ -12,10 +12,10 @@ import pytest
 
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
-from layoutsolve.frontend.rounding import lift
+from layoutsolve.frontend.tflite.lowering.rounding import lift
 from layoutsolve.graph import Array
-from layoutsolve.runtimes import LEVELS, OnnxRuntime
-from layoutsolve.verification import feeds
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
+from layoutsolve.verification.verify import feeds
 from tests.builder import Builder, Quant
 from tests.truth import litert
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.graph import Graph, Quant
-from layoutsolve.solver.rules.elementwise import BROADCASTING, UNARY
+from layoutsolve.solver.theory.rules.elementwise import BROADCASTING, UNARY
 from tests.graphs import GraphBuilder
 
 Random = np.random.Generator

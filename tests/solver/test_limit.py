@@ -15,17 +15,18 @@ import pytest
 
 from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Graph
-from layoutsolve.solver import OBJECTIVES, Assignment, assign, cpsat
-from layoutsolve.solver.cpsat import solve_component
+from layoutsolve.solver import OBJECTIVES, Assignment, assign
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
-from layoutsolve.solver.presolve import components
-from layoutsolve.solver.problem import ranked
-from layoutsolve.solver.solve import enumerated, presolved, price_of_component
-from layoutsolve.solver.state import Statement
-from layoutsolve.solver.strategies import _collector_paused
+from layoutsolve.solver.search import cpsat
+from layoutsolve.solver.search.cpsat import solve_component
+from layoutsolve.solver.search.presolve import components
+from layoutsolve.solver.search.search import enumerated, presolved, price_of_component
+from layoutsolve.solver.statement.objective import ranked
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies.assign import _collector_paused
 from tests.graphs import feeds, run
 from tests.solver.random_graphs import CONTROL, random_graph
-from tests.solver.test_mincut import TIERS, random_problem
+from tests.solver.strategies.test_mincut import TIERS, random_problem
 from tests.solver.test_optimality import conflicting_grid
 
 BUDGETS = (0, 1, 100, 1_000, 10_000, 100_000)

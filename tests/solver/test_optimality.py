@@ -14,12 +14,13 @@ from layoutsolve.emit import apply
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, assign
-from layoutsolve.solver.contract import contract
-from layoutsolve.solver.presolve import open_rows
-from layoutsolve.solver.price import price
-from layoutsolve.solver.problem import Goal, LayoutProblem, Tiers, coarse_tiers, ranked
-from layoutsolve.solver.solve import solve
-from layoutsolve.solver.state import Statement
+from layoutsolve.solver.search.contract import contract
+from layoutsolve.solver.search.presolve import open_rows
+from layoutsolve.solver.search.search import solve
+from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.statement.statement import Statement
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 
@@ -75,7 +76,7 @@ def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     tiers = OBJECTIVES["min-executed"]
     expected = assign(graph)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("layoutsolve.solver.solve.FEW", few)
+        patch.setattr("layoutsolve.solver.strategies.staged.FEW", few)
         found = assign(graph)
     assert (found.status, found.bound) == (expected.status, expected.bound)
     assert ranked(found.price, tiers)[:3] == ranked(expected.price, tiers)[:3]

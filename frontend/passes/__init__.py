@@ -1,0 +1,1 @@
+"""Passes from a graph to the same graph, written better. They know no file format."""

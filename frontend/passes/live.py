@@ -1,0 +1,43 @@
+"""The nodes that something depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from layoutsolve.graph import Node, Size, Value
+from layoutsolve.sizes import Formula, free_symbols
+
+
+def live(
+    nodes: Sequence[Node], outputs: Sequence[str], values: Mapping[str, Value], formulas: Mapping[str, Formula]
+) -> tuple[Node, ...]:
+    """The nodes on which the outputs and the states depend, with the If or Loop that each of them is in, and the nodes
+    that tell sizes which others ask for.
+    """
+    producers = {output: node for node in nodes for output in node.outputs}
+    owners = {region: node for node in nodes if node.op in ("If", "Loop") for region in node.regions}
+    sources = _size_sources(nodes, values) if any(node.op == "Sizes" for node in nodes) else {}
+    kept: set[Node] = set()
+    stack = [producers[name] for name in outputs if name in producers] + [node for node in nodes if node.op == "State"]
+    while stack:
+        node = stack.pop()
+        if node in kept:
+            continue
+        kept.add(node)
+        stack += [producers[name] for name in node.inputs if name in producers]
+        stack += [owners[region] for region in (node.region, *node.regions) if region is not None]
+        if node.op == "Sizes":
+            symbols = [name for dim in node.attributes["dims"] if isinstance(dim, Size) for name in dim.symbols]
+            stack += [sources[name] for name in free_symbols(symbols, formulas) if name in sources]
+    return tuple(node for node in nodes if node in kept)
+
+
+def _size_sources(nodes: Sequence[Node], values: Mapping[str, Value]) -> dict[str, Node]:
+    """By symbol, the first node whose output has it as a dimension."""
+    found: dict[str, Node] = {}
+    for node in nodes:
+        for name in filter(None, node.outputs):
+            for dim in values[name].shape:
+                for symbol in dim.symbols if isinstance(dim, Size) else ():
+                    found.setdefault(symbol, node)
+    return found

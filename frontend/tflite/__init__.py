@@ -1,0 +1,1 @@
+"""TensorFlow Lite: from the bytes of a file to the reference graph."""

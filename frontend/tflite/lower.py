@@ -1,0 +1,325 @@
+"""From a checked model to the reference graph: one operator after the other, each by the lowering registered for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import layoutsolve.frontend.tflite.operators  # noqa: F401  (registers the lowerings)
+from layoutsolve.budget import Budget
+from layoutsolve.errors import (
+    BudgetError,
+    ConversionError,
+    Gap,
+    LoweringError,
+    ModelError,
+    OptionError,
+    UnsupportedError,
+)
+from layoutsolve.frontend.passes.live import live
+from layoutsolve.frontend.tflite.fold import fold
+from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
+from layoutsolve.frontend.tflite.lowering.dilated import dilated
+from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
+from layoutsolve.frontend.tflite.lowering.gaps import REFUSED, GapError
+from layoutsolve.frontend.tflite.lowering.options import Reading
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, Lowered, lowering_of
+from layoutsolve.frontend.tflite.operators.custom import pass_through
+from layoutsolve.frontend.tflite.ports import check_ports, check_written
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Tensor
+from layoutsolve.graph import Dim, Graph, Node, Quant, Shape, Value
+from layoutsolve.wording import listed, nearest
+
+_CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
+"""What arithmetic on options and shapes that contradict each other raises."""
+
+_BYTES = frozenset({"int8", "uint8"})
+_SCALED = {
+    **dict.fromkeys(("ABS", "ADD", "MUL", "SUB"), _BYTES),
+    **dict.fromkeys(
+        (
+            "AVERAGE_POOL_2D", "BATCH_MATMUL", "DIV", "ELU", "EXP", "GELU", "HARD_SWISH", "L2_NORMALIZATION",
+            "LEAKY_RELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "MEAN", "PRELU", "REDUCE_PROD", "RELU", "RELU6",
+            "RELU_0_TO_1", "RELU_N1_TO_1", "RESIZE_BILINEAR", "RSQRT", "SOFTMAX", "SQRT", "SQUARED_DIFFERENCE", "SUM",
+            "TANH",
+        ),
+        _BYTES | {"int16"},
+    ),
+    **dict.fromkeys(("MAX_POOL_2D", "NOT_EQUAL"), frozenset({"int16"})),
+}  # fmt: skip
+"""What LiteRT takes as quantised only: without parameters, its scale is zero and its results mean nothing."""
+
+_COMPARING = ("CONCATENATION", "EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL")
+"""What compares numbers of several tensors, or joins them: scales are those of whole tensors."""
+
+_ACTIVATIONS = {
+    "BATCH_MATMUL": (0,),
+    "CONV_2D": (0,),
+    "DEPTHWISE_CONV_2D": (0,),
+    "FULLY_CONNECTED": (0,),
+    "TRANSPOSE_CONV": (2,),
+}
+"""The inputs that are no weights, of operators that have weights. LiteRT's kernels know one scale for these, for all
+inputs of the others that compute with scales, and for all outputs.
+"""
+
+_REMEDIES = {"CUSTOM": "pass it through (--custom passthrough), register a lowering for it, or cut the model before it"}
+_TEXT_REMEDY = (
+    "cut the model behind it (at {}) and compute that with the library that it comes from, pass it through (--custom"
+    " passthrough), or register a lowering for it"
+)
+_REMEDY = "express it by other operators in the source model"
+
+
+Check = Callable[[Graph], object]
+
+
+def lower(model: Model, name: str, reading: Reading, check: Check | None = None, budget: Budget | None = None) -> Graph:
+    """The reference graph of a model's main subgraph, or of a signature's. ``check`` is given what each lowering that a
+    user has registered wrote.
+
+    Raises :class:`UnsupportedError` with all its gaps at once, :class:`OptionError` for a signature or input that the
+    model does not have.
+    """
+    chosen = _signature(model, reading.signature)
+    budget = budget or Budget(model.size, reading.max_size)
+    try:
+        begin = partial(Draft, dilated(model), partial(_write, check=check), reading.custom, budget=budget)
+        return _lowered(begin, name, reading, chosen, {})
+    except (GapError, BudgetError) as error:
+        raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
+    except _CONTRADICTIONS as error:
+        raise ModelError(f"the model contradicts itself: {error}") from error
+
+
+def _lowered(
+    begin: Callable[..., Draft], name: str, reading: Reading, chosen: Signature | None, equal: Mapping[str, str]
+) -> Graph:
+    """The reference graph where some symbols of inputs stand for others; operators may force more to be equal."""
+    lowering = Lowering(begin(equal=equal), chosen.subgraph if chosen else 0)
+    names = _public_ends(lowering, chosen)
+    _enter_inputs(lowering, _pinned(lowering, names, reading))
+    lowering.draft.write(lowering)
+    if lowering.draft.forced:
+        return _lowered(begin, name, reading, chosen, lowering.draft.equalities())
+    outputs = _outputs(lowering)
+    lowering.draft.close_states()
+    return _graph(lowering, name, names, outputs)
+
+
+def _signature(model: Model, key: str) -> Signature | None:
+    """The signature that is asked for, or the first one of the main subgraph."""
+    named = [signature for signature in model.signatures if signature.key == key]
+    if key and not named:
+        keys = [signature.key for signature in model.signatures]
+        raise OptionError(f"the model has no signature '{key}': those are {listed(keys)}{nearest(key, keys)}")
+    return next(iter(named if key else (each for each in model.signatures if each.subgraph == 0)), None)
+
+
+def _public_ends(lowering: Lowering, signature: Signature | None) -> dict[int, str]:
+    """The names that a signature gives to inputs and outputs, by tensor, as far as they tell tensors apart."""
+    names: dict[int, str] = {}
+    if signature is not None:
+        subgraph = lowering.subgraph
+        taken: set[str] = set()
+        for ports, given in ((subgraph.inputs, signature.inputs), (subgraph.outputs, signature.outputs)):
+            tensors = frozenset(ports)
+            for public, index in sorted(given.items()):
+                if public and index in tensors and public not in taken and index not in names:
+                    names[index] = public
+                    taken.add(public)
+    return names
+
+
+def _pinned(lowering: Lowering, names: Mapping[int, str], reading: Reading) -> dict[int, tuple[int, ...]]:
+    """The shapes that are given for inputs, by tensor; a name is the tensor's own or the one in the signature."""
+    found: dict[int, tuple[int, ...]] = {}
+    own = {index: lowering.subgraph.tensors[index].name for index in lowering.subgraph.inputs}
+    for given, shape in reading.shapes.items():
+        matching = [index for index in own if given in (names.get(index), own[index])]
+        if not matching:
+            known = [names.get(index, name) for index, name in own.items()]
+            hint = nearest(given, [*known, *own.values()])
+            raise OptionError(f"no input is called '{given}': those are {listed(known)}{hint}")
+        tensor = lowering.subgraph.tensors[matching[0]]
+        stated = tensor.signature or tensor.shape
+        if len(shape) != len(stated) or any(mark not in (-1, size) for mark, size in zip(stated, shape, strict=True)):
+            raise OptionError(f"shape {list(shape)} does not fit input '{given}', which has {list(stated)}")
+        found[matching[0]] = shape
+    return found
+
+
+def _write(lowering: Lowering, check: Check | None) -> None:
+    """Write all operators of a subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
+    gaps: list[Gap] = []
+    broken: set[int] = set()
+    for operator in lowering.subgraph.operators:
+        found = _write_operator(lowering, operator, broken, check)
+        gaps += found
+        if found or broken.intersection(operator.inputs):
+            broken.update(operator.outputs)
+    if gaps:
+        raise UnsupportedError(gaps)
+
+
+def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], check: Check | None) -> list[Gap]:
+    call = Call(lowering, operator)
+    function = lowering_of(operator.name)
+    if function is None and operator.name.startswith("CUSTOM:") and lowering.draft.custom == "passthrough":
+        function = pass_through
+    try:
+        if function is None:
+            raise GapError(*_refusal(lowering, operator))
+        if operator.unread:
+            raise GapError(operator.unread, "use a layoutsolve that knows the model's version of the schema")
+        if not broken.intersection(operator.inputs):
+            check_ports(call)
+            _check_parameters(call)
+            if not fold(call):
+                _lower(function, call, check)
+            check_written(call)
+    except (GapError, BudgetError) as error:
+        outputs = [lowering.tensor_names[index] for index in operator.outputs]
+        tensor = outputs[0] if outputs else ""
+        return [Gap(lowering.position, operator.index, operator.name, tensor, error.reason, error.remedy)]
+    except UnsupportedError as error:
+        return list(error.gaps)
+    except ModelError as error:
+        raise error if str(call.origin) in str(error) else ModelError(f"{call.origin}: {error}") from error
+    except _CONTRADICTIONS as error:
+        raise ModelError(f"{call.origin} contradicts itself: {error}") from error
+    return []
+
+
+def _lower(function: Lowered, call: Call, check: Check | None) -> None:
+    """Run a lowering. Whatever goes wrong in one that a user has registered is an error that names it."""
+    if call.operator.name not in FOREIGN:
+        function(call)
+        return
+    start = len(call.draft.nodes)
+    try:
+        function(call)
+    except (ConversionError, GapError):
+        raise
+    except Exception as error:  # it is code of others, which may raise anything
+        name, reason = call.operator.name, f"{type(error).__name__}: {error}"
+        raise LoweringError(f"{call.origin}: the lowering that is registered for '{name}' failed: {reason}") from error
+    if check is not None:
+        check(_part(call.draft, call.draft.nodes[start:]))
+
+
+def _part(draft: Draft, written: Sequence[Node]) -> Graph:
+    """Some nodes as a graph of their own: what they read is its inputs, what they compute its outputs."""
+    nodes = tuple(replace(node, region=None) for node in written)
+    made = {name: draft.values[name] for node in nodes for name in node.outputs}
+    read = {name: draft.values[name] for node in nodes for name in node.inputs if name and name not in made}
+    inputs = tuple(name for name, value in read.items() if value.data is None)
+    return Graph("part", {**read, **made}, nodes, inputs, tuple(made))
+
+
+def _refusal(lowering: Lowering, operator: Operator) -> tuple[str, str]:
+    """Why an operator without a lowering is not converted, and what to do about it."""
+    name, tensors = operator.name, lowering.subgraph.tensors
+    known = REFUSED.get(name.removesuffix(":"))
+    if known is not None:
+        return known
+    read = [tensors[index].dtype for index in operator.inputs if index != -1]
+    if name.startswith("CUSTOM:") and "string" in read:
+        outputs = " and ".join(f"'{lowering.tensor_names[index]}'" for index in operator.outputs)
+        return "no conversion for this operator, which reads text", _TEXT_REMEDY.format(outputs)
+    return "no conversion for this operator", _REMEDIES.get(name.split(":")[0], _REMEDY)
+
+
+def _check_parameters(call: Call) -> None:
+    operator = call.operator
+    scaled = _SCALED.get(operator.name, frozenset())
+    positions = _ACTIVATIONS.get(operator.name, range(call.arity) if scaled or operator.name in _COMPARING else ())
+    for position in positions:
+        if position >= call.arity or operator.inputs[position] == -1:
+            continue
+        value = call.lowering.value(operator.inputs[position])
+        if position == 0 and value.dtype in scaled and value.quant is None:
+            raise GapError(f"its input of {value.dtype} has no quantisation parameters", "state scale and zero point")
+        _check_channels(f"input '{value.name}'", value.quant)
+    for position in range(len(operator.outputs)) if positions else ():
+        _check_channels(f"output '{call.tensor(position).name}'", quant_of(call.tensor(position)))
+
+
+def _check_channels(what: str, quant: Quant | None) -> None:
+    if quant is not None and quant.axis is not None:
+        raise GapError(f"its {what} is quantised per channel", "quantise all but weights per tensor")
+
+
+def _enter_inputs(lowering: Lowering, pinned: Mapping[int, tuple[int, ...]]) -> None:
+    for index in lowering.subgraph.inputs:
+        tensor = lowering.subgraph.tensors[index]
+        if tensor.dtype in ("resource", "variant", "int2", "complex64", "complex128"):
+            raise GapError(f"input '{tensor.name}' is of type {tensor.dtype}", "give the model inputs of numbers")
+        shape = _input_shape(lowering, tensor, pinned.get(index, tensor.signature))
+        value = Value(lowering.tensor_names[index], tensor.dtype, shape, quant_of(tensor))
+        lowering.bind(index, lowering.draft.add(value))
+
+
+def _input_shape(lowering: Lowering, tensor: Tensor, given: tuple[int, ...]) -> Shape:
+    """Dynamic sizes get symbols, the first dimension of the first input that of a batch. Sizes of different inputs are
+    different ones unless an operator forces them to be equal: the file does not say.
+    """
+    dims: list[Dim] = list(given or tensor.shape)
+    lowering.draft.dynamic |= tuple(dims) != tensor.shape
+    for axis, size in enumerate(given):
+        if size == -1:
+            first = axis == 0 and tensor.index == lowering.subgraph.inputs[0]
+            name = "batch" if first else f"{lowering.tensor_names[tensor.index]}_{axis}"
+            dims[axis] = lowering.draft.input_size(name)
+    return tuple(dims)
+
+
+def _outputs(lowering: Lowering) -> tuple[str, ...]:
+    """The values of the outputs; one may be a variable that no operator reads."""
+    if not lowering.subgraph.outputs:
+        raise ModelError("the model has no outputs: state which tensors it is to compute")
+    different = dict.fromkeys(lowering.subgraph.outputs)
+    lowering.draft.budget.end(len(lowering.subgraph.outputs), len(different))
+    for index in different:
+        tensor = lowering.subgraph.tensors[index]
+        if tensor.dtype in ("resource", "variant"):
+            raise GapError(f"output '{tensor.name}' is of type {tensor.dtype}", "give the model outputs of numbers")
+    return tuple(lowering.value(index).name for index in lowering.subgraph.outputs)
+
+
+def _graph(lowering: Lowering, name: str, names: Mapping[int, str], outputs: tuple[str, ...]) -> Graph:
+    draft = lowering.draft
+    inputs = tuple(lowering.value(index).name for index in dict.fromkeys(lowering.subgraph.inputs))
+    if draft.complex.intersection(outputs):
+        raise GapError("an output of the model holds complex numbers", REAL_NUMBERS)
+    nodes = live(draft.nodes, outputs, draft.values, draft.meanings.formulas)
+    used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
+    values = {key: value for key, value in draft.values.items() if key in used}
+    public, formulas = _public_names(lowering, names), draft.meanings.formulas
+    return Graph(name, values, nodes, inputs, outputs, public, _metadata(draft.model), formulas)
+
+
+def _public_names(lowering: Lowering, given: Mapping[int, str]) -> dict[str, str]:
+    """The names of inputs and outputs that are not those of their values."""
+    names: dict[str, str] = {}
+    for index, public in given.items():
+        names.setdefault(lowering.value(index).name, public)
+    inputs, taken = frozenset(lowering.subgraph.inputs), set(names.values())
+    for index in lowering.subgraph.outputs:
+        name, own = lowering.value(index).name, lowering.tensor_names[index]
+        if index not in inputs and name != own and own not in taken and name not in names:
+            names[name] = own
+            taken.add(own)
+    return names
+
+
+def _metadata(model: Model) -> dict[str, str]:
+    metadata = {"layoutsolve.source": "tflite"}
+    if model.description:
+        metadata["description"] = model.description
+    version = model.metadata.get("min_runtime_version", b"").split(b"\0")[0].decode("utf-8", "replace").strip()
+    if version:
+        metadata["min_runtime_version"] = version
+    return metadata

@@ -1,0 +1,1 @@
+"""What lowerings are written with: values, shapes, quantisation, and the operators written so far."""

@@ -1,0 +1,538 @@
+"""What the lowerings write with: one operator's view of the graph in the making."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.errors import LoweringError, ModelError
+from layoutsolve.frontend.tflite.lowering.arithmetic import Arithmetic
+from layoutsolve.frontend.tflite.lowering.draft import Lowering, State
+from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.moving import MOVING, Common, common_of
+from layoutsolve.frontend.tflite.lowering.quantisation import agree, quant_of, requantised, transposed_quant
+from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
+from layoutsolve.frontend.tflite.reading.flexbuffer import decode
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
+from layoutsolve.graph import (
+    Array,
+    Dim,
+    Node,
+    Origin,
+    Quant,
+    Region,
+    Shape,
+    Size,
+    Value,
+    product,
+    reshape_entries,
+    symbol,
+)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Slot:
+    """A value about to be written: an output of the operator (with its ``tensor``), or something in between.
+
+    ``final`` is the output itself where it means something else by what it stores than the operator does.
+    """
+
+    name: str
+    dtype: str
+    quant: Quant | None = None
+    tensor: Tensor | None = None
+    final: Slot | None = None
+
+    @property
+    def real(self) -> str:
+        """The type of the numbers it means."""
+        return "float32" if self.quant else self.dtype
+
+
+_READS_BLOCKS = ("FULLY_CONNECTED", "EMBEDDING_LOOKUP")
+"""The operators whose weights may be quantised per block."""
+
+_DEPTH = 32
+"""How deeply subgraphs may call each other."""
+
+REAL_NUMBERS = "keep complex numbers between RFFT2D and REAL, IMAG or COMPLEX_ABS"
+"""What to do about complex numbers: ONNX Runtime has no arithmetic for them."""
+
+
+def real_dtype(value: Value) -> str:
+    """The type of the numbers a value means: float32 where it is quantised."""
+    return "float32" if value.quant else value.dtype
+
+
+class Call:
+    """One operator being lowered."""
+
+    def __init__(self, lowering: Lowering, operator: Operator) -> None:
+        self.lowering = lowering
+        self.draft = lowering.draft
+        self.operator = operator
+        self.origin = Origin(lowering.position, operator.index, operator.name)
+        self._taken: dict[int, Value] = {}
+
+    def restated(self, options: Mapping[str, Any], name: str | None = None) -> Call:
+        """The same operator with other options, or under another name, for the lowering of another operator."""
+        call = Call(self.lowering, replace(self.operator, name=name or self.operator.name, options=options))
+        call.origin = self.origin
+        return call
+
+    # -- what the operator is given --------------------------------------------------------------------------------
+
+    @property
+    def arity(self) -> int:
+        """The number of inputs, those left out included."""
+        return len(self.operator.inputs)
+
+    def option(self, key: str, default: Any = 0) -> Any:
+        """An option by its name in the schema."""
+        return self.operator.options.get(key, default)
+
+    @property
+    def custom_options(self) -> bytes:
+        """The options of a custom operator, as they are in the file."""
+        return self.operator.custom_options
+
+    def settings(self) -> dict[str, Any]:
+        """The options of a custom operator that keeps them as a FlexBuffer map, by name.
+
+        Raises :class:`ModelError` where they are something else.
+        """
+        found = decode(self.operator.custom_options)
+        if not isinstance(found, dict):
+            raise ModelError(f"{self.origin} has custom options that are no map")
+        return found
+
+    def optional(self, position: int) -> Value | None:
+        """An input, None where it is left out."""
+        inputs = self.operator.inputs
+        if position >= len(inputs) or inputs[position] == -1:
+            return None
+        value = self.lowering.value(inputs[position])
+        if value.name in self.draft.complex:
+            raise GapError("it computes with complex numbers", REAL_NUMBERS)
+        if value.quant is not None and value.quant.block and self.operator.name not in _READS_BLOCKS:
+            raise GapError(f"its input '{value.name}' is quantised per block", "quantise it per tensor or per channel")
+        return self._brought(value, position)
+
+    def input(self, position: int) -> Value:
+        """An input that must be there."""
+        value = self.optional(position)
+        if value is None:
+            raise ModelError(f"{self.origin} lacks its input {position}")
+        return value
+
+    def inputs(self) -> list[Value]:
+        """All inputs, none left out."""
+        return [self.input(position) for position in range(self.arity)]
+
+    @property
+    def reads_complex(self) -> bool:
+        """Whether an input holds complex numbers."""
+        bound = (self.lowering.bound.get(index) for index in self.operator.inputs)
+        return any(value is not None and value.name in self.draft.complex for value in bound)
+
+    def complex_input(self, position: int) -> Value:
+        """An input of complex numbers: float32 with a last dimension of two, the real and the imaginary part."""
+        index = self.operator.inputs[position] if position < len(self.operator.inputs) else -1
+        if index == -1 or self.lowering.value(index).name not in self.draft.complex:
+            raise ModelError(f"{self.origin} reads complex numbers, which its input {position} does not hold")
+        return self.lowering.value(index)
+
+    def viewed(self) -> tuple[Value, Shape, Slot]:
+        """For views: the first input, its dimensions beyond those in TFLite (complex numbers have one) and the slot."""
+        if self.operator.inputs and self.lowering.bound.get(self.operator.inputs[0]) is not None and self.reads_complex:
+            return self.complex_input(0), (2,), self.complex_slot()
+        return self.input(0), (), self.slot()
+
+    def declared(self, position: int) -> str:
+        """The type that the file states for an input; a dequantised constant may be stored as another."""
+        return self.lowering.subgraph.tensors[self.operator.inputs[position]].dtype
+
+    def tensor(self, position: int = 0) -> Tensor:
+        """The tensor of an output."""
+        if position >= len(self.operator.outputs):
+            raise ModelError(f"{self.origin} lacks its output {position}")
+        return self.lowering.subgraph.tensors[self.operator.outputs[position]]
+
+    def content(self, value: Value) -> Array | None:
+        """The elements of a value where they are known, as far as symbols go: an array of objects; else None."""
+        if value.data is not None:
+            return value.data
+        return self.draft.contents.get(value.name)
+
+    def is_fixed(self, value: Value) -> bool:
+        """Whether a value is a constant, or computed from constants alone: a runtime may compute it beforehand."""
+        return value.data is not None or value.name in self.draft.fixed
+
+    def dims(self, position: int, what: str) -> tuple[Dim, ...]:
+        """An input that is a vector of sizes, possibly symbolic."""
+        known = self.content(self.input(position))
+        if known is None:
+            raise GapError(f"its {what} is computed at run time", f"make the {what} constant in the source model")
+        return tuple(dim if isinstance(dim, Size) else int(dim) for dim in known.reshape(-1).tolist())
+
+    def integers(self, position: int, what: str) -> tuple[int, ...]:
+        """An input that is a constant vector of integers."""
+        dims = self.dims(position, what)
+        numbers = tuple(dim for dim in dims if isinstance(dim, int))
+        if len(numbers) != len(dims):
+            raise GapError(f"its {what} depends on a dynamic size", f"make the {what} constant in the source model")
+        return numbers
+
+    # -- parameters that differ ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _common(self) -> Common | None:
+        """The parameters in which the operator sees all that it moves, as in the table of ``moving.py``."""
+        indices = self.operator.inputs
+        if not self.operator.outputs or self.operator.name not in MOVING:
+            return None
+        inputs = [None if index == -1 else self.lowering.value(index) for index in indices]
+        return common_of(self.operator.name, inputs, self.tensor())
+
+    def _brought(self, value: Value, position: int) -> Value:
+        """An input as the operator is to see it."""
+        common = self._common
+        if common is None or not common.brings(value, position):
+            return value
+        if position not in self._taken:
+            slot = self.temporary("taken", value.dtype, common.quant)
+            self._taken[position] = self._recast(value, slot, common.keeps(value.quant))
+        return self._taken[position]
+
+    def _recast(self, value: Value, slot: Slot, storage: bool) -> Value:
+        """What a value stores, or else means, with other parameters; that of a constant is known."""
+        if storage and value.data is not None:
+            return self.known(slot, value.data)
+        if value.data is not None and value.quant is not None and slot.quant is not None:
+            self.draft.ask(value.data.size)
+            return self.known(slot, requantised(value.data, value.quant, slot.quant))
+        return self.write("Identity", [value], value.shape, slot, storage=storage)
+
+    # -- state and subgraphs ---------------------------------------------------------------------------------------
+
+    def update(self, position: int, value: Value) -> None:
+        """Leave ``value`` in the variable tensor at an input, for the next run to find."""
+        tensor = self.lowering.subgraph.tensors[self.operator.inputs[position]]
+        if not tensor.is_variable:
+            raise ModelError(f"{self.origin} updates its input {position}, '{tensor.name}', which is no variable")
+        if self.operator.inputs.count(tensor.index) > 1:
+            raise ModelError(f"{self.origin} has the variable '{tensor.name}' as several of its states")
+        self.assign(self.lowering.variable(tensor), value)
+
+    def assign(self, state: State, value: Value) -> None:
+        """Let a variable hold ``value``."""
+        if self.lowering.region is not None:
+            raise GapError("it assigns a variable in a branch or loop", "assign the variable outside of it")
+        state.current = value
+
+    def kept(self, label: str, shape: Sequence[int], dtype: str, first: int = 0) -> Value:
+        """What the operator itself keeps from run to run (see :meth:`keep`): full of ``first`` to begin with."""
+        state = self._own_state(label)
+        if state.initial is None:
+            self.draft.ask(prod(shape))
+            state.initial = self.constant(np.full(shape, first, dtype), f"{label}/initial")
+        return self.draft.read_state(state, replace(state.initial, data=None))
+
+    def keep(self, label: str, value: Value) -> None:
+        """Leave ``value`` for the next run to find with :meth:`kept`."""
+        self.assign(self._own_state(label), value)
+
+    def _own_state(self, label: str) -> State:
+        key = (self.origin, label)
+        name = "" if key in self.draft.states else self.draft.names.derived(self._name(), label)
+        return self.draft.state(key, name)
+
+    def subgraph(self, position: int) -> Subgraph:
+        """A subgraph that the operator names."""
+        subgraphs = self.draft.model.subgraphs
+        if not 0 <= position < len(subgraphs):
+            raise ModelError(f"{self.origin} names subgraph {position}, but the model has {len(subgraphs)}")
+        return subgraphs[position]
+
+    def within(self, region: Region) -> Call:
+        """The same operator, as it writes in another region."""
+        inner = copy(self)
+        inner.lowering = copy(self.lowering)
+        inner.lowering.region = region
+        return inner
+
+    def inline(
+        self, position: int, inputs: Sequence[Value], region: Region | None = None, initialising: bool = False
+    ) -> list[Value]:
+        """Write a subgraph with its inputs given, in ``region`` or where this operator is; returns its outputs."""
+        self.subgraph(position)
+        inner = Lowering(self.draft, position, self.lowering, region or self.lowering.region)
+        inner.initialising |= initialising
+        if len(inner.callers) > _DEPTH or position in inner.callers:
+            raise GapError("its subgraphs call themselves, or too deeply", "unroll the recursion in the source model")
+        if len(inner.subgraph.inputs) != len(inputs):
+            raise ModelError(
+                f"{self.origin} gives {len(inputs)} inputs to subgraph {position}, which has another number"
+            )
+        for index, value in zip(inner.subgraph.inputs, inputs, strict=True):
+            tensor = inner.subgraph.tensors[index]
+            self.draft.dynamic |= tuple(tensor.shape) != value.shape
+            inner.bind(index, self._renamed(value, Slot(inner.tensor_names[index], tensor.dtype, quant_of(tensor))))
+        self.draft.write(inner)
+        return [inner.value(index) for index in inner.subgraph.outputs]
+
+    def hand_on(self, value: Value, position: int) -> None:
+        """Make ``value`` the operator's output as it is stored."""
+        slot, tensor = self.slot(position), self.tensor(position)
+        self._check_shape(value.shape, tensor)
+        self.lowering.bind(tensor.index, self._renamed(value, slot))
+
+    def _renamed(self, value: Value, slot: Slot) -> Value:
+        """A value for a tensor that is to hold the same stored numbers; they may mean something else there."""
+        if value.dtype != slot.dtype:
+            raise ModelError(f"{self.origin} hands {value.dtype} to '{slot.name}', which is declared as {slot.dtype}")
+        if agree(value.quant, slot.quant):
+            return value
+        return self.write("Identity", [value], value.shape, replace(slot, tensor=None), storage=True)
+
+    # -- sizes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How sizes are computed, those known by name only as well."""
+        return Arithmetic(self.draft.meanings, self._name())
+
+    def agree(self, one: Shape, other: Shape) -> bool:
+        """Whether two shapes can be the same, as the operator needs them to be. Sizes of inputs are then one."""
+        for pair in zip(one, other, strict=False):
+            self.draft.equate(*pair)
+        differing = [pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]]
+        return len(one) == len(other) and all(any(isinstance(dim, Size) for dim in pair) for pair in differing)
+
+    def fresh(self, label: str) -> Size:
+        """A new symbol, for a size that depends on data."""
+        return symbol(self.draft.fresh_symbol(f"{self._name()}_{label}"))
+
+    def unknown(self, axis: int, position: int = 0) -> Size:
+        """The symbol of a size that depends on data."""
+        name = f"{self._name(position)}_{axis}"
+        return self.draft.symbol_for(("unknown", self, position, axis), name)
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def slot(self, position: int = 0) -> Slot:
+        """The slot of an output."""
+        tensor = self.tensor(position)
+        if tensor.dtype == "complex64":
+            raise GapError("it computes complex numbers", REAL_NUMBERS)
+        slot = Slot(self._name(position), tensor.dtype, quant_of(tensor), tensor)
+        common = self._common
+        if common is None or not common.gives(slot.dtype, slot.quant, position):
+            return slot
+        return replace(slot, name=self.draft.names.derived(slot.name, "moved"), quant=common.quant, final=slot)
+
+    def _name(self, position: int = 0) -> str:
+        return self.lowering.tensor_names[self.tensor(position).index]
+
+    def complex_slot(self) -> Slot:
+        """The slot of an output of complex numbers (see :meth:`complex_input`)."""
+        tensor = self.tensor()
+        if tensor.dtype != "complex64":
+            raise ModelError(f"{self.origin} gives complex numbers, but its output is declared as {tensor.dtype}")
+        return Slot(self._name(), "float32", None, tensor)
+
+    def temporary(self, label: str, dtype: str = "float32", quant: Quant | None = None) -> Slot:
+        """A slot for a value in between, named after the first output."""
+        return Slot(self.draft.names.derived(self._name(), label), dtype, quant)
+
+    def like(self, label: str, value: Value) -> Slot:
+        """A slot for a value in between, stored as ``value`` is."""
+        return self.temporary(label, value.dtype, value.quant)
+
+    def constant(self, data: Any, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
+        """A new constant."""
+        numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
+        array = np.asarray(data, numpy)
+        name = self.draft.names.derived(self._name(), label)
+        return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
+
+    def vector(self, numbers: Sequence[int], label: str) -> Value:
+        """A new constant vector, int64 as ONNX wants it."""
+        return self.constant(np.array(numbers, np.int64).reshape(-1), label)
+
+    def write(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        shape: Shape,
+        slot: Slot,
+        *,
+        real: str | None = None,
+        storage: bool = False,
+        pattern: bool = False,
+        domain: str = "",
+        **attributes: Any,
+    ) -> Value:
+        """Write a node with one output. ``real`` is the type of the numbers it gives, by default its first input's."""
+        given = next((value for value in inputs if value is not None), None)
+        expected = real or (real_dtype(given) if given else slot.real)
+        if not storage and slot.tensor is not None and expected != slot.real:
+            raise ModelError(f"{self.origin} gives {expected}, but its output '{slot.name}' is declared as {slot.real}")
+        outputs = [(tuple(shape), slot)]
+        made = self.write_many(
+            op, inputs, outputs, storage=storage, pattern=pattern, domain=domain, attributes=attributes
+        )
+        return made[0]
+
+    def write_many(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        outputs: Sequence[tuple[Shape, Slot]],
+        *,
+        storage: bool = False,
+        pattern: bool = False,
+        regions: tuple[Region, ...] = (),
+        domain: str = "",
+        attributes: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> list[Value]:
+        """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
+        for _, slot in outputs:
+            if slot.dtype in ("int2", "int4", "uint4"):
+                raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
+        self.draft.budget.enter(1)
+        self._check_known(op, inputs)
+        values = [self._enter(Value(slot.name, slot.dtype, tuple(shape), slot.quant)) for shape, slot in outputs]
+        names = tuple(value.name if value else "" for value in inputs)
+        made = tuple(value.name for value in values)
+        stated = {**(attributes or {}), **more}
+        node = Node(op, names, made, stated, self.origin, storage, pattern, domain, self.lowering.region, regions)
+        self.draft.nodes.append(node)
+        read = [value for value in inputs if value is not None]
+        if read and not regions and all(map(self.is_fixed, read)):
+            self.draft.fixed.update(made)
+        for value, (_, slot) in zip(values, outputs, strict=True):
+            self._finish(value, slot)
+        return values
+
+    def known(self, slot: Slot, data: Array) -> Value:
+        """Write a constant."""
+        value = self._enter(Value(slot.name, slot.dtype, tuple(data.shape), slot.quant, data))
+        self._finish(value, slot)
+        return value
+
+    def _check_known(self, op: str, inputs: Sequence[Value | None]) -> None:
+        """Whoever registers a lowering may keep values of another model."""
+        for value in inputs if self.operator.name in FOREIGN else ():
+            if value is not None and self.draft.values.get(value.name) is not value:
+                raise LoweringError(f"{self.origin} reads '{value.name}' for its {op}, which is no value of this model")
+
+    def _enter(self, value: Value) -> Value:
+        """Add a value that is written here, and nowhere else."""
+        if value.name in self.draft.written:
+            raise LoweringError(f"{self.origin} writes '{value.name}' twice")
+        self.draft.written.add(value.name)
+        return self.draft.add(value)
+
+    def _finish(self, value: Value, slot: Slot) -> None:
+        if slot.tensor is None:
+            return
+        if slot.final is not None:
+            self._recast(value, slot.final, self._common is None or self._common.keeps(slot.final.quant))
+            return
+        if slot.tensor.dtype == "complex64":
+            self._check_shape(value.shape[:-1], slot.tensor)
+            self.draft.complex.add(value.name)
+        else:
+            self._check_shape(value.shape, slot.tensor)
+        self.lowering.bind(slot.tensor.index, value)
+
+    def _check_shape(self, shape: Shape, tensor: Tensor) -> None:
+        """The file states the shape as well. It is worth nothing where sizes are dynamic, where it is left empty, and
+        after custom operators, of which a converter does not know what they give.
+        """
+        stated = tensor.shape
+        if not stated or self.origin.operator.startswith("CUSTOM:") or (self.draft.dynamic and not tensor.signature):
+            return
+        signature = tensor.signature or stated
+        if len(stated) != len(shape):
+            if self.draft.dynamic:
+                return
+            raise ModelError(
+                f"{self.origin} gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}"
+            )
+        for dim, size, mark in zip(shape, stated, signature, strict=True):
+            if isinstance(dim, int) and mark != -1 and dim != size and not self.draft.dynamic:
+                raise ModelError(
+                    f"{self.origin} gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}"
+                )
+
+    # -- views ---------------------------------------------------------------------------------------------------
+
+    def transpose(self, value: Value, perm: Sequence[int], slot: Slot, *, pattern: bool = False) -> Value:
+        """Permute axes; a constant is permuted at once."""
+        if len(perm) != len(value.shape):
+            raise ModelError(f"{self.origin} permutes {len(perm)} axes of '{value.name}', which has {len(value.shape)}")
+        shape = tuple(value.shape[axis] for axis in perm)
+        if value.data is not None:
+            return self.known(slot, value.data.transpose(perm))
+        storage = self._moved(value, slot)
+        return self.write("Transpose", [value], shape, slot, storage=storage, pattern=pattern, perm=tuple(perm))
+
+    def transposed(self, value: Value, perm: Sequence[int], label: str, *, pattern: bool = False) -> Value:
+        """``value`` with its axes permuted, as something in between; the axis of its quantisation goes along."""
+        slot = self.temporary(label, value.dtype, transposed_quant(value.quant, perm))
+        return self.transpose(value, perm, slot, pattern=pattern)
+
+    def reshape(self, value: Value, shape: Shape, slot: Slot) -> Value:
+        """Regroup axes; a constant is reshaped at once."""
+        before, after = product(value.shape), product(shape)
+        if before != after and isinstance(before, int) and isinstance(after, int):
+            raise ModelError(f"{self.origin} reshapes '{value.name}' from {_text(value.shape)} to {_text(shape)}")
+        static = [dim for dim in shape if isinstance(dim, int)]
+        if value.data is not None and len(static) == len(shape):
+            return self.known(slot, value.data.reshape(static))
+        vector, attributes = self._shape_vector(value, shape)
+        return self.write("Reshape", [value, vector], shape, slot, storage=self._moved(value, slot), **attributes)
+
+    def reshaped(self, value: Value, shape: Shape, label: str) -> Value:
+        """``value`` reshaped as something in between; unchanged where it has the shape already."""
+        return value if value.shape == tuple(shape) else self.reshape(value, shape, self.like(label, value))
+
+    def _moved(self, value: Value, slot: Slot) -> bool:
+        """Whether a view moves stored integers. It never changes them, whatever the two sides say they mean."""
+        if value.dtype != slot.dtype:
+            raise ModelError(
+                f"{self.origin} reads {value.dtype}, but its output '{slot.name}' is declared as {slot.dtype}"
+            )
+        return value.quant is not None or slot.quant is not None
+
+    def _shape_vector(self, value: Value, shape: Shape) -> tuple[Value, dict[str, Any]]:
+        """The shape input of a Reshape, and the attribute that tells what its zeros mean."""
+        entries = reshape_entries(value.shape, shape)
+        if entries is None:
+            return self.sizes(shape, "shape"), {"allowzero": 1}
+        return self.vector(entries, "shape"), {"allowzero": 1} if 0 in shape else {}
+
+    def sizes(self, dims: Sequence[Dim], label: str) -> Value:
+        """A vector of sizes, int64 as ONNX wants it: constant, or to be computed where one is known by name only."""
+        numbers = [dim for dim in dims if not isinstance(dim, Size)]
+        if len(numbers) == len(dims):
+            return self.vector(numbers, label)
+        slot = self.temporary(label, "int64")
+        vector = self.write("Sizes", [], (len(dims),), slot, real="int64", dims=tuple(dims))
+        content = np.empty(len(dims), object)
+        content[:] = dims
+        self.draft.contents[vector.name] = content
+        return vector
+
+
+def _text(shape: Shape) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"

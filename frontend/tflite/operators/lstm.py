@@ -1,0 +1,636 @@
+"""Long short-term memory.
+
+A cell is written with the numbers' meaning, and the same way for floats and for integers: where LiteRT's integer kernel
+rounds, the value in between is stored in the format that it rounds to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.gemmlowp import logistic, tanh
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.operators.common import ranked, static
+from layoutsolve.frontend.tflite.operators.sequence import (
+    Auxiliary,
+    Walk,
+    activated,
+    auxiliary,
+    fused,
+    merge,
+    real,
+    ways,
+)
+from layoutsolve.frontend.tflite.operators.weights import Matrix, beside, integers, matrix, stacked, vector
+from layoutsolve.frontend.tflite.reading.model import Tensor
+from layoutsolve.graph import Array, Quant, Shape, Value
+
+INPUT, FORGET, CELL, OUTPUT = range(4)
+"""The gates in TFLite's order."""
+
+_ORDER = (INPUT, OUTPUT, FORGET, CELL)
+"""The gates in ONNX's order."""
+
+_SUMS = 3
+"""The bits before the point of the sums that the integer kernel's gates are opened by."""
+
+_PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
+_EPSILON = 1e-8
+_TANH, _RELU = 4, 1
+_BASIC = 1
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where one direction has its inputs: 17 tensors from ``first`` on, then those that not every operator has."""
+
+    first: int
+    state: int
+    norms: int | None = None
+    auxiliary: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """How numbers are stored: the type and what its integers mean."""
+
+    dtype: str = "float32"
+    quant: Quant | None = None
+
+    def slot(self, call: Call, label: str) -> Slot:
+        """A slot for a value in between that is stored so."""
+        return call.temporary(label, self.dtype, self.quant)
+
+
+@dataclass(frozen=True, eq=False)
+class Formats:
+    """How a cell stores sums before a gate, what is between -1 and 1, the cell's state, and what it gives.
+
+    ``hidden`` is what a projection reads. ``one`` is the 1 from which the coupled gate is subtracted. ``bare`` cells
+    have a scale for which LiteRT has no tanh: it finds the input gate where that would have been written.
+    """
+
+    gates: Mapping[int, Stored]
+    normal: Stored = Stored()
+    unit: Stored = Stored()
+    cell: Stored = Stored()
+    hidden: Stored = Stored()
+    output: Stored = Stored()
+    one: float = 1.0
+    bare: bool = False
+
+    @property
+    def integer(self) -> bool:
+        """Whether these are the formats of the integer kernel."""
+        return self.unit.quant is not None
+
+
+_FLOATS = Formats(dict.fromkeys(_ORDER, Stored()))
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One direction: weights of all gates in ONNX's order (without the input gate where it is coupled), and options.
+
+    Clips are bounds of real numbers.
+    """
+
+    gates: tuple[int, ...]
+    weights: Matrix
+    recurrent: Matrix
+    biases: Mapping[int, Array]
+    peepholes: Mapping[int, Array]
+    norms: Mapping[int, Array]
+    projection: Matrix | None
+    projection_bias: Array | None
+    formats: Formats
+    activation: int
+    cell_clip: tuple[float, float] | None
+    projection_clip: tuple[float, float] | None
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the input gate is 1 minus the forget gate."""
+        return INPUT not in self.gates
+
+    @property
+    def units(self) -> int:
+        """The size of the cell's state."""
+        return int(self.biases[OUTPUT].size)
+
+
+@lowers("UNIDIRECTIONAL_SEQUENCE_LSTM")
+def unidirectional(call: Call) -> None:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    x = ranked(call, call.input(0), 3)
+    walk = Walk.over(call, x, time_major=bool(call.option("time_major")))
+    _direction(walk, x, None, Places(1, 18, norms=20), call.slot())
+
+
+@lowers("BIDIRECTIONAL_SEQUENCE_LSTM")
+def bidirectional(call: Call) -> None:
+    """BIDIRECTIONAL_SEQUENCE_LSTM; an auxiliary input without weights is what the way back reads."""
+    x = real(call, ranked(call, call.input(0), 3))
+    walk, slots = Walk.over(call, x, time_major=bool(call.option("time_major"))), ways(call)
+    if call.option("merge_outputs") and walk.axis == 1 and walk.batch > 1:
+        reason = "LiteRT writes beyond its states where it merges its outputs with the batch first"
+        raise GapError(reason, "put time first, use a batch of 1, or keep two outputs and concatenate them")
+    back, (ahead, behind) = auxiliary(call, x, 39, (40, 44), weighted=call.optional(41) is not None)
+    forward = _direction(walk, x, ahead, Places(1, 35), slots[0])
+    backward = _direction(walk.reverse, back, behind, Places(18, 37), slots[1])
+    merge(call, forward, backward)
+
+
+@lowers("LSTM")
+def lstm(call: Call) -> None:
+    """LSTM: one step, by the full kernel or by the basic one."""
+    x = ranked(call, call.input(0), 2)
+    if call.option("kernel_type") == _BASIC:
+        _basic(call, x)
+    else:
+        _direction(Walk.over(call, x), x, None, Places(1, 18, norms=20), call.slot())
+
+
+def _direction(walk: Walk, x: Value, aux: Auxiliary | None, places: Places, slot: Slot) -> Value:
+    """One direction of an operator."""
+    call = walk.call
+    cell = _cell(call, x, aux, places)
+    if aux is not None:
+        x = aux.joined(call, x)
+    outputs = cell.units if cell.projection is None else len(cell.projection.data)
+    states = (walk.state(places.state, outputs), walk.state(places.state + 1, cell.units))
+    _check_states(call, cell, states)
+    write = _fused if _fits(walk, cell) else _unrolled
+    result, after = write(walk, x, cell, states, slot)
+    for offset, state in enumerate(after):
+        walk.leave(places.state + offset, state)
+    return result
+
+
+def _check_states(call: Call, cell: Cell, states: tuple[Value, Value]) -> None:
+    for state, stored in zip(states, (cell.formats.output, cell.formats.cell), strict=True):
+        if state.dtype != stored.dtype or (state.quant is None) != (stored.quant is None):
+            raise ModelError(f"{call.origin} has a state of type {state.dtype}, it needs {stored.dtype}")
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
+    first = places.first
+    coupled = call.optional(first + INPUT) is None
+    _check_groups(call, places, coupled)
+    gates = _ORDER[1:] if coupled else _ORDER
+    features, units, outputs = _sizes(call, x, first)
+    formats = _formats(call, x, places) if x.quant is not None else _FLOATS
+    if not formats.integer:
+        real(call, x)
+    weights = {gate: matrix(call, first + gate, units, features) for gate in gates}
+    recurrent = {gate: matrix(call, first + 4 + gate, units, outputs, diagonal=True) for gate in gates}
+    norms = _norms(call, places, gates, units)
+    biases = {gate: _bias(call, x, first, gate, weights[gate], places if norms else None) for gate in gates}
+    if aux is not None:
+        extra = {gate: matrix(call, aux.position + gate, units, aux.features) for gate in gates}
+        weights = {gate: beside(weights[gate], extra[gate]) for gate in gates}
+    projection = None if call.optional(first + 15) is None else matrix(call, first + 15, outputs, units)
+    if projection is None and outputs != units:
+        raise ModelError(f"{call.origin} has {units} cells but gives {outputs} numbers without a projection")
+    peepholes = _peepholes(call, first, gates, units)
+    if formats.integer and peepholes and outputs != units:
+        raise GapError("LiteRT's integer kernel misreads peepholes beside a projection", "use one of both only")
+    return Cell(
+        gates,
+        stacked([weights[gate] for gate in gates]),
+        stacked([recurrent[gate] for gate in gates]),
+        biases,
+        peepholes,
+        norms,
+        projection,
+        _projection_bias(call, first + 16, outputs, projection, formats),
+        formats,
+        _activation(call, formats),
+        _clip(call, "cell_clip", formats.cell),
+        None if projection is None else _clip(call, "proj_clip", formats.output, quant_of(call.tensor())),
+    )
+
+
+def _check_groups(call: Call, places: Places, coupled: bool) -> None:
+    """A gate has all of its weights or none, and all gates that there are have a normalisation or none."""
+    first = places.first
+    gates = (FORGET, CELL, OUTPUT) if coupled else range(4)
+    groups = [[first + offset for offset in (INPUT, 4 + INPUT, 11 + INPUT)]]
+    groups += [[places.norms + gate for gate in gates]] if places.norms is not None else []
+    for group in groups:
+        if len({call.optional(position) is None for position in group}) > 1:
+            raise ModelError(f"{call.origin} has some but not all of its inputs {', '.join(map(str, group))}")
+
+
+def _sizes(call: Call, x: Value, first: int) -> tuple[int, int, int]:
+    """How many features a step reads, cells there are, and numbers a step gives."""
+    shape = call.input(first + 4 + OUTPUT).shape
+    features, outputs = static(call, (x.shape[-1], shape[-1]), "number of features")
+    (units,) = static(call, call.input(first + OUTPUT).shape[:1], "number of cells")
+    if min(features, units, outputs) < 1:
+        raise ModelError(f"{call.origin} has {features} features, {units} cells and {outputs} outputs")
+    return features, units, outputs
+
+
+def _norms(call: Call, places: Places, gates: tuple[int, ...], units: int) -> dict[int, Array]:
+    first = places.norms
+    if first is None or call.optional(first + FORGET) is None:
+        return {}
+    return {gate: vector(call, first + gate, units) for gate in gates}
+
+
+def _peepholes(call: Call, first: int, gates: tuple[int, ...], units: int) -> dict[int, Array]:
+    if call.optional(first + 8 + _PEEPHOLES[OUTPUT]) is None:
+        return {}
+    return {gate: vector(call, first + 8 + place, units) for gate, place in _PEEPHOLES.items() if gate in gates}
+
+
+def _bias(call: Call, x: Value, first: int, gate: int, weights: Matrix, places: Places | None) -> Array:
+    """The bias of a gate; ``places`` where it comes after a normalisation."""
+    position, size = first + 11 + gate, len(weights.data)
+    if x.quant is None:
+        return vector(call, position, size)
+    if places is None or places.norms is None:
+        return integers(call, position, size, x.quant.scale * _scale(call, weights))
+    norm = call.input(places.norms + gate).quant
+    if norm is None:
+        raise ModelError(f"{call.origin} has a normalisation without quantisation parameters")
+    return integers(call, position, size, norm.scale * 2.0**-10)
+
+
+def _scale(call: Call, weights: Matrix) -> Array:
+    if weights.scale is None:
+        raise GapError("it reads integers but its weights are no int8", "quantise its weights to int8")
+    return weights.scale.astype(np.float64)
+
+
+def _projection_bias(call: Call, position: int, size: int, projection: Matrix | None, formats: Formats) -> Array | None:
+    if projection is None or call.optional(position) is None:
+        return None
+    if formats.hidden.quant is None:
+        return vector(call, position, size)
+    return integers(call, position, size, formats.hidden.quant.scale * _scale(call, projection))
+
+
+def _activation(call: Call, formats: Formats) -> int:
+    """The activation of the cell; LiteRT's integer kernel takes tanh whatever the file says."""
+    code = int(call.option("fused_activation_function"))
+    if code == 0 and not formats.integer:
+        raise GapError("it has no activation, for which LiteRT reads memory that it has not set", "use TANH")
+    return _TANH if formats.integer else code
+
+
+def _clip(call: Call, option: str, stored: Stored, counted: Quant | None = None) -> tuple[float, float] | None:
+    """The bounds of an option; the integer kernel rounds them towards zero and ignores the zero point.
+
+    It takes them for as many steps as they are by the parameters ``counted``, where those are others.
+    """
+    bound = float(call.option(option, 0.0))
+    if not bound > 0:
+        return None
+    if stored.quant is None:
+        return -bound, bound
+    scale, zero = float(stored.quant.scale[0]), int(stored.quant.zero_point[0])
+    steps = int(min(bound / float((counted or stored.quant).scale[0]), np.iinfo(stored.dtype).max))
+    return ((-steps - zero) * scale, (steps - zero) * scale) if steps else None
+
+
+def _formats(call: Call, x: Value, places: Places) -> Formats:
+    """The formats of the integer kernel with 8 bits outside and 16 bits inside."""
+    between = call.operator.intermediates
+    if x.dtype != "int8" or call.declared(places.first + OUTPUT) != "int8":
+        raise GapError(f"it computes with {x.dtype}", "quantise it to int8 with int16 cells")
+    if len(between) != 5:
+        raise GapError(
+            "it is quantised for LiteRT's kernel with 8 bits inside, which is no more than an experiment",
+            "quantise it to int8 with int16 cells",
+        )
+    output, cell = (call.input(places.state + offset) for offset in range(2))
+    if cell.dtype != "int16" or cell.quant is None or output.quant is None:
+        raise ModelError(f"{call.origin} has states without quantisation parameters")
+    stored = (x.quant, output.quant, cell.quant, quant_of(call.tensor()))
+    if any(each is not None and each.axis is not None for each in stored):
+        raise GapError("its numbers or states are quantised per channel", "quantise all but weights per tensor")
+    if quant_of(call.tensor()) is None:
+        raise ModelError(f"{call.origin} has an output without quantisation parameters")
+    mantissa, exponent = np.frexp(cell.quant.scale[0])
+    if mantissa != 0.5:
+        raise ModelError(f"{call.origin} has a cell state whose scale {cell.quant.scale[0]} is no power of two")
+    bare = not -15 <= exponent - 1 <= -9
+    if bare and call.optional(places.first + INPUT) is None:
+        raise GapError("LiteRT has no tanh for the scale of its cell state", "calibrate it with other inputs")
+    tensors = call.lowering.subgraph.tensors
+    hidden = quant_of(tensors[between[4]]) if between[4] != -1 else None
+    if hidden is None or hidden.zero_point.dtype != np.int8:
+        raise ModelError(f"{call.origin} does not say how its hidden state is quantised")
+    normalised = places.norms is not None and call.optional(places.norms + FORGET) is not None
+    sums = {gate: _fixed(15 - _SUMS) for gate in range(4)}
+    if normalised:
+        sums = {gate: _between(call, tensors[between[gate]]) for gate in range(4) if between[gate] != -1}
+    projected = call.optional(places.first + 15) is not None
+    between_zero = (-hidden.zero_point if projected else hidden.zero_point).astype(np.int8)
+    return Formats(
+        sums,
+        _fixed(12),
+        _fixed(15),
+        Stored("int16", Quant(cell.quant.scale, np.zeros(1, np.int16))),
+        Stored("int8", Quant(hidden.scale, between_zero)),
+        Stored("int8", output.quant),
+        1 - 2.0**-15,
+        bare,
+    )
+
+
+def _between(call: Call, tensor: Tensor) -> Stored:
+    """How the sums of a gate are stored before they are normalised; their zero point counts for nothing."""
+    if tensor.quant is None or not tensor.quant.scale[0] > 0:
+        raise ModelError(f"{call.origin} does not say how the sums of its gates are quantised")
+    return Stored("int16", Quant(tensor.quant.scale[:1].astype(np.float32), np.zeros(1, np.int16)))
+
+
+def _whole(quant: Quant) -> int:
+    """How many of 16 bits are before the point, beside the sign, where the scale is a power of two."""
+    return int(np.frexp(quant.scale[0])[1]) + 14
+
+
+def _fixed(bits: int) -> Stored:
+    """int16 with this many bits after the point."""
+    return Stored("int16", Quant(np.array([2.0**-bits], np.float32), np.zeros(1, np.int16)))
+
+
+# -- as one operator of ONNX ---------------------------------------------------------------------------------------
+
+
+def _fits(walk: Walk, cell: Cell) -> bool:
+    """Whether ONNX's LSTM computes the same. Its ``clip`` bounds something else."""
+    plain = not cell.norms and cell.projection is None and cell.cell_clip is None
+    return plain and not cell.formats.integer and cell.activation in (_TANH, _RELU)
+
+
+def _fused(
+    walk: Walk, x: Value, cell: Cell, states: tuple[Value, Value], slot: Slot
+) -> tuple[Value, tuple[Value, ...]]:
+    """ONNX's LSTM over all steps. A coupled input gate is 1 - sigmoid(z) = sigmoid(-z) of the forget gate's z."""
+    call, units = walk.call, cell.units
+    weights, recurrent, biases = cell.weights, cell.recurrent, dict(cell.biases)
+    peepholes = dict(cell.peepholes)
+    if cell.coupled:
+        start = cell.gates.index(FORGET) * units
+        weights, recurrent = (stacked([part.rows(start, start + units).negated, part]) for part in (weights, recurrent))
+        biases[INPUT] = -biases[FORGET]
+        peepholes.update({INPUT: -peepholes[FORGET]} if peepholes else {})
+    bias = np.concatenate([*(biases[gate] for gate in _ORDER), np.zeros(4 * units, np.float32)])[None]
+    given = [weights.direction(call, "weights"), recurrent.direction(call, "recurrent"), call.constant(bias, "bias")]
+    extra = []
+    if peepholes:
+        stack = np.concatenate([peepholes[gate] for gate in _ORDER if gate in peepholes])[None]
+        extra.append(call.constant(stack, "peepholes"))
+    name = str(fused(cell.activation))
+    attributes = {"activations": ("Sigmoid", name, name)} if cell.activation != _TANH else {}
+    return walk.fused("LSTM", x, given, states, slot, extra=extra, **attributes)
+
+
+# -- step by step --------------------------------------------------------------------------------------------------
+
+
+def _unrolled(
+    walk: Walk, x: Value, cell: Cell, states: tuple[Value, Value], slot: Slot
+) -> tuple[Value, tuple[Value, ...]]:
+    """Step by step; what all steps read is multiplied by its weights at once."""
+    call, count, rows = walk.call, len(cell.gates) * cell.units, walk.rows(x)
+    sums, shape = _sums(cell), (walk.batch, count)
+    given = [rows, cell.weights.columns(call, "weights")]
+    if not cell.norms:
+        given.append(call.constant(np.concatenate([cell.biases[gate] for gate in cell.gates]), "bias"))
+    inputs = call.write("Gemm", given, (rows.shape[0], count), sums.slot(call, "inputs"))
+    writer = _Writer(call, cell, (walk.batch, cell.units))
+    recurrent = cell.recurrent.factor(call, "recurrent")
+
+    def step(call: Call, given: Value, before: tuple[Value, ...]) -> tuple[Value, ...]:
+        output, state = before
+        total = call.write("Gemm", [output, recurrent, given], shape, sums.slot(call, "sum"))
+        return writer.within(call).step(total, state)
+
+    return walk.through(inputs, states, step, slot, cell.recurrent)
+
+
+def _sums(cell: Cell) -> Stored:
+    """How the sums of all gates, side by side, are stored."""
+    known = [quant for gate in cell.gates if (quant := cell.formats.gates[gate].quant) is not None]
+    if not known:
+        return Stored()
+    if all(quant.matches(known[0]) for quant in known):
+        return Stored("int16", known[0])
+    scale = np.concatenate([np.broadcast_to(quant.scale, cell.units) for quant in known])
+    return Stored("int16", Quant(scale, np.zeros(scale.size, np.int16), 1))
+
+
+def _split(call: Call, total: Value, cell: Cell) -> dict[int, Value]:
+    """The sums of each gate."""
+    slots = [((total.shape[0], cell.units), call.temporary("gate")) for _ in cell.gates]
+    parts = call.write_many("Split", [total, call.vector([cell.units] * len(slots), "split")], slots, axis=1)
+    return dict(zip(cell.gates, parts, strict=True))
+
+
+class _Writer:
+    """Writes what a cell does in a step, where everything but a projection has ``shape``."""
+
+    def __init__(self, call: Call, cell: Cell, shape: Shape) -> None:
+        self.call, self.cell, self.shape = call, cell, shape
+        self.formats = cell.formats
+        self.columns = None if cell.projection is None else cell.projection.factor(call, "projection")
+        self.added = None if cell.projection_bias is None else call.constant(cell.projection_bias, "bias")
+        self.peepholes = {gate: call.constant(data, "peephole") for gate, data in cell.peepholes.items()}
+        self.scales = {gate: call.constant(data, "norm") for gate, data in cell.norms.items()}
+        self.biases = {gate: call.constant(cell.biases[gate], "bias") for gate in cell.norms}
+        self.scalars: dict[float, Value] = {}
+
+    def within(self, call: Call) -> _Writer:
+        """The same, writing where ``call`` writes."""
+        inner = copy(self)
+        inner.call = call
+        return inner
+
+    def step(self, total: Value, state: Value) -> tuple[Value, Value]:
+        """What the cell gives for the sums of its gates, side by side, and its state after the step."""
+        cell, formats = self.cell, self.formats
+        at_once = formats.integer and not cell.peepholes and not cell.norms
+        gates = self._opened(total) if at_once else self._begun(total, state)
+        forget, news = gates[FORGET], gates[CELL]
+        enter = self._coupled(forget) if cell.coupled else gates[INPUT]
+        kept = self._write("Mul", [forget, state], formats.cell, "kept")
+        added = self._write("Mul", [enter, news], formats.cell, "added")
+        after = self._bounded("Add", [kept, added], self.shape, formats.cell, cell.cell_clip)
+        leave = gates[OUTPUT] if at_once else self._gate(OUTPUT, gates[OUTPUT], after)
+        shown = enter if formats.bare else self._activated(after, "shown")
+        return self._given(self._write("Mul", [leave, shown], formats.hidden, "hidden")), after
+
+    def _write(self, op: str, inputs: list[Value], stored: Stored, label: str) -> Value:
+        return self.call.write(op, inputs, self.shape, stored.slot(self.call, label))
+
+    def _scalar(self, number: float) -> Value:
+        if number not in self.scalars:
+            self.scalars[number] = self.call.constant(number, "bound", "float32")
+        return self.scalars[number]
+
+    def _activated(self, value: Value, label: str) -> Value:
+        if value.quant is not None:
+            return self._looked_up(tanh(_whole(value.quant)), self._places(value), label)
+        return activated(self.call, self.cell.activation, value, self.formats.unit.slot(self.call, label))
+
+    def _begun(self, total: Value, state: Value) -> dict[int, Value]:
+        """The gates, but for that of the output its sums: it may see the state after the step."""
+        sums = _split(self.call, total, self.cell)
+        return {gate: value if gate == OUTPUT else self._gate(gate, value, state) for gate, value in sums.items()}
+
+    def _gate(self, gate: int, value: Value, state: Value) -> Value:
+        if gate in self.peepholes:
+            seen = self._write("Mul", [state, self.peepholes[gate]], Stored(), "seen")
+            value = self._write("Add", [value, seen], self.formats.gates[gate], "sum")
+        if gate in self.scales:
+            value = self._normalised(gate, value)
+        if gate == CELL:
+            return self._activated(value, "news")
+        if value.quant is not None:
+            return self._looked_up(logistic(_whole(value.quant)), self._places(value), "gate")
+        return self._write("Sigmoid", [value], self.formats.unit, "gate")
+
+    def _opened(self, total: Value) -> dict[int, Value]:
+        """All gates of the integer kernel, those side by side with the same function at once."""
+        found: dict[int, Value] = {}
+        groups = [list(group) for _, group in groupby(self.cell.gates, CELL.__eq__)]
+        for group, places in zip(groups, self._parts(self._places(total), [len(g) for g in groups]), strict=True):
+            table = tanh(_SUMS) if CELL in group else logistic(_SUMS)
+            values = self._looked_up(table, places, "gates" if len(group) > 1 else "gate")
+            found.update(zip(group, self._parts(values, [1] * len(group)), strict=True))
+        return found
+
+    def _parts(self, value: Value, counts: Sequence[int]) -> list[Value]:
+        """A value with some gates side by side, cut between them."""
+        if len(counts) == 1:
+            return [value]
+        call, sizes = self.call, [count * self.cell.units for count in counts]
+        slots = [((value.shape[0], size), call.temporary("part", real_dtype(value))) for size in sizes]
+        return call.write_many("Split", [value, call.vector(sizes, "split")], slots, axis=1)
+
+    def _places(self, value: Value) -> Value:
+        """Where a table has what belongs to stored numbers."""
+        slot = self.call.temporary("places", "int32")
+        return self.call.write("Cast", [value], value.shape, slot, real="int32", storage=True, to="int32")
+
+    def _looked_up(self, table: Array, places: Value, label: str) -> Value:
+        """What LiteRT's integer kernel makes of numbers of 16 bits, of which ``table`` has all."""
+        unit = self.formats.unit
+        given = [self.call.constant(table, "table", "int16", unit.quant), places]
+        return self.call.write("Gather", given, places.shape, unit.slot(self.call, label), storage=True, axis=0)
+
+    def _coupled(self, forget: Value) -> Value:
+        return self._write("Sub", [self._scalar(self.formats.one), forget], Stored(), "enter")
+
+    def _normalised(self, gate: int, value: Value) -> Value:
+        slot, axis = self.formats.normal.slot(self.call, "normal"), len(self.shape) - 1
+        inputs = [value, self.scales[gate], self.biases[gate]]
+        return self.call.write("LayerNormalization", inputs, self.shape, slot, axis=axis, epsilon=_EPSILON)
+
+    def _bounded(
+        self, op: str, inputs: list[Value], shape: Shape, stored: Stored, bounds: tuple[float, float] | None
+    ) -> Value:
+        if bounds is None:
+            return self.call.write(op, inputs, shape, stored.slot(self.call, "state"))
+        free = self.call.write(op, inputs, shape, self.call.temporary("free"))
+        limits = [self._scalar(bound) for bound in bounds]
+        return self.call.write("Clip", [free, *limits], shape, stored.slot(self.call, "state"))
+
+    def _given(self, hidden: Value) -> Value:
+        """What a step gives: the hidden state, or its projection."""
+        call, cell, output = self.call, self.cell, self.formats.output
+        if self.columns is None:
+            return retyped(call, hidden, output)
+        shape = (*self.shape[:-1], self.columns.shape[-1])
+        inputs = [hidden, self.columns, *([] if self.added is None else [self.added])]
+        return self._bounded("Gemm", inputs, shape, output, cell.projection_clip)
+
+
+def retyped(call: Call, value: Value, stored: Stored) -> Value:
+    """The same integers, read with other parameters."""
+    if value.quant is None or value.quant.matches(stored.quant):
+        return value
+    slot = call.temporary("state", value.dtype, stored.quant)
+    return call.write("Identity", [value], value.shape, slot, storage=True)
+
+
+# -- the basic kernel ----------------------------------------------------------------------------------------------
+
+
+_BASIC_ORDER = (INPUT, CELL, FORGET, OUTPUT)
+_BYTE = Stored("uint8", Quant(np.array([2.0**-7], np.float32), np.array([128], np.uint8)))
+"""How the basic kernel takes all bytes that it reads and writes, whatever the file says."""
+
+
+def _basic(call: Call, x: Value) -> None:
+    """One step of the kernel with five inputs and four outputs; all gates are the rows of one matrix."""
+    walk, stacked_shape = Walk.over(call, x), ranked(call, call.input(2), 2).shape
+    rows, columns = static(call, stacked_shape, "weights' shape")
+    features, units = static(call, x.shape[-1:], "number of features")[0], rows // 4
+    if rows % 4 or columns != features + units:
+        raise ModelError(f"{call.origin} reads {features} features but has weights of shape [{rows}, {columns}]")
+    output, state = walk.state(1, units), walk.state(4, units)
+    joined = (walk.batch, columns)
+    if x.dtype == "uint8":
+        formats, weights, bias = _basic_integers(call, rows, columns)
+        raw = [retyped(call, value, _BYTE) for value in (x, output)]
+        if any(value.dtype != "uint8" for value in raw) or state.dtype != "int16":
+            raise ModelError(f"{call.origin} mixes types")
+        state = retyped(call, state, formats.cell)
+    else:
+        formats, raw = _FLOATS, [real(call, value) for value in (x, output)]
+        weights, bias = matrix(call, 2, rows, columns), vector(call, 3, rows)
+    both = call.write("Concat", raw, joined, formats.output.slot(call, "inputs"), storage=formats.integer, axis=1)
+    given = [both, weights.columns(call, "weights"), call.constant(bias, "bias", "float32")]
+    total = call.write("Gemm", given, (walk.batch, rows), formats.gates[INPUT].slot(call, "sum"))
+    empty = Matrix(np.zeros((0, 0), np.float32))
+    biases = {gate: np.zeros(units, np.float32) for gate in _BASIC_ORDER}
+    cell = Cell(_BASIC_ORDER, empty, empty, biases, {}, {}, None, None, formats, _TANH, None, None)
+    hidden, after = _Writer(call, cell, (walk.batch, units)).step(total, state)
+    for position, value in enumerate((hidden, after, both, total)):
+        _show(call, value, position)
+    for position, value in ((1, hidden), (4, after)):
+        if call.lowering.subgraph.tensors[call.operator.inputs[position]].is_variable:
+            walk.leave(position, value)
+
+
+def _basic_integers(call: Call, rows: int, columns: int) -> tuple[Formats, Matrix, Array]:
+    """The formats of the basic kernel for bytes, its weights and its bias."""
+    weights, bias = call.input(2), call.lowering.subgraph.tensors[call.operator.inputs[3]]
+    if weights.dtype != "uint8" or weights.data is None or weights.quant is None or weights.quant.axis is not None:
+        raise GapError("its weights are no constant of bytes with one scale", "quantise them to uint8")
+    if bias.quant is None or bias.quant.scale.size != 1:
+        raise ModelError(f"{call.origin} has a bias without a scale")
+    step = bias.quant.scale.astype(np.float64)
+    data = (weights.data.astype(np.int16) - 128).astype(np.int8)
+    zero = np.broadcast_to((weights.quant.zero_point.astype(np.int16) - 128).astype(np.int8), (rows,))
+    scale = np.broadcast_to((step * 128).astype(np.float32), (rows,))
+    formats = Formats(
+        {gate: _fixed(12) for gate in range(4)}, _fixed(12), _fixed(15), _fixed(11), _BYTE, _BYTE, 1 - 2.0**-15
+    )
+    return formats, Matrix(data, scale, zero), integers(call, 3, rows, step)
+
+
+def _show(call: Call, value: Value, position: int) -> None:
+    """Write an output that is a value in between; integers as they are, whatever the file says they mean."""
+    slot = call.slot(position)
+    if slot.dtype != value.dtype:
+        raise ModelError(f"{call.origin} gives {value.dtype}, but its output '{slot.name}' is {slot.dtype}")
+    call.write("Identity", [value], value.shape, slot, storage=value.quant is not None)

@@ -1,0 +1,98 @@
+"""The float twin of a dynamic-range model: the same file with the quantised weights of float operators dequantised.
+
+LiteRT rounds the activations of such operators to 8 bits at run time. On the twin it does not, so the twin tells errors
+of a conversion from that rounding.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.frontend.tflite.reading.sparse import dense
+from layoutsolve.graph import Array
+
+WEIGHTS = ("int2", "int4", "int8", "uint8")
+EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
+"""Operators that read such constants without rounding anything else."""
+
+
+_LARGEST = 2_000_000_000
+
+
+def dequantised(source: bytes) -> bytes | None:
+    """The float twin of a model, None where no float operator has quantised weights, or where it is too large."""
+    model = parse(source)
+    found = [
+        (position, operator.index, slot)
+        for position, subgraph in enumerate(model.subgraphs)
+        for operator in subgraph.operators
+        for slot in _slots(subgraph, operator)
+    ]
+    return _rewritten(source, model, found) if found and _fits(source, model, found) else None
+
+
+def _fits(source: bytes, model: Model, found: list[tuple[int, int, int]]) -> bool:
+    """Whether the twin can be one file: offsets in it have 31 bits."""
+    subgraphs = [(model.subgraphs[position], index, slot) for position, index, slot in found]
+    tensors = [subgraph.tensors[subgraph.operators[index].inputs[slot]] for subgraph, index, slot in subgraphs]
+    return len(source) + 4 * sum(prod(tensor.shape) for tensor in tensors) < _LARGEST
+
+
+def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:
+    """Which inputs of a float operator are quantised constants."""
+    if not operator.outputs or operator.name in EXACT or subgraph.tensors[operator.outputs[0]].dtype != "float32":
+        return []
+    tensors = [(slot, subgraph.tensors[index]) for slot, index in enumerate(operator.inputs) if index >= 0]
+    if not any(tensor.dtype == "float32" and tensor.data is None for _, tensor in tensors):
+        return []
+    return [slot for slot, tensor in tensors if _is_weight(tensor)]
+
+
+def _is_weight(tensor: Tensor) -> bool:
+    return tensor.data is not None and tensor.dtype in WEIGHTS and quant_of(tensor) is not None
+
+
+def _real(tensor: Tensor) -> Array:
+    quant, data = quant_of(tensor), dense(tensor) if tensor.sparsity is not None else tensor.data
+    assert quant is not None and data is not None
+    return quant.real(data)
+
+
+def _rewritten(source: bytes, model: Model, found: list[tuple[int, int, int]]) -> bytes:
+    from ai_edge_litert import schema_py_generated as schema
+
+    twin = schema.ModelT.InitFromPackedBuf(source, 0)
+    for position, index, slot in found:
+        subgraph = twin.subgraphs[position]
+        tensor = model.subgraphs[position].tensors[model.subgraphs[position].operators[index].inputs[slot]]
+        real = _real(tensor)
+        twin.buffers.append(_buffer(schema, real))
+        subgraph.tensors.append(_float_tensor(schema, tensor, real, len(twin.buffers) - 1))
+        inputs = list(subgraph.operators[index].inputs)
+        inputs[slot] = len(subgraph.tensors) - 1
+        subgraph.operators[index].inputs = inputs
+    builder = flatbuffers.Builder(len(source))
+    builder.Finish(twin.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output())
+
+
+def _buffer(schema: Any, data: Array) -> Any:
+    buffer = schema.BufferT()
+    buffer.data = np.frombuffer(np.ascontiguousarray(data, np.float32).tobytes(), np.uint8)
+    return buffer
+
+
+def _float_tensor(schema: Any, tensor: Tensor, data: Array, buffer: int) -> Any:
+    made = schema.TensorT()
+    made.name = f"{tensor.name}/float".encode()
+    made.shape = np.array(data.shape, np.int32)
+    made.type = schema.TensorType.FLOAT32
+    made.buffer = buffer
+    return made

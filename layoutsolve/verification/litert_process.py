@@ -1,0 +1,155 @@
+"""The process that runs LiteRT: it answers requests on its standard input until that ends.
+
+LiteRT can abort on a model it does not like, so it never runs in the caller's process. This file is run as a script and
+imports nothing of layoutsolve; :class:`layoutsolve.verification.runtimes.LiteRT` is the other end. A message in either
+direction is eight bytes of length, then an ``.npz`` with an array ``header`` of JSON text and arrays of data.
+
+Request: ``header`` = {"delegate": bool, "tensors": [indices], "runs": how many times on the same inputs, with the state
+that each run leaves}, ``model`` = the bytes of the model, ``input/0``... = the inputs by position. Answer: ``header`` =
+{"error": text or null, "inputs": [...], "outputs": [...], "float16": whether tensors of that type occur},
+``output/0``... and ``tensor/<index>``, as far as they can be had.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import sys
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def write_message(stream: BinaryIO, header: dict[str, Any], arrays: Arrays) -> None:
+    """Send one message; the opposite of :func:`read_message`."""
+    buffer = io.BytesIO()
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(buffer, allow_pickle=False, **{"header": text, **arrays})
+    stream.write(struct.pack("<Q", buffer.tell()))
+    stream.write(buffer.getbuffer())
+    stream.flush()
+
+
+def read_message(stream: BinaryIO) -> tuple[dict[str, Any], Arrays] | None:
+    """Receive one message; None where the stream has ended."""
+    length = stream.read(8)
+    if len(length) < 8:
+        return None
+    size = struct.unpack("<Q", length)[0]
+    payload = stream.read(size)
+    if len(payload) < size:
+        return None
+    with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
+        arrays = dict(archive)
+    return json.loads(arrays.pop("header").tobytes()), arrays
+
+
+def _interpreter(model: bytes, delegate: bool, preserve: bool) -> Any:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return Interpreter(
+        model_content=model,
+        experimental_op_resolver_type=OpResolverType.AUTO if delegate else plain,
+        experimental_preserve_all_tensors=preserve,
+    )
+
+
+def _port(details: dict[str, Any]) -> dict[str, Any]:
+    dtype = np.dtype(details["dtype"])
+    signature = details["shape_signature"] if len(details["shape_signature"]) else details["shape"]
+    parameters = details["quantization_parameters"]
+    return {
+        "name": details["name"],
+        "dtype": "string" if dtype.kind in "SO" else dtype.name,
+        "shape": [int(size) for size in details["shape"]],
+        "signature": [int(size) for size in signature],
+        "scale": [float(scale) for scale in parameters["scales"]],
+        "zero_point": [int(zero) for zero in parameters["zero_points"]],
+    }
+
+
+def _outputs(interpreter: Any) -> list[dict[str, Any]]:
+    """The outputs; real numbers that a DEQUANTIZE makes keep the parameters of what it reads: they come in steps."""
+    ports = [_port(details) for details in interpreter.get_output_details()]
+    tensors = {details["index"]: details for details in interpreter.get_tensor_details()}
+    operators = interpreter._get_ops_details()
+    sources = {op["outputs"][0]: op["inputs"][0] for op in operators if op["op_name"] == "DEQUANTIZE"}
+    for port, details in zip(ports, interpreter.get_output_details(), strict=True):
+        source = tensors.get(sources.get(details["index"], -1))
+        if source is not None and source["dtype"] is not np.float16:
+            port.update({key: value for key, value in _port(source).items() if key in ("scale", "zero_point")})
+    return ports
+
+
+def _plain(value: Any) -> npt.NDArray[Any]:
+    """What LiteRT returned, as an array without Python objects (strings become bytes)."""
+    array = np.asarray(value)
+    return array.astype(np.bytes_) if array.dtype == object else array
+
+
+def _run(interpreter: Any, inputs: list[npt.NDArray[Any]], runs: int) -> None:
+    details = interpreter.get_input_details()
+    if len(details) != len(inputs):
+        raise ValueError(f"{len(inputs)} inputs were given, the model has {len(details)}")
+    for detail, data in zip(details, inputs, strict=True):
+        if list(detail["shape"]) != list(data.shape):
+            interpreter.resize_tensor_input(detail["index"], list(data.shape))
+    interpreter.allocate_tensors()
+    for _ in range(runs):
+        for detail, data in zip(details, inputs, strict=True):
+            if data.size:
+                interpreter.set_tensor(detail["index"], data.astype(object) if data.dtype.kind == "S" else data)
+        interpreter.invoke()
+
+
+def _tensors(interpreter: Any, indices: list[int]) -> Arrays:
+    found: Arrays = {}
+    for index in indices:
+        try:
+            found[f"tensor/{index}"] = _plain(interpreter.get_tensor(index)).copy()
+        except (ValueError, RuntimeError):  # never computed, or of a type that has no numpy equivalent
+            continue
+    return found
+
+
+def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """Serve one request."""
+    interpreter = _interpreter(arrays["model"].tobytes(), header["delegate"], bool(header["tensors"]))
+    outputs = interpreter.get_output_details()
+    reply = {
+        "error": None,
+        "inputs": [_port(details) for details in interpreter.get_input_details()],
+        "outputs": _outputs(interpreter),
+        "float16": any(details["dtype"] is np.float16 for details in interpreter.get_tensor_details()),
+    }
+    results: Arrays = {}
+    if header["runs"]:
+        inputs = [arrays[f"input/{position}"] for position in range(len(arrays) - 1)]
+        _run(interpreter, inputs, header["runs"])
+        for position, details in enumerate(outputs):
+            results[f"output/{position}"] = _plain(interpreter.get_tensor(details["index"])).copy()
+        results.update(_tensors(interpreter, header["tensors"]))
+    return reply, results
+
+
+def main() -> None:
+    """Serve requests; whatever LiteRT prints goes to standard error."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    while (request := read_message(sys.stdin.buffer)) is not None:
+        try:
+            reply, results = answer(*request)
+        except Exception as error:  # any refusal is an answer, not the end of the process
+            refusal = f"{type(error).__name__}: {error}"
+            reply, results = {"error": refusal, "inputs": [], "outputs": [], "float16": False}, {}
+        write_message(replies, reply, results)
+
+
+if __name__ == "__main__":
+    main()

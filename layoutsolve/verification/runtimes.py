@@ -1,0 +1,255 @@
+"""Running models: LiteRT in a process of its own, ONNX Runtime in this one.
+
+Neither runtime is needed to convert; a missing one raises :class:`VerifyError` with the remedy.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from layoutsolve.errors import VerifyError
+from layoutsolve.graph import Array
+from layoutsolve.verification import litert_process as truth
+
+if TYPE_CHECKING:
+    import onnx
+
+_REMEDY = "install the runtimes with: pip install layoutsolve[verify]"
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the source model.
+
+    A dynamic dimension is -1 in ``signature``. ``scale`` is empty unless the numbers come in steps: quantised ones, and
+    real ones that the last operator makes of quantised ones.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    signature: tuple[int, ...]
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+
+    @property
+    def quantised(self) -> bool:
+        """Whether the tensor's numbers come in steps of one size."""
+        return len(self.scale) == 1 and self.scale[0] != 0 and self.dtype in ("int8", "uint8", "int16", "float32")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What LiteRT answered: the ports, the outputs by position, and the tensors of subgraph 0 that were asked for.
+
+    ``float16`` says whether the model has tensors of that type.
+    """
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    float16: bool
+    results: tuple[Array, ...]
+    tensors: Mapping[int, Array]
+
+
+def require(package: str) -> None:
+    """Raise :class:`VerifyError` unless ``package`` is installed."""
+    if importlib.util.find_spec(package) is None:
+        raise VerifyError(f"the package '{package}' is missing; {_REMEDY}")
+
+
+class LiteRT:
+    """LiteRT in a process that serves many models, and that is started again when a model aborts it.
+
+    A context manager; ``timeout`` is in seconds and holds for each request.
+    """
+
+    def __init__(self, timeout: float = 300.0) -> None:
+        require("ai_edge_litert")
+        self._timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close())
+
+    def __enter__(self) -> LiteRT:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def describe(self, source: bytes) -> Run:
+        """The inputs and outputs of a model, without running it: ``results`` is empty."""
+        return self._request(source, [], {"delegate": False, "tensors": [], "runs": 0})
+
+    def run(
+        self,
+        source: bytes,
+        inputs: Sequence[Array],
+        *,
+        delegate: bool = False,
+        tensors: Sequence[int] = (),
+        runs: int = 1,
+    ) -> Run:
+        """Run a model on inputs given by position; a dynamic input is resized to what it is given.
+
+        ``delegate`` runs it as LiteRT does by default (XNNPACK), otherwise the plain kernels are used. ``tensors``
+        lists tensors of subgraph 0 to return as well; those that were never computed are left out. With ``runs`` it is
+        run several times on the same inputs, each time with the state that the run before has left. Raises
+        :class:`VerifyError` where LiteRT refuses, aborts or exceeds the timeout.
+        """
+        return self._request(source, inputs, {"delegate": delegate, "tensors": list(tensors), "runs": runs})
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+        self._log.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, str(Path(truth.__file__).resolve())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env={**os.environ, "PYTHONSAFEPATH": "1"},
+            )
+        return self._process
+
+    def _request(self, source: bytes, inputs: Sequence[Array], header: dict[str, Any]) -> Run:
+        arrays = {f"input/{position}": np.asarray(data) for position, data in enumerate(inputs)}
+        arrays["model"] = np.frombuffer(source, np.uint8)
+        reply = self._exchange(header, arrays)
+        if reply is None:
+            raise VerifyError(f"LiteRT aborted on this model or took more than {self._timeout:g} s{self._last_words()}")
+        answer, results = reply
+        if answer["error"]:
+            raise VerifyError(f"LiteRT refuses this model: {answer['error']}")
+        outputs = [results[f"output/{position}"] for position in range(len(answer["outputs"])) if header["runs"]]
+        tensors = {int(key[7:]): data for key, data in results.items() if key.startswith("tensor/")}
+        ports = (_ports(answer["inputs"]), _ports(answer["outputs"]))
+        return Run(*ports, answer["float16"], tuple(outputs), tensors)
+
+    def _exchange(self, header: dict[str, Any], arrays: truth.Arrays) -> tuple[dict[str, Any], truth.Arrays] | None:
+        process = self._start()
+        assert process.stdin is not None and process.stdout is not None
+        self._log.seek(0)
+        self._log.truncate()
+        timer = Timer(self._timeout, process.kill)
+        timer.start()
+        try:
+            truth.write_message(process.stdin, header, arrays)  # type: ignore[arg-type]
+            reply = truth.read_message(process.stdout)  # type: ignore[arg-type]
+        except BrokenPipeError:
+            reply = None
+        finally:
+            timer.cancel()
+        if reply is None:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            self._process = None
+        return reply
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return f": {lines[-1][:300]}" if lines else ""
+
+
+def _ports(described: list[dict[str, Any]]) -> tuple[Port, ...]:
+    def port(fields: dict[str, Any]) -> Port:
+        lists = (tuple(fields[key]) for key in ("shape", "signature", "scale", "zero_point"))
+        return Port(fields["name"], fields["dtype"], *lists)
+
+    return tuple(port(fields) for fields in described)
+
+
+Level = Literal["none", "basic", "extended", "all"]
+"""How far ONNX Runtime optimises a model before it runs it; 'all' is its default."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+
+def _options(level: Level) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    names = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = {
+        "none": names.ORT_DISABLE_ALL,
+        "basic": names.ORT_ENABLE_BASIC,
+        "extended": names.ORT_ENABLE_EXTENDED,
+        "all": names.ORT_ENABLE_ALL,
+    }[level]
+    return options
+
+
+def optimised(model: bytes, level: Level = "all") -> onnx.ModelProto:
+    """The graph that ONNX Runtime really runs at a level of optimisation. Whatever it raises is raised."""
+    require("onnxruntime")
+    import onnx
+    import onnxruntime
+
+    options = _options(level)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "optimised.onnx"
+        options.optimized_model_filepath = str(path)
+        onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return onnx.load(path)
+
+
+class OnnxRuntime:
+    """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose."""
+
+    def __init__(self, model: bytes | Path, *, threads: int = 0, level: Level = "all") -> None:
+        require("onnxruntime")
+        import onnxruntime
+
+        options = _options(level)
+        options.intra_op_num_threads = threads
+        try:
+            self._session = onnxruntime.InferenceSession(
+                model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # ONNX Runtime has a class of exception for each status
+            raise VerifyError(f"ONNX Runtime refuses the model: {error}") from error
+
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int | str]]]:
+        """Name, type (such as ``tensor(float)``) and shape of each input."""
+        return [(port.name, port.type, list(port.shape)) for port in self._session.get_inputs()]
+
+    @property
+    def states(self) -> list[str]:
+        """The names of the inputs that may be left out, because the model says what they begin with."""
+        return [port.name for port in self._session.get_overridable_initializers()]
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return [port.name for port in self._session.get_outputs()]
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The outputs for inputs by name."""
+        try:
+            results = self._session.run(None, dict(inputs))
+        except Exception as error:  # as above
+            raise VerifyError(f"ONNX Runtime fails to run the model: {error}") from error
+        return [np.asarray(result) for result in results]

@@ -1,0 +1,258 @@
+"""Comparing a converted model with its source: LiteRT's plain kernels against ONNX Runtime on the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from layoutsolve.errors import VerifyError
+from layoutsolve.graph import Array
+from layoutsolve.verification.dequantised import dequantised
+from layoutsolve.verification.distance import FLOAT16_TOLERANCE, FLOAT_TOLERANCE, Distance, Kind, distance, kind, passes
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run
+
+Results = tuple[Array, Array, Array | None]
+"""One output on one input: LiteRT's plain result, the converted model's in the same axis order, and XNNPACK's."""
+
+PLAIN, TWIN = "LiteRT's plain kernels", "LiteRT's plain kernels with dequantised weights"
+"""What a model is judged by. LiteRT rounds the activations of operators with float results and quantised weights at run
+time, more than the ONNX model does, which keeps them as they are; it does not where the weights are floats.
+"""
+
+ELEMENTS, MOST = 10_000, 30
+"""To be compared with XNNPACK, an output needs so many elements: models run on more inputs, up to the second number."""
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """One output: its ONNX name, the kind of its numbers, how far it is from the ``truth``, and the verdict.
+
+    ``xnnpack`` is how far LiteRT's own default path (XNNPACK) is from the truth, None where that does not run. Where
+    the truth is :data:`TWIN`, ``rounded`` is how far the output is from what LiteRT makes of the model itself.
+    An output passes within the tolerance, and if it is no further off than XNNPACK.
+    """
+
+    name: str
+    kind: Kind
+    distance: Distance
+    xnnpack: Distance | None
+    tolerance: float
+    truth: str = PLAIN
+    rounded: Distance | None = None
+    agrees: bool = field(init=False)
+    passed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "agrees", passes(self.kind, self.distance, self.tolerance))
+        object.__setattr__(self, "passed", self.agrees or self.no_further_than_xnnpack)
+
+    @property
+    def no_further_than_xnnpack(self) -> bool:
+        """Whether the converted model is about as close to the truth as LiteRT's own default path is."""
+        return self.xnnpack is not None and self.distance.no_further_than(self.xnnpack)
+
+    def __str__(self) -> str:
+        lines = [f"{'pass' if self.passed else 'FAIL'} {self.name} ({self.kind}): {self.distance}"]
+        if self.xnnpack is not None and (self.kind == "quantised" or not self.agrees):
+            verdict = ", no further off than that" if self.passed and not self.agrees else ""
+            lines.append(f"     LiteRT with XNNPACK: {self.xnnpack}{verdict}")
+        if self.rounded is not None:
+            lines.append(f"     by {self.truth}; from LiteRT as it is, which rounds activations: {self.rounded}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The comparison of all outputs, over ``samples`` inputs drawn from ``seed``."""
+
+    outputs: tuple[OutputComparison, ...]
+    seed: int
+    samples: int
+    agrees: bool = field(init=False)
+    passed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "agrees", all(output.agrees for output in self.outputs))
+        object.__setattr__(self, "passed", all(output.passed for output in self.outputs))
+
+    def __str__(self) -> str:
+        return "\n".join(str(output) for output in self.outputs)
+
+
+def verify(
+    source: bytes,
+    model: onnx.ModelProto | bytes | Path,
+    *,
+    seed: int = 0,
+    samples: int = 1,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    input_permutations: Mapping[str, Sequence[int]] | None = None,
+    output_permutations: Mapping[str, Sequence[int]] | None = None,
+    timeout: float = 300.0,
+) -> Verification:
+    """Run both models on the same inputs and compare their outputs by position.
+
+    The truth is LiteRT's plain kernels. A model that does not agree is held against its float twin where it has one
+    (see :data:`TWIN`), and run on more inputs where XNNPACK is off as well, so that the two distances tell something.
+
+    A model with external data is given as the path of its file. ``shapes`` gives the shape of a dynamic input by its
+    name in the ONNX model; dynamic dimensions are 1 otherwise. The permutations say, by the same names, how an input or
+    output is stored: ``stored = transpose(original, permutation)``. ``timeout`` (in seconds) holds for each run of
+    LiteRT. Raises :class:`VerifyError` where a runtime is missing or refuses its model, and where the models do not fit
+    together.
+    """
+    runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
+    with LiteRT(timeout) as litert:
+        moved = (input_permutations or {}, output_permutations or {})
+        bench = _Bench(litert, runtime, seed, shapes or {}, *moved)
+        found = bench.compared(source, samples)
+        if all(output.agrees for output in found):
+            return Verification(found, seed, samples)
+        judged, truth = source, PLAIN
+        if (twin := dequantised(source)) is not None:
+            judged, truth, rounded = twin, TWIN, found
+            found = bench.compared(judged, samples)
+        if (more := needed(found, samples)) > samples:
+            found = bench.compared(judged, more)
+    if truth == TWIN:
+        pairs = zip(found, rounded, strict=True)
+        found = tuple(replace(each, truth=truth, rounded=other.distance) for each, other in pairs)
+    return Verification(found, seed, max(samples, more))
+
+
+@dataclass(frozen=True, eq=False)
+class _Bench:
+    """The converted model, and LiteRT beside it."""
+
+    litert: LiteRT
+    runtime: OnnxRuntime
+    seed: int
+    shapes: Mapping[str, Sequence[int]]
+    input_permutations: Mapping[str, Sequence[int]]
+    output_permutations: Mapping[str, Sequence[int]]
+
+    def compared(self, source: bytes, samples: int) -> tuple[OutputComparison, ...]:
+        """All outputs, by what LiteRT makes of ``source``."""
+        litert, runtime = self.litert, self.runtime
+        ports = litert.describe(source)
+        _check_counts(runtime, ports)
+        sizes = [
+            _shape(port, self.shapes.get(name), stored, self.input_permutations.get(name))
+            for (name, _, stored), port in zip(runtime.inputs, ports.inputs, strict=False)
+        ]
+        found = []
+        for sample in range(samples):
+            generator = np.random.default_rng([self.seed, sample])
+            inputs = [smooth(port.dtype, size, generator) for port, size in zip(ports.inputs, sizes, strict=True)]
+            results = runtime.run(feeds(runtime, inputs, self.input_permutations))
+            truth, fast = litert.run(source, inputs), _delegated(litert, source, inputs)
+            found.append(_paired(truth, fast, runtime.outputs, results, self.output_permutations))
+        tolerance = FLOAT16_TOLERANCE if ports.float16 else FLOAT_TOLERANCE
+        compared = zip(ports.outputs, runtime.outputs, zip(*found, strict=True), strict=False)
+        return tuple(_compare(*output, tolerance) for output in compared)
+
+
+def needed(outputs: Sequence[OutputComparison], samples: int) -> int:
+    """How many inputs give the smallest output that is off enough elements, where XNNPACK is off as well."""
+    off = [output for output in outputs if not output.agrees]
+    if not any(output.xnnpack is not None and output.xnnpack.mean > 0 for output in off):
+        return samples
+    counts = [output.distance.count // samples for output in off]
+    fewest = max(min((count for count in counts if count), default=ELEMENTS), 1)
+    return max(min(-(-ELEMENTS // fewest), MOST), samples)
+
+
+def smooth(dtype: str, shape: Sequence[int], generator: np.random.Generator) -> Array:
+    """Image-like data of low frequency: floats in [-1, 1], 8 and 16 bit integers over their range, others small."""
+    if dtype == "bool":
+        return generator.integers(0, 2, shape).astype(bool)
+    if dtype == "string":
+        return np.array([b"a", b"b c"])[generator.integers(0, 2, shape)]
+    if dtype in ("int32", "int64", "uint32", "uint64"):
+        return generator.integers(0, 4, shape).astype(dtype)
+    waves = [_waves(shape, generator) for _ in range(3)]
+    wave = reduce(np.add, waves) / 3 + generator.uniform(-0.05, 0.05, shape)
+    wave = np.clip(wave / max(float(np.abs(wave).max(initial=0)), 1e-6), -1, 1)
+    if np.dtype(dtype).kind in "iu":
+        limits = np.iinfo(dtype)
+        wave = np.rint((wave + 1) / 2 * (int(limits.max) - int(limits.min)) + int(limits.min))
+    return np.asarray(wave).astype(dtype)
+
+
+def _waves(shape: Sequence[int], generator: np.random.Generator) -> Array:
+    """The outer product of one slow wave along each axis."""
+    result = np.ones(tuple(shape))
+    for axis, size in enumerate(shape):
+        phase = generator.uniform(0, 2 * np.pi) + generator.uniform(0.5, 3) * np.linspace(0, np.pi, size)
+        result = result * np.cos(phase).reshape([-1 if other == axis else 1 for other in range(len(shape))])
+    return result
+
+
+def _check_counts(runtime: OnnxRuntime, ports: Run) -> None:
+    converted, original = (len(runtime.inputs), len(runtime.outputs)), (len(ports.inputs), len(ports.outputs))
+    if converted[0] < original[0] or converted[1] < original[1]:
+        counts = "the ONNX model has {} inputs and {} outputs, its source {} and {}".format(*converted, *original)
+        raise VerifyError(f"{counts}: verify a model against the file that it was converted from")
+
+
+def _shape(
+    port: Port, given: Sequence[int] | None, stored: Sequence[int | str], moved: Sequence[int] | None
+) -> tuple[int, ...]:
+    """The shape of an input: as it is given, else 1 for each size that neither model states."""
+    if given is not None:
+        return tuple(given)
+    places = range(len(stored)) if moved is None else moved
+    pinned = {axis: size for axis, size in zip(places, stored, strict=True) if isinstance(size, int)}
+    return tuple(pinned.get(axis, 1) if size < 0 else size for axis, size in enumerate(port.signature))
+
+
+def feeds(runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]) -> dict[str, Array]:
+    """The inputs by name as the ONNX model stores them; zeros for the state that the source model keeps inside."""
+    names = [name for name, _, _ in runtime.inputs]
+    given = {name: _stored(data, permutations.get(name)) for name, data in zip(names, inputs, strict=False)}
+    return {**given, **{name: zeros(dtype, shape) for name, dtype, shape in runtime.inputs[len(inputs) :]}}
+
+
+def zeros(dtype: str, shape: Sequence[int | str | None]) -> Array:
+    """Zeros for an input of an ONNX Runtime type such as ``tensor(float)``; 1 for each symbolic dimension."""
+    types = {"tensor(float)": "float32", "tensor(double)": "float64"}
+    return np.zeros([size if isinstance(size, int) else 1 for size in shape], types.get(dtype, dtype[7:-1]))
+
+
+def _stored(data: Array, permutation: Sequence[int] | None) -> Array:
+    data = np.char.decode(data, "utf-8").astype(object) if data.dtype.kind == "S" else data
+    return data if permutation is None else np.ascontiguousarray(np.transpose(data, permutation))
+
+
+def _delegated(litert: LiteRT, source: bytes, inputs: Sequence[Array]) -> Run | None:
+    try:
+        return litert.run(source, inputs, delegate=True)
+    except VerifyError:
+        return None
+
+
+def _paired(
+    truth: Run,
+    fast: Run | None,
+    names: Sequence[str],
+    results: Sequence[Array],
+    permutations: Mapping[str, Sequence[int]],
+) -> list[Results]:
+    pairs: list[Results] = []
+    for position, reference in enumerate(truth.results):
+        result, permutation = results[position], permutations.get(names[position])
+        original = result if permutation is None else np.transpose(result, np.argsort(permutation))
+        pairs.append((reference, original, None if fast is None else fast.results[position]))
+    return pairs
+
+
+def _compare(port: Port, name: str, samples: Sequence[Results], tolerance: float) -> OutputComparison:
+    found = distance(port, [(reference, result) for reference, result, _ in samples])
+    fast = [(reference, result) for reference, _, result in samples if result is not None]
+    xnnpack = distance(port, fast) if fast else None
+    return OutputComparison(name, kind(port), found, xnnpack, tolerance)

@@ -1,0 +1,1 @@
+"""Why a move is there, and what would remove it."""

@@ -1,0 +1,112 @@
+"""Demands: which operators a layout comes from, found by walking away from the place where data is moved.
+
+A move stands between two layouts of one variable. Whoever is on one side of it might take the other side's layout
+instead, if it has a row for that; then its other tensors would change with it, and their neighbours would have to
+follow. The walk goes on until it meets operators that cannot follow: those make the demand.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layoutsolve.graph import Graph
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.objective import ranked
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies.heuristics import passes
+from layoutsolve.solver.theory.layout import Layout, finest
+from layoutsolve.solver.theory.row import Row
+
+Place = tuple[int, int]
+"""An operator and one of its ports."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An operator's port that keeps its layout, and the operators between it and the move, the nearest to it first.
+
+    ``costly`` says that the operator could take the other layout, but would transpose inside or lose as much time.
+    """
+
+    operator: int
+    port: int
+    through: tuple[int, ...]
+    costly: bool
+
+
+@dataclass(frozen=True)
+class _Visit:
+    place: Place
+    wanted: Layout
+    through: tuple[int, ...]
+
+
+class Walk:
+    """Walks over the rows of a solved problem, which tell layouts apart (``orders`` False) or orders alone (True)."""
+
+    def __init__(self, graph: Graph, boundary: Boundary, assignment: Assignment, orders: bool) -> None:
+        self.problem, self.orders = assignment.problem, orders
+        self.tiers = assignment.goal.tiers
+        chosen = [assignment.row(number) for number in range(len(self.problem.operators))]
+        self.chosen = [tuple(map(self.seen, row.layouts)) for row in chosen]
+        self.prices = [ranked(row.price, self.tiers)[0] for row in chosen]
+        stated = (
+            Statement(graph, boundary, assignment.goal, _kept_views(graph, assignment)).orders()
+            if orders
+            else self.problem
+        )
+        self.rows = [operator.rows for operator in stated.operators]
+
+    def seen(self, layout: Layout) -> Layout:
+        """What of a layout the walk tells apart."""
+        return finest(layout) if self.orders else layout
+
+    def places(self, variable: int, layout: Layout) -> list[Place]:
+        """The operators and ports that write or read a variable in a layout."""
+        writer = self.problem.writers[variable]
+        both = [*([writer] if writer is not None else []), *self.problem.readers[variable]]
+        return [(number, port) for number, port in both if self.chosen[number][port] == self.seen(layout)]
+
+    def demands(self, start: Sequence[Place], wanted: Layout) -> list[Found]:
+        """The operators that keep the places of ``start`` from having the layout ``wanted``, the nearest first."""
+        queue = deque(_Visit(place, self.seen(wanted), ()) for place in start)
+        visited = {number for number, _ in start}
+        found = []
+        while queue:
+            visit = queue.popleft()
+            number, port = visit.place
+            matching = [row for row in self.rows[number] if self.seen(row.layouts[port]) == visit.wanted]
+            cheap = [row for row in matching if ranked(row.price, self.tiers)[0] <= self.prices[number]]
+            if not cheap:
+                found.append(Found(number, port, visit.through, bool(matching)))
+                continue
+            row = min(cheap, key=lambda row: len(self._changed(number, row)))
+            for changed in self._changed(number, row):
+                for place in self.places(self.problem.operators[number].ports[changed], self.chosen[number][changed]):
+                    if place[0] not in visited:
+                        visited.add(place[0])
+                        wish = self.seen(row.layouts[changed])
+                        queue.append(_Visit(place, wish, (number, *visit.through)))
+        return found
+
+    def _changed(self, number: int, row: Row) -> list[int]:
+        """The ports at which a row differs from the chosen one, constants left out."""
+        return [
+            port
+            for port, variable in enumerate(self.problem.operators[number].ports)
+            if not self.problem.variables[variable].constant
+            and self.seen(row.layouts[port]) != self.chosen[number][port]
+        ]
+
+
+def _kept_views(graph: Graph, assignment: Assignment) -> set[int]:
+    """The Transposes and Reshapes of the graph that were stated as opaque operators."""
+    operators = {operator.node: operator for operator in assignment.problem.operators if operator.node >= 0}
+    return {
+        number
+        for number, operator in operators.items()
+        if graph.nodes[number].op in ("Transpose", "Reshape") and not passes(operator)
+    }

@@ -1,0 +1,177 @@
+"""What would lead to fewer Transposes: other choices at the ends of the graph, each tried by solving again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from layoutsolve.graph import Graph
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary, Fixed, channels_first, tensor_named
+from layoutsolve.solver.strategies.assign import assign
+from layoutsolve.solver.theory.layout import Layout
+
+END_KINDS = ("input", "output", "layout")
+"""What a user may choose: how inputs and outputs are stored, and explicit layouts of tensors in between."""
+
+SOLVES = 8
+"""How often a model is solved again at most."""
+
+Freeing = frozenset[tuple[str, str]]
+"""Ends to leave to the solver, each by its kind and its tensor's name in the graph."""
+
+Sides = tuple[Freeing | None, ...]
+"""For both sides of a Transpose, what would free that side: None where an operator keeps it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another choice for an input or output, by its public name, or an explicit layout to give up (``choice`` '').
+
+    ``instead`` says that it takes the place of an explicit layout of that end. The kind 'strategy', with no tensor, is
+    to let the solver find what a heuristic did not.
+    """
+
+    kind: str
+    tensor: str
+    choice: str
+    instead: bool = False
+
+    def __str__(self) -> str:
+        if self.kind == "layout":
+            return f"no --layout for {self.tensor}"
+        if self.kind == "strategy":
+            return f"--strategy {self.choice}"
+        return f"--{self.kind} {self.tensor}={self.choice}" + (" instead of its --layout" if self.instead else "")
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Changes that, made together, lead to a model with ``transposes`` Transposes."""
+
+    changes: tuple[Change, ...]
+    transposes: int
+
+    def __str__(self) -> str:
+        noun = "Transpose" if self.transposes == 1 else "Transposes"
+        return f"{' and '.join(map(str, self.changes))}: {self.transposes} {noun} in all"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the trials showed: what helps, and whether the Transposes that nothing helps against are proven to stay.
+
+    ``common`` is what helps all of them.
+    """
+
+    found: Mapping[Freeing, Remedy]
+    proven: bool
+    common: tuple[Remedy, ...] = ()
+
+    def remedies(self, sides: Sides) -> tuple[Remedy, ...]:
+        """What helps against a Transpose."""
+        own = (self.found[side] for side in dict.fromkeys(sides) if side is not None and side in self.found)
+        return (*self.common, *own)
+
+    def necessary(self, sides: Sides) -> bool:
+        """Whether a Transpose stays whatever the ends are."""
+        return self.proven and not self.remedies(sides)
+
+
+class Trials:
+    """Solves a graph again under changed boundaries, with the objective of an assignment.
+
+    For what a heuristic found the first remedy is to solve; no other is tried.
+    """
+
+    def __init__(self, graph: Graph, boundary: Boundary, assignment: Assignment, limit: Limit) -> None:
+        self.graph, self.boundary, self.assignment, self.limit = graph, boundary, assignment, limit
+        self.given = {tensor_named(graph, name) for name in boundary.layouts}
+
+    def run(self, moved: Sequence[Sides]) -> Outcome:
+        """Try what would free a side of each Transpose, until nothing is left or :data:`SOLVES` is reached."""
+        present, proven = self.assignment.price.transposes, self.assignment.status == "optimal"
+        if not proven and self.assignment.strategy != "cpsat":
+            fewest = self._solved(frozenset()).price.transposes
+            remedy = Remedy((Change("strategy", "", "cpsat"),), fewest)
+            return Outcome({}, False, (remedy,) if fewest < present else ())
+        ends = self._fixed_ends()
+        if not (moved and ends):
+            return Outcome({}, proven)
+        free = self._solved(ends)
+        fewest, sure = free.price.transposes, proven and free.status == "optimal"
+        if sure and fewest >= present:
+            return Outcome({}, True)
+        found: dict[Freeing, Remedy] = {}
+        complete = True
+        wanted = dict.fromkeys(side for sides in moved for side in sides if side is not None)
+        for side in list(wanted)[: SOLVES - 1]:
+            if side != ends and self.limit.expired:
+                complete = False
+                break
+            solved = free if side == ends else self._solved(side)
+            if solved.price.transposes < present:
+                found[side] = Remedy(self._changes(side, solved), solved.price.transposes)
+        staying = sum(not found.keys() & set(sides) for sides in moved)
+        return Outcome(found, sure and complete and staying <= fewest)
+
+    def _fixed_ends(self) -> Freeing:
+        """Everything that the user could leave to the solver and did not."""
+        fixed = self.boundary.fixed(self.graph)
+        inputs = {("input", name) for name, choice in fixed.inputs.items() if choice is not None}
+        outputs = {
+            ("output", name)
+            for name, choice in fixed.outputs.items()
+            if choice is not None and name not in fixed.inputs and self.graph.values[name].data is None
+        }
+        return frozenset(inputs | outputs | {("layout", name) for name in fixed.inner})
+
+    def _solved(self, side: Freeing) -> Assignment:
+        inputs, outputs, inner = ([name for kind, name in sorted(side) if kind == wanted] for wanted in END_KINDS)
+        outputs += [name for name in inputs if name in self.graph.outputs]
+        changed = self.boundary.freed(self.graph, inputs, outputs, inner)
+        goal = self.assignment.goal
+        return assign(self.graph, changed, objective=goal.objective, contrib=goal.contrib, limit=self.limit.part(1.0))
+
+    def _changes(self, side: Freeing, solved: Assignment) -> tuple[Change, ...]:
+        """What the solver chose for the freed ends, in the words of the options.
+
+        To ask for what it chose is to get the same number of Transposes.
+        """
+        fixed = self.boundary.fixed(self.graph)
+        stored = _stored(solved)
+        changes = []
+        for kind, name in sorted(side, key=lambda end: (END_KINDS.index(end[0]), end[1])):
+            public = self.graph.names.get(name, name)
+            choice = "" if kind == "layout" else _choice(*stored[name, kind == "output"])
+            if kind == "layout" or not _asked(fixed, kind, name, choice):
+                changes.append(Change(kind, public, choice, kind != "layout" and name in self.given))
+        return tuple(changes)
+
+
+def _asked(fixed: Fixed, kind: str, name: str, choice: str) -> bool:
+    """Whether that choice is what is asked for already."""
+    asked = (fixed.inputs if kind == "input" else fixed.outputs)[name]
+    if asked is None or choice == "free":
+        return False
+    return asked == (channels_first(len(asked)) if choice == "nchw" else tuple(range(len(asked))))
+
+
+def _stored(solved: Assignment) -> dict[tuple[str, bool], tuple[Layout, Layout]]:
+    """The logical and the stored layout of each end, by its name and whether it reads."""
+    return {
+        (operator.end, bool(operator.inputs)): (
+            solved.problem.variables[operator.ports[0]].readings[operator.end],
+            solved.row(number).layouts[0],
+        )
+        for number, operator in enumerate(solved.problem.operators)
+        if operator.end
+    }
+
+
+def _choice(logical: Layout, stored: Layout) -> str:
+    """How an end that is stored so is asked for."""
+    if stored == logical:
+        return "keep"
+    return "nchw" if stored == tuple(logical[axis] for axis in channels_first(len(logical))) else "free"

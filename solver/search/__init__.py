@@ -1,0 +1,1 @@
+"""Searching a layout problem for the cheapest rows, with a proof."""

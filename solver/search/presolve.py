@@ -1,0 +1,84 @@
+"""Making a layout problem small before anything searches: what is decided already, and what does not depend on each
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.theory.layout import Layout
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of the problem that can be solved by itself: operators with a choice, and the variables they share."""
+
+    operators: tuple[int, ...]
+    variables: tuple[int, ...]
+
+
+Domains = list[list[int]]
+"""For each operator the numbers of the rows that are still open."""
+
+
+def open_rows(problem: LayoutProblem) -> Domains:
+    """The rows that a demand leads to. Others are no better: moving to a layout that nobody demands helps nobody.
+
+    An operator that no demand reaches keeps its source layout. Where some Transpose may be a scattered one, a stop on
+    its way may pay, and all rows are open.
+    """
+    if problem.scatter and any(_scattering(problem, variable) for variable in problem.moving()):
+        return [list(range(len(operator.rows))) for operator in problem.operators]
+    domains = []
+    for operator in problem.operators:
+        anchored = [number for number, row in enumerate(operator.rows) if row.anchored]
+        domains.append(anchored or [0])
+    return domains
+
+
+def _scattering(problem: LayoutProblem, variable: int) -> bool:
+    """Whether a variable may need a scattered Transpose."""
+    writer = problem.writers[variable]
+    places = [*([writer] if writer else []), *problem.readers[variable]]
+    found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
+    wanted = set[Layout]().union(*found[1:]) if writer else set[Layout]()
+    return bool(wanted) and problem.loses(found[0], wanted)
+
+
+def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:
+    """The connected parts of what is still open; operators meet at a variable if their rows differ there."""
+    parents = list(range(len(problem.operators)))
+
+    def find(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+    touched: dict[int, int] = {}
+    for number, operator in enumerate(problem.operators):
+        if len(domains[number]) > 1:
+            for port in varying(problem, domains, number):
+                first = touched.setdefault(operator.ports[port], number)
+                parents[find(number)] = find(first)
+    members: dict[int, list[int]] = {}
+    for number, domain in enumerate(domains):
+        if len(domain) > 1:
+            members.setdefault(find(number), []).append(number)
+    shared: dict[int, list[int]] = {root: [] for root in members}
+    for variable, number in sorted(touched.items()):
+        shared[find(number)].append(variable)
+    return [Component(tuple(operators), tuple(shared[root])) for root, operators in members.items()]
+
+
+def varying(problem: LayoutProblem, domains: Sequence[Sequence[int]], number: int) -> list[int]:
+    """The ports of an operator at which its open rows differ, constants left out."""
+    operator = problem.operators[number]
+    rows = [operator.rows[row] for row in domains[number]]
+    return [
+        port
+        for port, variable in enumerate(operator.ports)
+        if not problem.variables[variable].constant and any(row.layouts[port] != rows[0].layouts[port] for row in rows)
+    ]

@@ -1,0 +1,193 @@
+"""Searching a problem, component by component: small ones by enumeration, others with CP-SAT."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.search.contract import Contraction, contract
+from layoutsolve.solver.search.dominance import dominate
+from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows
+from layoutsolve.solver.statement.assignment import Part
+from layoutsolve.solver.statement.objective import TIE, Tiers, ranked
+from layoutsolve.solver.statement.price import price, price_of_variable
+from layoutsolve.solver.statement.problem import LayoutProblem, chosen
+from layoutsolve.solver.theory.row import Price, Row
+
+ENUMERATED = 4096
+"""A component with at most so many combinations of rows is enumerated: quicker than to load a solver."""
+
+LOADING = 0.1
+"""The seconds that have to be left to load CP-SAT, where nothing has done so yet: about what that takes."""
+
+PRESOLVED = 0.3
+"""The most of what is left of a limit that striking out what is no choice may use."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Rows chosen for a problem.
+
+    ``optimal`` says that every tier is proven, ``gap`` how far the first one may be above its bound, ``components`` how
+    many parts had to be searched, ``branched`` how many Booleans they had, ``parts`` what each of them came to.
+    ``capped`` says that candidates were left out.
+    """
+
+    problem: LayoutProblem
+    rows: tuple[int, ...]
+    optimal: bool
+    gap: int
+    components: int
+    branched: int
+    parts: tuple[Part, ...] = ()
+    capped: bool = False
+
+    @property
+    def chosen(self) -> list[Row]:
+        """The row of each operator."""
+        return [chosen(self.problem, self.rows, number) for number in range(len(self.rows))]
+
+    def price(self, tiers: Tiers) -> tuple[int, ...]:
+        """What the rows cost, by tiers."""
+        return ranked(price(self.problem, self.rows), tiers)
+
+
+def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
+    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT.
+
+    Nothing is cheaper than what costs nothing, whatever candidates were left out.
+    """
+    limit = limit or unlimited()
+    contraction = presolved(problem, tiers, limit.part(PRESOLVED))
+    found = _search(contraction.problem, contraction.domains, (*tiers, TIE), limit)
+    found = replace(found, problem=problem, rows=contraction.expand(found.rows))
+    if not found.optimal and not any(found.price(tiers)):
+        return replace(found, optimal=True)
+    return found
+
+
+def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Contraction:
+    """The problem as it is searched, whatever searches it: without rows that are no choice."""
+    limit = limit or unlimited()
+    contraction = contract(problem, open_rows(problem), tiers, limit)
+    orders = not any("reshapes" in tier for tier in tiers)
+    domains = dominate(contraction.problem, contraction.domains, tiers, orders, limit)
+    return replace(contraction, domains=domains)
+
+
+def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit) -> Solution:
+    """Small components come first, so that what is hard keeps nothing else from being solved."""
+    rows = [domain[0] for domain in domains]
+    found = components(problem, domains)
+    parts: dict[int, Part] = {}
+    optimal, branched = not problem.capped, 0
+    sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
+    for place in sorted(range(len(found)), key=lambda place: sizes[place]):
+        component = found[place]
+        if limit.expired or not (sizes[place] <= ENUMERATED or _loaded(limit)):
+            optimal = False
+            parts[place] = part_of(problem, domains, rows, component, tiers, "none", 0)
+        elif sizes[place] <= ENUMERATED:
+            limit.spend(sizes[place])
+            enumerate_into(rows, problem, domains, component, tiers)
+            parts[place] = part_of(problem, domains, rows, component, tiers, "enumeration")
+        else:
+            from layoutsolve.solver.search.cpsat import solve_component
+
+            outcome = solve_component(problem, domains, component, rows, tiers, limit)
+            for number, row in outcome.rows.items():
+                rows[number] = row
+            optimal &= outcome.optimal
+            branched += outcome.branched
+            parts[place] = part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bound)
+    ordered = tuple(parts[place] for place in range(len(found)))
+    gap = sum(part.value - part.bound for part in ordered)
+    return Solution(problem, tuple(rows), optimal, gap, len(ordered), branched, ordered, problem.capped)
+
+
+def _loaded(limit: Limit) -> bool:
+    """Whether CP-SAT is loaded, or may be; otherwise the limit has ended the search."""
+    if "layoutsolve.solver.search.cpsat" in sys.modules or limit.seconds > LOADING:
+        return True
+    limit.searched(0.0, finished=False)
+    return False
+
+
+def part_of(
+    problem: LayoutProblem,
+    domains: Domains,
+    rows: Sequence[int],
+    component: Component,
+    tiers: Tiers,
+    method: str,
+    bound: int | None = None,
+) -> Part:
+    """What a component comes to with the chosen rows; ``bound`` is proven for its first tier, by default its value."""
+    value = ranked(price_of_component(problem, rows, component), tiers)[0]
+    booleans = sum(len(domains[number]) for number in component.operators)
+    return Part(component.operators, booleans, value, value if bound is None else bound, method)
+
+
+def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: Component) -> Price:
+    """What a component's operators and variables cost."""
+    total = Price()
+    for number in component.operators:
+        total += chosen(problem, rows, number).price
+    for variable in component.variables:
+        total += price_of_variable(problem, rows, variable)
+    return total
+
+
+def enumerated(
+    problem: LayoutProblem, domains: Domains, component: Component, start: Sequence[int], tiers: Tiers
+) -> list[int]:
+    """The rows ``start`` with a component's replaced by the best of all their combinations."""
+    rows = list(start)
+    enumerate_into(rows, problem, domains, component, tiers)
+    return rows
+
+
+def enumerate_into(
+    rows: list[int], problem: LayoutProblem, domains: Domains, component: Component, tiers: Tiers
+) -> None:
+    """Replace a component's rows by the best of all their combinations, the first of equals, in place.
+
+    What a beginning of a combination costs already only grows: one that is no better than the best is not continued.
+    """
+    operators = component.operators
+    closing = _closing(problem, component)
+    best: list[int] = []
+    lowest: tuple[int, ...] | None = None
+
+    def extend(depth: int, before: Price, further: Callable[..., None]) -> None:
+        nonlocal best, lowest
+        number = operators[depth]
+        for row in domains[number]:
+            rows[number] = row
+            total = before + problem.operators[number].rows[row].price
+            for variable in closing[depth]:
+                total += price_of_variable(problem, rows, variable)
+            cost = ranked(total, tiers)
+            if lowest is not None and cost >= lowest:
+                continue
+            if depth + 1 < len(operators):
+                further(depth + 1, total, further)
+            else:
+                best, lowest = [rows[each] for each in operators], cost
+
+    extend(0, Price(), extend)  # one that refers to itself would be a cycle, and keep the problem in memory
+    for number, row in zip(operators, best, strict=True):
+        rows[number] = row
+
+
+def _closing(problem: LayoutProblem, component: Component) -> list[list[int]]:
+    """For each operator of a component, in order, the variables whose price is known once its row is chosen."""
+    place = {number: index for index, number in enumerate(component.operators)}
+    closing: list[list[int]] = [[] for _ in component.operators]
+    for variable in component.variables:
+        touching = [problem.writers[variable], *problem.readers[variable]]
+        closing[max(place.get(each[0], 0) for each in touching if each is not None)].append(variable)
+    return closing

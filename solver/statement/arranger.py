@@ -1,0 +1,173 @@
+"""The rows of a relation in which the slots may come in any arrangement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise, product
+
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.theory.layout import Group, Layout
+from layoutsolve.solver.theory.relation import Arranged, Port, cut, parted
+from layoutsolve.solver.theory.row import Arrangement, Row, Slot
+
+COMBINED = 3
+"""The work of combining two arrangements, for each of their slots."""
+
+
+class Arranger:
+    """The rows of an :class:`Arranged` relation."""
+
+    def __init__(self, ports: tuple[Port, ...], form: Arranged, outputs: int, limit: Limit) -> None:
+        self.ports, self.form, self.limit = ports, form, limit
+        self.outputs = range(len(ports) - outputs, len(ports))
+        frame = ports[form.frame]
+        moving = [port for number, port in enumerate(ports) if number not in form.pinned]
+        self.slots = frozenset(slot for port in moving for slot in port.atoms)
+        self._tails = {
+            frame.slots[head]: frame.slots[tail] for group in frame.logical for head, tail in pairwise(group)
+        }
+        self.logical = self._legal(self._whole(next(frame.readings(frame.logical)), together=False))
+        self.full: dict[Arrangement, None] = {}
+        self.partial: dict[Arrangement, None] = {}
+
+    def source(self) -> Iterator[Row]:
+        yield from self._rows(self.logical)
+
+    def start(self) -> Iterator[Row]:
+        """The source order with the labels innermost that are best there."""
+        groups = [tuple(slot for slot in group if slot[0] not in self.form.inner) for group in self.logical]
+        inner = [tuple(slot for slot in group if slot[0] in self.form.inner) for group in self.logical]
+        kept = [group for group, whole in zip(groups, self.logical, strict=True) if group or not whole]
+        yield from self._push_full(self._legal((*kept, *filter(None, inner))))
+
+    def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> Iterator[Row]:
+        if port in self.form.pinned:
+            return
+        for reading in readings:
+            visible = {slot for group in reading for slot in group}
+            if any(slot not in self.ports[port].atoms for slot in self.slots - visible):
+                yield from self._push_partial(reading)
+            else:
+                for together in (False, True):
+                    yield from self._push_full(self._legal(self._whole(reading, together)))
+
+    def _push_full(self, arrangement: Arrangement) -> Iterator[Row]:
+        """The rows of an arrangement and of all that partial ones make of it, one at a time in the order found."""
+        waiting = [iter((arrangement,))]
+        while waiting:
+            found = next(waiting[-1], None)
+            if found is None:
+                waiting.pop()
+            elif found not in self.full:
+                if len(waiting) > 1 and self.limit.over:
+                    return
+                self.limit.spend()
+                self.full[found] = None
+                yield from self._rows(found)
+                waiting.append(self._merges(found))
+
+    def _merges(self, full: Arrangement) -> Iterator[Arrangement]:
+        for partial in list(self.partial):
+            yield self._combined(full, partial)
+
+    def _push_partial(self, partial: Arrangement) -> Iterator[Row]:
+        if partial in self.partial:
+            return
+        self.partial[partial] = None
+        for full in [*self.full] or [self.logical]:
+            if self.limit.over:
+                return
+            yield from self._push_full(self._combined(full, partial))
+
+    def _combined(self, full: Arrangement, partial: Arrangement) -> Arrangement:
+        """A full arrangement with the slots of a partial one in its order; most often one that is known already."""
+        self.limit.spend(COMBINED * (len(self.slots) + 1))
+        return self._legal(_merged(full, partial))
+
+    def _whole(self, reading: Arrangement, together: bool) -> Arrangement:
+        """The arrangement with slots added that no port of this layout shows because their size is 1 there.
+
+        With ``together`` a slot that heads a dimension comes before the rest of it, wherever that lies.
+        """
+        groups = list(reading)
+        visible = {slot for group in reading for slot in group}
+        sequence = list(self.ports[self.form.frame].atoms)
+        for slot in sequence:
+            if slot in visible or slot not in self.slots:
+                continue
+            tail = self._tails.get(slot) if together else None
+            if tail is not None and tail in visible:
+                _put_before(groups, tail, slot)
+            elif () in groups:
+                groups[groups.index(())] = (slot,)
+            else:
+                before = set(sequence[: sequence.index(slot)])
+                place = max((index + 1 for index, group in enumerate(groups) if before & set(group)), default=0)
+                groups.insert(place, (slot,))
+        return tuple(groups)
+
+    def _legal(self, arrangement: Arrangement) -> Arrangement:
+        """Cut stored dimensions where a port has only a part of them, and where labels must stand alone or begin."""
+        return cut(arrangement, self._border)
+
+    def _border(self, left: Slot, right: Slot) -> bool:
+        alone = self.form.alone
+        if right[0] in self.form.heads or left[0] in alone or right[0] in alone:
+            return True
+        if left[0] in self.form.heads:
+            return right[0] not in self.form.tails
+        return parted(self.ports, left, right)
+
+    def _rows(self, arrangement: Arrangement) -> Iterator[Row]:
+        choices = [self._layouts(number, arrangement) for number in range(len(self.ports))]
+        for layouts in islice(product(*choices), 16):
+            rank = max((len(layout) for number, layout in enumerate(layouts) if number not in self.outputs), default=0)
+            if not self.form.broadcast or rank == len(arrangement):
+                yield Row(layouts, arrangement=arrangement, price=self.form.price)
+
+    def _layouts(self, number: int, arrangement: Arrangement) -> list[Layout]:
+        port = self.ports[number]
+        if number in self.form.pinned:
+            return [port.logical]
+        dropped = self.form.dropped if number in self.outputs else frozenset()
+        kept = [group for group in arrangement if not any(slot[0] in dropped for slot in group)]
+        layout = tuple(group for stored in kept for group in self._stored(port, stored))
+        if not self.form.broadcast or number in self.outputs or number in self.form.complete:
+            return [layout]
+        short = stripped(layout)
+        frame = self.ports[self.form.frame]
+        lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
+        if short == layout or not (port.constant or lower):
+            return [layout]
+        return [short, layout] if port.constant else [layout, short]
+
+    def _stored(self, port: Port, group: tuple[Slot, ...]) -> list[Group]:
+        """The stored dimensions that a group of slots is: one, or for a label that is spread those of the source."""
+        atoms = port.expand(group)
+        if any(slot[0] in self.form.spread for slot in group):
+            return [dimension for dimension in port.logical if dimension and dimension[0] in atoms]
+        return [atoms]
+
+
+def _put_before(groups: list[tuple[Slot, ...]], tail: Slot, slot: Slot) -> None:
+    """Add a slot right before another one, in exchange for a dimension of size 1 if there is one."""
+    if () in groups:
+        groups.remove(())
+    place = next(index for index, group in enumerate(groups) if tail in group)
+    where = groups[place].index(tail)
+    groups[place] = (*groups[place][:where], slot, *groups[place][where:])
+
+
+def stripped(layout: Layout) -> Layout:
+    """A layout without its leading dimensions of size 1, which broadcasting supplies."""
+    start = next((index for index, group in enumerate(layout) if group), len(layout))
+    return layout[start:]
+
+
+def _merged(full: Arrangement, partial: Arrangement) -> Arrangement:
+    """The full arrangement with the slots of the partial one brought into the partial one's order, in the places they
+    have.
+    """
+    wanted = iter([slot for group in partial for slot in group])
+    moved = {slot for group in partial for slot in group}
+    return tuple(tuple(next(wanted) if slot in moved else slot for slot in group) for group in full)

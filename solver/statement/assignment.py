@@ -1,0 +1,67 @@
+"""Assignments: a row for every operator, and what is proven of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from layoutsolve.solver.statement.objective import Goal
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.row import Price, Row
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is known about one component: its operators, how many rows they have to choose from (``booleans``), the
+    first tier of its price and a proven lower bound on that.
+
+    ``method`` is what the bound comes from: 'enumeration', 'cp-sat' or 'min cut'.
+    """
+
+    operators: tuple[int, ...]
+    booleans: int
+    value: int
+    bound: int
+    method: str
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
+
+    ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
+    proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
+    ``branched`` the Boolean variables that reached the solver. ``parts`` has what is known about each component; it
+    is empty for strategies that prove nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or ''
+    for none.
+    """
+
+    problem: LayoutProblem
+    rows: tuple[int, ...]
+    price: Price
+    goal: Goal
+    strategy: str
+    status: str
+    bound: int
+    components: int = 0
+    branched: int = 0
+    parts: tuple[Part, ...] = ()
+    ended: str = ""
+
+    @property
+    def objective(self) -> str:
+        """The objective that was minimised."""
+        return self.goal.objective
+
+    def row(self, operator: int) -> Row:
+        """The chosen row of an operator."""
+        return self.problem.operators[operator].rows[self.rows[operator]]
+
+    def written(self, variable: int) -> Layout | None:
+        """The layout in which a variable is produced, None for a constant."""
+        writer = self.problem.writers[variable]
+        return None if writer is None else self.row(writer[0]).layouts[writer[1]]
+
+    def read(self, variable: int) -> list[Layout]:
+        """The layouts in which a variable is read, without repetition, in a fixed order."""
+        return sorted({self.row(number).layouts[port] for number, port in self.problem.readers[variable]})

@@ -1,0 +1,230 @@
+"""Explicit layouts: what the user says about graph inputs, outputs and tensors in between."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from layoutsolve.errors import LayoutError
+from layoutsolve.graph import Graph
+from layoutsolve.wording import listed, nearest
+
+CHOICES = ("keep", "nchw", "nhwc", "free")
+
+OTHERS = "*"
+"""The key of a mapping of choices that stands for all tensors that it does not name."""
+
+Pair = tuple[str, str]
+"""The source's and the wanted order of dimensions, as two strings over the same letters."""
+
+Choice = str | Pair
+"""How one tensor is stored: one of :data:`CHOICES`, or a pair of orders."""
+
+Ends = str | Mapping[str, Choice]
+"""How the inputs (or outputs) are stored: one choice for all, or choices by name, :data:`OTHERS` for the rest."""
+
+Permutation = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What a boundary asks of a graph, by the tensors' names in it: a permutation of each tensor's dimensions.
+
+    ``inputs`` and ``outputs`` cover all ends, with None where the solver chooses; ``inner`` are other tensors.
+    """
+
+    inputs: Mapping[str, Permutation | None]
+    outputs: Mapping[str, Permutation | None]
+    inner: Mapping[str, Permutation]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What is fixed from outside.
+
+    ``inputs`` and ``outputs`` say how graph inputs and outputs are stored: 'keep' (as in the source model), 'nchw'
+    (the last dimension moved to place 1, for tensors of rank 3 to 5), 'nhwc' (as TFLite has them), 'free' (the solver
+    chooses), or a pair of orders. ``layouts`` maps names of tensors to pairs of orders; for graph inputs and outputs it
+    overrides what is said about all of them. A name is the tensor's own or the one in the signature.
+    """
+
+    inputs: Ends = "keep"
+    outputs: Ends = "keep"
+    layouts: Mapping[str, Pair] = field(default_factory=dict)
+
+    def check(self, graph: Graph) -> None:
+        """Raise :class:`LayoutError` where a choice or an explicit layout does not fit the graph."""
+        self.fixed(graph)
+
+    def fixed(self, graph: Graph) -> Fixed:
+        """What is asked of a graph. Raises :class:`LayoutError` where that does not fit it or contradicts itself."""
+        explicit = self._explicit(graph)
+        inputs = _ends(graph, graph.inputs, self.inputs, explicit, "input")
+        inner = {name: permutation for name, permutation in explicit.items() if name not in inputs}
+        outputs = _ends(graph, graph.outputs, self.outputs, inner, "output")
+        _agree(graph, inputs, outputs, explicit)
+        return Fixed(inputs, outputs, {name: inner[name] for name in inner if name not in outputs})
+
+    def _explicit(self, graph: Graph) -> dict[str, Permutation]:
+        """The permutation that each explicit layout asks for."""
+        found: dict[str, Permutation] = {}
+        for given, pair in self.layouts.items():
+            name = tensor_named(graph, given)
+            permutation = _permutation(graph, name, given, pair)
+            if found.setdefault(name, permutation) != permutation:
+                raise LayoutError(f"tensor '{name}' is given two layouts under different names: give it one")
+        return found
+
+    def freed(
+        self, graph: Graph, inputs: Collection[str], outputs: Collection[str], inner: Collection[str]
+    ) -> Boundary:
+        """The boundary in which some inputs and outputs are free, and explicit layouts of ``inner`` tensors are gone.
+
+        All are names in the graph.
+        """
+        gone = {*inputs, *outputs, *inner}
+        return Boundary(
+            _freed(graph, graph.inputs, self.inputs, inputs, "input"),
+            _freed(graph, graph.outputs, self.outputs, outputs, "output"),
+            {given: pair for given, pair in self.layouts.items() if tensor_named(graph, given) not in gone},
+        )
+
+
+def tensor_named(graph: Graph, given: str) -> str:
+    """The tensor that a user means: by its own name, or by its name in the signature."""
+    if given in graph.values:
+        return given
+    for name, public in graph.names.items():
+        if public == given:
+            return name
+    hint = nearest(given, (*graph.names.values(), *graph.inputs, *graph.outputs, *graph.values))
+    known = listed((*graph.inputs, *graph.outputs))
+    raise LayoutError(f"no tensor is called '{given}': inputs and outputs are {known}{hint}")
+
+
+def _ends(
+    graph: Graph, names: Collection[str], ends: Ends, explicit: Mapping[str, Permutation], kind: str
+) -> dict[str, Permutation | None]:
+    """How every end of one kind is stored: as it is chosen for itself, else as explicit, else as chosen for all."""
+    general, choices = _by_name(graph, names, ends, kind)
+    found: dict[str, Permutation | None] = {}
+    for name in names:
+        if name not in choices:
+            rank = len(graph.values[name].shape)
+            found[name] = explicit[name] if name in explicit else _chosen(rank, general)
+            continue
+        given, choice = choices[name]
+        found[name] = _own_choice(graph, name, given, choice)
+        if name in explicit and explicit[name] != found[name]:
+            raise LayoutError(f"{kind} '{given}' is chosen as {_said(choice)} and given another layout: give it one")
+    return found
+
+
+def _by_name(graph: Graph, names: Collection[str], ends: Ends, kind: str) -> tuple[str, dict[str, tuple[str, Choice]]]:
+    """The choice for all, and the others by the tensor's name in the graph, together with the name that was given."""
+    if isinstance(ends, str):
+        return _known(ends), {}
+    general = ends.get(OTHERS, "keep")
+    if not isinstance(general, str):
+        raise LayoutError(f"a pair of orders fits one tensor: name the {kind} instead of '{OTHERS}'")
+    choices: dict[str, tuple[str, Choice]] = {}
+    for given, choice in ends.items():
+        if given != OTHERS:
+            name = _end_named(graph, names, given, kind)
+            if choices.setdefault(name, (given, choice))[1] != choice:
+                raise LayoutError(f"{kind} '{name}' is given two layouts under different names: give it one")
+    return _known(general), choices
+
+
+def _end_named(graph: Graph, names: Collection[str], given: str, kind: str) -> str:
+    """The end that a user means. One name may be an end's in the signature and another tensor's own."""
+    if given in names:
+        return given
+    for name in names:
+        if graph.names.get(name) == given:
+            return name
+    public = [graph.names.get(name, name) for name in names]
+    known = listed(public)
+    name = tensor_named(graph, given)
+    if name in (*graph.inputs, *graph.outputs):
+        raise LayoutError(f"'{given}' is not an {kind}: those are {known}{nearest(given, public)}")
+    raise LayoutError(
+        f"'{given}' is not an {kind} but a tensor inside, which takes an explicit layout: those are {known}"
+    )
+
+
+def _own_choice(graph: Graph, name: str, given: str, choice: Choice) -> Permutation | None:
+    if not isinstance(choice, str):
+        return _permutation(graph, name, given, choice)
+    if graph.values[name].data is not None and _known(choice) != "keep":
+        raise LayoutError(f"'{given}' is a constant, which is always stored as in the source model: keep it")
+    return _chosen(len(graph.values[name].shape), _known(choice))
+
+
+def _known(choice: str) -> str:
+    if choice not in CHOICES:
+        raise LayoutError(
+            f"unknown choice of layout '{choice}': use one of {', '.join(CHOICES)}{nearest(choice, CHOICES)}"
+        )
+    return choice
+
+
+def _chosen(rank: int, choice: str) -> Permutation | None:
+    if choice == "free":
+        return None
+    return channels_first(rank) if choice == "nchw" else tuple(range(rank))
+
+
+def _said(choice: Choice) -> str:
+    return f"'{choice}'" if isinstance(choice, str) else f"'{':'.join(choice)}'"
+
+
+def _agree(
+    graph: Graph,
+    inputs: dict[str, Permutation | None],
+    outputs: dict[str, Permutation | None],
+    explicit: Mapping[str, Permutation],
+) -> None:
+    """A tensor that is an input and an output at once is stored once: both have to ask for the same.
+
+    An explicit layout holds for both; where one of them is free, the other decides.
+    """
+    for name in [name for name in outputs if name in inputs]:
+        outputs[name] = explicit.get(name, outputs[name])
+        inputs[name] = outputs[name] if inputs[name] is None else inputs[name]
+        outputs[name] = inputs[name] if outputs[name] is None else outputs[name]
+        if inputs[name] != outputs[name]:
+            said = graph.names.get(name, name)
+            raise LayoutError(f"'{said}' is an input and an output at once: choose the same layout for both")
+
+
+def _freed(graph: Graph, names: Collection[str], ends: Ends, free: Collection[str], kind: str) -> Ends:
+    if not free:
+        return ends
+    general, choices = _by_name(graph, names, ends, kind)
+    kept: dict[str, Choice] = {name: choice for name, (_, choice) in choices.items()}
+    return {OTHERS: general, **kept, **dict.fromkeys(free, "free")}
+
+
+def _permutation(graph: Graph, name: str, given: str, pair: Pair) -> Permutation:
+    """The permutation that a pair of orders asks of a tensor."""
+    source, target = pair
+    value = graph.values[name]
+    said = f"layout '{source}:{target}' of tensor '{given}'"
+    if len(set(source)) != len(source) or sorted(source) != sorted(target):
+        raise LayoutError(f"{said}: both sides must have the same letters, each once")
+    if len(source) != len(value.shape):
+        shape = ", ".join(map(str, value.shape))
+        raise LayoutError(
+            f"{said}: the tensor has rank {len(value.shape)} (shape [{shape}]), the layout {len(source)} letters"
+        )
+    if value.data is not None:
+        raise LayoutError(
+            f"{said}: the tensor is a constant, which is rearranged as its readers need it; name an activation"
+        )
+    return tuple(source.index(letter) for letter in target)
+
+
+def channels_first(rank: int) -> Permutation:
+    """The permutation that moves the last dimension to place 1; for other ranks than 3 to 5 it changes nothing."""
+    return (0, rank - 1, *range(1, rank - 1)) if 3 <= rank <= 5 else tuple(range(rank))

@@ -1,0 +1,196 @@
+"""Closure: the rows of all operators, found by pushing every layout through every operator that touches it.
+
+It starts at what is fixed: the ends of the graph, explicit layouts, and operators with a fixed data format. Each of
+their layouts is pushed through the relations of all operators that touch the variable, until nothing new appears.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.statement.generator import Generator
+from layoutsolve.solver.statement.memo import Shared, Walker
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.theory.layout import Layout, finest, order, permutation, whole_dimensions
+from layoutsolve.solver.theory.relation import Arranged, Port
+from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.rule import Rule
+
+
+@dataclass(slots=True)
+class Entry:
+    """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
+
+    ``free`` ones, which are ends of the graph or states, take any layout that keeps the dimensions of their tensors
+    whole, whose logical layouts those are.
+    """
+
+    title: str
+    node: int
+    ports: list[int]
+    inputs: int
+    fixed: tuple[Row, ...] = ()
+    op: str = ""
+    relations: tuple[Port, ...] | None = None
+    meaning: Rule | None = None
+    free: tuple[Layout, ...] = ()
+    end: str = ""
+
+    def operator(self, rows: Sequence[Row]) -> Operator:
+        return Operator(self.title, self.node, tuple(self.ports), self.inputs, tuple(rows), self.end, self.meaning)
+
+
+Orders = Sequence[Row]
+"""One row per operator whose orders are to be kept."""
+
+
+class Closure:
+    """Finds the rows of all operators: every layout is pushed through every operator that touches its variable."""
+
+    def __init__(
+        self,
+        variables: Sequence[Variable],
+        entries: Sequence[Entry],
+        target: Target,
+        timed: bool,
+        limit: Limit,
+        most: int,
+        finest_only: bool = False,
+        kept: Orders | None = None,
+    ) -> None:
+        self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
+        self.target, self.timed = target, timed
+        self.limit, self.most = limit, most
+        self.capped = False
+        self.rows: list[list[Row]] = [[] for _ in self.entries]
+        self.shared: dict[object, Shared] = {}
+        self.generators = [self._walker(entry, limit) for entry in self.entries]
+        self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
+        self.queue: deque[tuple[int, Layout]] = deque()
+        self.moving: list[list[int] | None] = [None for _ in self.entries]
+        self.alike: list[list[object]] = [self._alike(entry) for entry in self.entries]
+        self.pushed: set[tuple[int, object, Layout]] = set()
+        self.touching: list[list[tuple[int, int]]] = [[] for _ in self.variables]
+        for number, entry in enumerate(self.entries):
+            for port, variable in enumerate(entry.ports):
+                if not self.variables[variable].constant:
+                    self.touching[variable].append((number, port))
+
+    def _walker(self, entry: Entry, limit: Limit) -> Walker | None:
+        """What finds the rows of an operator, shared by all that are alike; None for one that has no relation."""
+        if entry.meaning is None or entry.relations is None:
+            return None
+        found, ports, outputs = entry.meaning, entry.relations, len(entry.ports) - entry.inputs
+        finest_only = self.finest_only  # what makes a generator must not hold the closure: nothing would free the two
+        size = max((self.variables[variable].bytes for variable in entry.ports), default=0) if self.timed else 0
+        weigh, exact = self.target.weigh(entry.op, found.kind, size), self.kept is not None
+        alike = (entry.op, size, tuple(self.variables[variable].sizes for variable in entry.ports)) if weigh else ()
+        key = (limit, alike, found.forms, ports)
+        if key not in self.shared:
+            self.shared[key] = Shared(lambda: Generator(ports, found.forms, outputs, limit, finest_only, exact, weigh))
+        return self.shared[key].walker()
+
+    def problem(self) -> LayoutProblem:
+        for number, entry in enumerate(self.entries):
+            generator = self.generators[number]
+            self._found(number, entry.fixed if generator is None else (*entry.fixed, *generator.start()))
+        self._exhaust()
+        sure = unlimited()
+        for number, generator in enumerate(self.generators):
+            if self.kept is not None and not self.rows[number]:
+                seeding = self._walker(self.entries[number], sure) if self.capped else generator
+                self._seed(number, self.kept[number].layouts, seeding)
+                self._exhaust()
+        for number, generator in enumerate(self.generators):
+            if generator is not None:
+                self.rows[number] += self._keeping(number, generator.source())
+                self.capped |= generator.capped
+        self.capped |= self.limit.over
+        operators = tuple(entry.operator(rows) for entry, rows in zip(self.entries, self.rows, strict=True))
+        clock = self.target.clock if self.timed else None
+        return LayoutProblem(tuple(self.variables), operators, self.capped, clock, scatter=self.target.scatter)
+
+    def _seed(self, number: int, kept: Sequence[Layout], generator: Walker | None) -> None:
+        """No layout that is demanded, or was found in time, leads to the orders to be kept: suggest those orders
+        themselves.
+        """
+        for port, layout in enumerate(kept):
+            if not self.variables[self.entries[number].ports[port]].constant:
+                self._found(number, self._pushed(number, port, finest(layout), generator))
+        if generator is not None:
+            self._found(number, generator.rest())
+
+    def _exhaust(self) -> None:
+        while self.queue:
+            variable, layout = self.queue.popleft()
+            for number, port in self.touching[variable]:
+                if self.limit.over:
+                    self.capped = True
+                    self.queue.clear()
+                    return
+                self.limit.spend(2)
+                self._found(number, self._pushed(number, port, layout, self.generators[number]))
+
+    @staticmethod
+    def _alike(entry: Entry) -> list[object]:
+        """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
+        found, relations = entry.meaning, entry.relations
+        if found is None or relations is None or not all(isinstance(form, Arranged) for form in found.forms):
+            return list(range(len(entry.ports)))
+        pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
+        return [(port, *(number in each for each in pinned)) for number, port in enumerate(relations)]
+
+    def _pushed(self, number: int, port: int, layout: Layout, generator: Walker | None) -> Sequence[Row]:
+        if generator is not None:
+            push = (number, self.alike[number][port], layout)
+            if push in self.pushed and generator is self.generators[number]:
+                return []
+            self.pushed.add(push)
+            return generator.push(port, layout)
+        free = self.entries[number].free
+        if not free:
+            return []
+        whole = whole_dimensions(free[port], layout)
+        if whole is None:
+            return []
+        axes = permutation(free[port], whole)
+        return [Row(tuple(tuple(logical[axis] for axis in axes) for logical in free))]
+
+    def _found(self, number: int, rows: Iterable[Row]) -> None:
+        """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
+        entry = self.entries[number]
+        for row in self._keeping(number, rows):
+            self.limit.spend(len(entry.ports))
+            if self.finest_only:
+                row = replace(row, layouts=tuple(map(finest, row.layouts)))
+            if self.generators[number] is None and row in self.rows[number]:
+                continue
+            self.rows[number].append(row)
+            for variable, layout in zip(entry.ports, row.layouts, strict=True):
+                self._suggest(variable, layout)
+
+    def _suggest(self, variable: int, layout: Layout) -> None:
+        seen = self.seen[variable]
+        if self.variables[variable].constant or layout in seen:
+            return
+        if len(seen) >= self.most:
+            self.capped = True
+            return
+        seen[layout] = None
+        self.queue.append((variable, layout))
+
+    def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
+        """Those rows that have the orders to be kept."""
+        rows = list(rows)
+        if self.kept is None or not rows:
+            return rows
+        wanted = self.kept[number].layouts
+        moving = self.moving[number]
+        if moving is None:
+            ports = enumerate(self.entries[number].ports)
+            moving = self.moving[number] = [port for port, each in ports if not self.variables[each].constant]
+        return [row for row in rows if all(order(row.layouts[port]) == order(wanted[port]) for port in moving)]

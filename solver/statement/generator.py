@@ -1,0 +1,116 @@
+"""Finding the rows of an operator: layouts that are suggested at its ports lead to rows, rows to new suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.arranger import Arranger
+from layoutsolve.solver.statement.placer import Placer
+from layoutsolve.solver.theory.layout import Layout, finest
+from layoutsolve.solver.theory.relation import Arranged, Form, Port
+from layoutsolve.solver.theory.row import FREE, Price, Row
+
+ROWS = 4096
+"""The most rows that one operator gets; a relation with more is cut off, and the problem says so."""
+
+AT_ONCE = 256
+"""The same where orders and groupings are decided at once."""
+
+
+class Generator:
+    """Finds the rows of one operator: each layout that is suggested at a port is pushed through all of its forms."""
+
+    def __init__(
+        self,
+        ports: Sequence[Port],
+        forms: Sequence[Form],
+        outputs: int,
+        limit: Limit,
+        orders: bool = False,
+        exact: bool = False,
+        weigh: Callable[[Row], Price | None] | None = None,
+    ) -> None:
+        """``outputs`` is the number of ports that are written; ``limit`` cuts rows off when it is over. With
+        ``orders`` the rows tell orders apart, not groupings. With ``exact`` an alternative form is offered where its
+        very layout is suggested, else, or where another form may have the same orders at another price, where its order
+        is. ``weigh`` prices a row by itself, None if it cannot be run; without it all rows are free.
+        """
+        self.ports = tuple(ports)
+        self.limit, self.orders, self.exact = limit, orders, exact
+        self._most = ROWS if orders or exact else AT_ONCE
+        self.weigh = weigh
+        self.capped = False
+        self._seen: set[tuple[tuple[Layout, ...], Price]] = set()
+        mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
+        self._forms = [(self._maker(form, outputs, mixed), number) for number, form in enumerate(forms)]
+        source = [row.layouts for maker, _ in self._forms if isinstance(maker, Arranger) for row in maker.source()]
+        self._units = [
+            max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
+            for number, port in enumerate(self.ports)
+        ]
+
+    def _maker(self, form: Form, outputs: int, mixed: bool) -> Arranger | Placer:
+        if isinstance(form, Arranged):
+            return Arranger(self.ports, form, outputs, self.limit)
+        return Placer(self.ports, form, self.exact and not mixed, self.limit)
+
+    def start(self) -> list[Row]:
+        """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
+        maker, number = self._forms[0]
+        demands = isinstance(maker, Placer) or self.weigh is not None
+        return self._fresh([(number, maker.start())] if demands else [])
+
+    def push(self, port: int, layout: Layout) -> list[Row]:
+        """The rows that a layout suggested at a port makes possible, without those known already."""
+        readings = tuple(self.ports[port].readings(layout))
+        return self._fresh((number, maker.push(port, layout, readings)) for maker, number in self._forms)
+
+    def rest(self) -> list[Row]:
+        """The rows of fixed forms that are known, but that no layout has asked for."""
+        return self._fresh((number, maker.start()) for maker, number in self._forms if isinstance(maker, Placer))
+
+    def source(self) -> list[Row]:
+        """The rows in which every port has its logical order of dimensions, as the source model has them."""
+        rows = ((number, maker.source()) for maker, number in self._forms if isinstance(maker, Arranger))
+        return self._fresh(rows, anchored=False)
+
+    def _fresh(self, found: Iterable[tuple[int, Iterable[Row]]], anchored: bool = True) -> list[Row]:
+        fresh: list[Row] = []
+        for number, rows in found:
+            for row in rows:
+                self.limit.spend(len(self.ports) + 1)
+                layouts = tuple(map(finest, row.layouts)) if self.orders else row.layouts
+                if (layouts, FREE) in self._seen:
+                    continue
+                if len(self._seen) >= self._most:
+                    self.capped = True
+                    return fresh
+                if not all(map(self._candidate, range(len(self.ports)), row.layouts)):
+                    continue
+                row = replace(row, form=number)
+                price = FREE if self.weigh is None else self.weigh(row)
+                if price is None:
+                    continue
+                price = price if row.price is FREE else row.price + price
+                if self.orders and isinstance(self._forms[number][0], Placer):
+                    price = self._estimated(row, price)
+                if (layouts, price) not in self._seen:
+                    self._seen.add((layouts, price))
+                    fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
+        return fresh
+
+    def _estimated(self, row: Row, price: Price) -> Price:
+        """The price with the ports at which a row of a fixed number of dimensions merges some that the source has."""
+        merged = sum(
+            not port.constant and not all(any(set(group) <= set(whole) for whole in port.logical) for group in layout)
+            for port, layout in zip(self.ports, row.layouts, strict=True)
+        )
+        return price + Price(regrouped=merged) if merged else price
+
+    def _candidate(self, number: int, layout: Layout) -> bool:
+        """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""
+        port = self.ports[number]
+        few = port.constant or layout.count(()) <= self._units[number]
+        return few and port.expressible(layout)

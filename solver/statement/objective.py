@@ -1,0 +1,55 @@
+"""What is minimised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from layoutsolve.solver.theory.row import Price
+
+Tiers = tuple[tuple[str, ...], ...]
+"""What is minimised: first the first tier, then the second among its minima, and so on; a tier sums fields of Price."""
+
+
+OBJECTIVES: Mapping[str, Tiers] = {
+    "min-executed": (("transposes", "hidden"), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
+    "min-transpose": (("transposes",), ("hidden",), ("bytes",), ("reshapes",), ("copies",)),
+    "min-bytes": (("bytes",), ("transposes", "hidden"), ("transposes",), ("reshapes",), ("copies",)),
+    "min-nodes": (("transposes", "reshapes"), ("hidden",), ("bytes",), ("copies",)),
+    "min-latency": (("nanoseconds",), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
+}
+
+
+DEFAULT_OBJECTIVE = "min-executed"
+
+
+TIE = ("regrouped",)
+"""The tier that decides among orders of equal price: nothing is claimed of it."""
+
+
+def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:
+    """The price as a tuple that compares as the tiers say."""
+    return tuple(sum(getattr(price, name) for name in tier) for tier in tiers)
+
+
+def coarse_tiers(tiers: Tiers) -> Tiers | None:
+    """The tiers that depend on orders alone, where only what depends on groupings too comes after them."""
+    return tiers[:-2] if tiers[-2:] == (("reshapes",), ("copies",)) else None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What layouts are chosen for: an objective, and whether operators of ONNX Runtime's own domain may serve it."""
+
+    objective: str = DEFAULT_OBJECTIVE
+    contrib: bool = False
+
+    @property
+    def tiers(self) -> Tiers:
+        """What is minimised."""
+        return OBJECTIVES[self.objective]
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows and moves are priced in time as well."""
+        return ("nanoseconds",) in self.tiers

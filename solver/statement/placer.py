@@ -1,0 +1,156 @@
+"""The rows of a relation in which every port has its stored dimensions in a fixed sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.theory.layout import Layout, finest
+from layoutsolve.solver.theory.relation import Placed, Port, cut, parted
+from layoutsolve.solver.theory.row import Arrangement, Row, Slot
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What surrounds the fixed dimensions of a :class:`Placed` relation."""
+
+    prefix: Arrangement
+    suffix: tuple[Slot, ...]
+
+
+_Key = tuple[str, ...]
+"""Labels whose factors are ordered together: one label, or all labels of a mixed place."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One way to fill the places of a :class:`Placed` relation."""
+
+    frame: _Frame
+    orders: tuple[tuple[_Key, tuple[Slot, ...]], ...]
+
+
+_Learned = tuple[_Frame | None, tuple[tuple[_Key, tuple[Slot, ...]], ...]]
+"""What a reading says."""
+
+
+class Placer:
+    """The rows of a :class:`Placed` relation.
+
+    What a layout suggests at one port is combined with all that is known about the labels which that port does not
+    have.
+    """
+
+    def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool, limit: Limit) -> None:
+        self.ports, self.form, self.exact, self.limit = ports, form, exact, limit
+        self.slots: dict[str, list[Slot]] = {}
+        for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
+            self.slots.setdefault(slot[0], []).append(slot)
+        places = {place for port in form.places for place in port}
+        self.keys = {place: (place,) if form.mixed else tuple((label,) for label in place) for place in places}
+        keys = sorted({key for found in self.keys.values() for key in found})
+        self.counts = {key: len(self._logical(key)) for key in keys if form.free.issuperset(key)}
+        self.around = frozenset(self._logical(form.prefix))
+        logical = _Choice(self._logical_frame(), tuple((key, self._logical(key)) for key in keys))
+        self.choices: dict[_Choice, None] = {}
+        self.listed: list[_Choice] = []
+        self.met: dict[_Learned, int] = {}
+        self.waiting: dict[int, Row] = {}
+        self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
+        self._add(logical)
+
+    def start(self) -> list[Row]:
+        taken = list(self.waiting.values())
+        self.waiting.clear()
+        return taken
+
+    def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
+        """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait.
+
+        What was learned before has been combined with all choices that were known then.
+        """
+        for reading in readings:
+            frame, orders = self._learn(port, reading)
+            learned = (frame, tuple(orders.items()))
+            first, known = self.met.get(learned, 0), len(self.listed)
+            for choice in self.listed[first:known]:
+                if self.limit.over:
+                    break
+                self.limit.spend()
+                merged = {**dict(choice.orders), **orders}
+                self._add(_Choice(frame or choice.frame, tuple(merged.items())))
+            self.met[learned] = len(self.listed)
+        found = self.places[port].pop(self._key(layout), [])
+        return [self.waiting.pop(number) for number in found if number in self.waiting]
+
+    def _add(self, choice: _Choice) -> None:
+        """Let the row of a choice wait until one of its layouts is suggested."""
+        if choice not in self.choices:
+            self.choices[choice] = None
+            self.listed.append(choice)
+            row, number = self._row(choice), len(self.listed)
+            self.waiting[number] = row
+            for layout, places in zip(row.layouts, self.places, strict=True):
+                places.setdefault(self._key(layout), []).append(number)
+
+    def _key(self, layout: Layout) -> Layout:
+        """What of a layout has to be suggested: all of it or, in its finest grouping, its order."""
+        return layout if self.exact else finest(layout)
+
+    def _logical(self, key: _Key) -> tuple[Slot, ...]:
+        return tuple(slot for label in key for slot in self.slots.get(label, ()))
+
+    def _learn(self, port: int, reading: Arrangement) -> tuple[_Frame | None, dict[_Key, tuple[Slot, ...]]]:
+        """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
+        it.
+        """
+        sequence = [slot for group in reading for slot in group]
+        orders = {}
+        for key, count in self.counts.items():
+            if count > 1:
+                found = tuple(slot for slot in sequence if slot[0] in key)
+                if len(found) == count:
+                    orders[key] = found
+        whole = bool(self.form.prefix) and self.around.issubset(sequence)
+        return (self._frame(port, reading) if whole else None), orders
+
+    def _frame(self, port: int, reading: Arrangement) -> _Frame:
+        """What comes before the operator's own dimensions and, where the form allows it, what comes after.
+
+        Own dimensions of size 1 are taken to be the last ones of size 1: else each reading would be one longer.
+        """
+        groups: list[tuple[Slot, ...]] = []
+        after: list[Slot] = []
+        passed = False
+        for group in reading:
+            kept = tuple(slot for slot in group if slot[0] in self.form.prefix)
+            if self.form.suffix and passed:
+                after += kept
+            elif kept or not (group or passed):
+                groups.append(kept)
+            passed |= len(kept) < len(group)
+        own = 0 if passed else len(self.form.places[port]) + self.form.suffix
+        while own and groups and groups[-1] == ():
+            groups.pop()
+            own -= 1
+        return _Frame(cut(groups, partial(parted, self.ports)), tuple(after))
+
+    def _logical_frame(self) -> _Frame:
+        return _Frame(tuple((slot,) for slot in self._logical(self.form.prefix)), ())
+
+    def _row(self, choice: _Choice) -> Row:
+        orders = dict(choice.orders)
+        layouts = tuple(self._layout(number, choice.frame, orders) for number in range(len(self.ports)))
+        return Row(layouts, arrangement=choice.frame.prefix)
+
+    def _layout(self, number: int, frame: _Frame, orders: Mapping[_Key, tuple[Slot, ...]]) -> Layout:
+        port = self.ports[number]
+        outer = number not in self.form.columns
+        leading = tuple(port.expand(group) for group in frame.prefix) if outer else ()
+        trailing = (port.expand(frame.suffix),) if outer and self.form.suffix else ()
+        places = (
+            port.expand(slot for key in self.keys[place] for slot in orders[key]) for place in self.form.places[number]
+        )
+        return (*leading, *places, *trailing)

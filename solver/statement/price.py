@@ -1,0 +1,89 @@
+"""The price of an assignment, counted from its layouts alone. It shares no code with the models that search for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from layoutsolve.solver.statement.copies import copied_bytes
+from layoutsolve.solver.statement.problem import LayoutProblem, chosen
+from layoutsolve.solver.theory.layout import Layout, move, order
+from layoutsolve.solver.theory.row import FREE, Price
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How one variable reaches the layouts its readers want.
+
+    ``moves`` lists ``(source, target)`` in an order of execution, each source being the produced layout or an earlier
+    target. ``rigid`` is as in :func:`move`.
+    """
+
+    moves: tuple[tuple[Layout, Layout], ...]
+    rigid: bool = False
+
+    @cached_property
+    def transposes(self) -> int:
+        return sum(move(source, target, self.rigid).transposes for source, target in self.moves)
+
+    @cached_property
+    def reshapes(self) -> int:
+        return sum(move(source, target, self.rigid).reshapes for source, target in self.moves)
+
+
+def deliver(written: Layout, wanted: Iterable[Layout], rigid: bool) -> Delivery:
+    """One Transpose for each order that is wanted and not written; further groupings of an order are Reshapes of it."""
+    return _delivered(written, frozenset(wanted), rigid)
+
+
+@lru_cache(maxsize=65536)
+def _delivered(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Delivery:
+    orders: dict[tuple[int, ...], list[Layout]] = {}
+    for layout in sorted(wanted - {written}):
+        orders.setdefault(order(layout), []).append(layout)
+    moves: list[tuple[Layout, Layout]] = []
+    for atoms, layouts in orders.items():
+        source = written
+        if atoms != order(written):
+            first = min(layouts, key=lambda layout: (move(written, layout, rigid).reshapes, layout))
+            layouts.remove(first)
+            moves.append((written, first))
+            source = first
+        moves += [(source, layout) for layout in layouts]
+    return Delivery(tuple(moves), rigid)
+
+
+def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
+    """What the chosen rows cost: their own operators, and the moves between a producer and its readers."""
+    total = Price()
+    for number in range(len(problem.operators)):
+        if (own := chosen(problem, rows, number).price) is not FREE:
+            total += own
+    for variable in problem.moving():
+        if (moved := price_of_variable(problem, rows, variable)) is not FREE:
+            total += moved
+    return replace(total, copies=total.copies + copied_bytes(problem, rows))
+
+
+def price_of_variable(problem: LayoutProblem, rows: Sequence[int], variable: int) -> Price:
+    """What moving one variable to its readers costs."""
+    writer = problem.writers[variable]
+    if writer is None:
+        return FREE
+    written = chosen(problem, rows, writer[0]).layouts[writer[1]]
+    wanted = {chosen(problem, rows, number).layouts[port] for number, port in problem.readers[variable]}
+    return price_of_moves(problem, variable, written, wanted)
+
+
+def price_of_moves(problem: LayoutProblem, variable: int, written: Layout, wanted: Set[Layout]) -> Price:
+    """What moving one variable from the layout that it is written in to those that are wanted costs."""
+    if not wanted or wanted == {written}:
+        return FREE
+    delivery = deliver(written, wanted, problem.variables[variable].rigid)
+    moved = delivery.transposes
+    hidden = sum(problem.lost(source, target) for source, target in delivery.moves)
+    spent = 0
+    if problem.clock is not None:
+        spent = sum(problem.clock(problem.variables[variable], source, target) for source, target in delivery.moves)
+    return Price(moved, hidden, delivery.reshapes, moved * problem.variables[variable].bytes, spent)

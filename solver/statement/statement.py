@@ -1,0 +1,207 @@
+"""Stating a graph as a layout problem: its variables, and by closure the rows of its operators."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from layoutsolve.graph import Graph, Region, Value, element_bytes, static_elements
+from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.statement.boundary import Boundary, Permutation
+from layoutsolve.solver.statement.closure import Closure, Entry, Orders
+from layoutsolve.solver.statement.objective import Goal
+from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
+from layoutsolve.solver.statement.target import Target, default_target, motion_of
+from layoutsolve.solver.theory.atoms import Atoms, port_names
+from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.relation import Placed, Port
+from layoutsolve.solver.theory.row import Price, Row
+
+CANDIDATES, FEW = 1024, 32
+"""The most layouts that one variable may have where orders and groupings are decided one after the other, and where a
+quick answer is wanted first. A problem in which the cap was hit is optimal within its candidates only.
+"""
+
+AT_ONCE = 64
+"""The same where both are decided at once, which makes far more of them."""
+
+TURNS = 10
+"""How often the body of a loop is taken to run, for bytes and time: a move outside of it is better than one inside."""
+
+SHARED = 1024
+"""The fewest bytes of a constant of which copies are counted."""
+
+
+class Statement:
+    """A graph as a layout problem, in two grains.
+
+    Transposes depend on the orders of atoms alone, so :meth:`orders` states the problem with one candidate per order;
+    what is left when the orders are chosen is how to group them, which :meth:`layouts` states. ``opaque_views`` are
+    numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. ``target`` prices rows, by
+    default ONNX Runtime; ``goal`` says whether in time as well. Raises :class:`LayoutError` where an explicit
+    layout does not fit.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        boundary: Boundary | None = None,
+        goal: Goal | None = None,
+        opaque_views: Collection[int] = (),
+        target: Target | None = None,
+    ) -> None:
+        self.graph, self.boundary = graph, boundary or Boundary()
+        self.goal, self.target = goal or Goal(), target or default_target()
+        self.boundary.check(graph)
+        self._atoms = Atoms(graph, opaque_views, self.goal.contrib)
+        self.variables: list[Variable] = []
+        self._readings: list[dict[str, Layout]] = []
+        self._home: dict[str, int] = {}
+        self._rows: dict[Layout, Row] = {}
+        self.entries: list[Entry] = []
+        self._state()
+
+    def orders(self, limit: Limit | None = None, most: int = CANDIDATES) -> LayoutProblem:
+        """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
+
+        Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
+        out, and the problem says that it is capped.
+        """
+        return self._closed(limit, most, finest_only=True)
+
+    def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
+        """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
+        most = AT_ONCE if kept is None else CANDIDATES
+        stated = self._closed(limit, most, kept=kept)
+        return replace(stated, constants=self._constants())
+
+    def source(self) -> LayoutProblem:
+        """The problem in which every operator has little more than its row of the source model."""
+        return self.layouts(limit=Limit(0))
+
+    def _closed(
+        self, limit: Limit | None, most: int, finest_only: bool = False, kept: Orders | None = None
+    ) -> LayoutProblem:
+        timed = self.goal.timed
+        limit = limit or unlimited()
+        return Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept).problem()
+
+    def _constants(self) -> tuple[Constant, ...]:
+        """The constants that several ports read, but for small ones."""
+        ports: dict[str, list[int]] = {}
+        for number, variable in enumerate(self.variables):
+            if variable.constant:
+                ports.setdefault(variable.title, []).append(number)
+        sizes = {name: _bytes(self.graph.values[name]) for name, found in ports.items() if len(found) > 1}
+        return tuple(Constant(tuple(ports[name]), size) for name, size in sizes.items() if size >= SHARED)
+
+    def _state(self) -> None:
+        fixed = self.boundary.fixed(self.graph)
+        for name in self.graph.inputs:
+            self._new_variable(name)
+            self._end(name, fixed.inputs[name], reads=False)
+        nodes = range(len(self.graph.nodes))
+        for number in nodes:
+            self._outputs(number)
+        for number in nodes:
+            if number not in self._atoms.views:
+                self._node(number)
+        for name in dict.fromkeys(self.graph.outputs):
+            if name in self._home and name not in fixed.inputs:
+                self._end(name, fixed.outputs[name], reads=True)
+        for name, axes in fixed.inner.items():
+            logical = self._readings[self._home[name]][name]
+            self._fixed(f"layout of {name}", name, tuple(logical[axis] for axis in axes), reads=True)
+
+    def _new_variable(self, name: str) -> int:
+        """The variable of a tensor that is produced by something other than a view."""
+        weight = _turns(self.graph.region(name))
+        self._home[name] = self._variable(name, self._atoms.reading(name), weight * _bytes(self.graph.values[name]))
+        return self._home[name]
+
+    def _variable(self, name: str, reading: tuple[Layout, list[int]], size: int, constant: bool = False) -> int:
+        logical, leaves = reading
+        sizes = tuple(self._atoms.size(leaf) for leaf in leaves)
+        self._readings.append({name: logical})
+        self.variables.append(Variable(name, sizes, size, self._readings[-1], constant))
+        return len(self.variables) - 1
+
+    def _end(self, name: str, permutation: Permutation | None, reads: bool) -> None:
+        """An input or output of the graph; one without a permutation is free."""
+        logical = self._readings[self._home[name]][name]
+        title = f"{'output' if reads else 'input'} {name}"
+        if permutation is None:
+            row = self._only_row(logical)
+            self.entries.append(Entry(title, -1, [self._home[name]], int(reads), (row,), free=row.layouts, end=name))
+        else:
+            self._fixed(title, name, tuple(logical[axis] for axis in permutation), reads)
+
+    def _fixed(self, title: str, name: str, layout: Layout, reads: bool) -> None:
+        row = self._only_row(layout)
+        self.entries.append(Entry(title, -1, [self._home[name]], int(reads), (row,), end=name))
+
+    def _only_row(self, layout: Layout) -> Row:
+        """The row of an end, one for all that have the same layout: a graph may have very many."""
+        return self._rows.setdefault(layout, Row((layout,)))
+
+    def _outputs(self, number: int) -> None:
+        """Enter what a node produces: new variables, or another reading of the one that it is a view of."""
+        node = self.graph.nodes[number]
+        if number in self._atoms.views:
+            source = self._home[node.inputs[0]]
+            self._home[node.outputs[0]] = source
+            self._readings[source][node.outputs[0]] = self._atoms.seen_through(
+                number, self._readings[source][node.inputs[0]]
+            )
+            return
+        for name in node.outputs:
+            if name:
+                self._new_variable(name)
+
+    def _node(self, number: int) -> None:
+        node = self.graph.nodes[number]
+        found = self._atoms.rule(number)
+        ports, relations = [], []
+        for port, name in enumerate(port_names(self.graph, number, found)):
+            constant = self.graph.values[name].data is not None
+            if constant:
+                variable = self._variable(name, self._atoms.constant_reading(number, port), 0, constant=True)
+            else:
+                variable = self._home[name]
+            ports.append(variable)
+            sizes = self.variables[variable].sizes
+            relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
+        title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
+        entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), found)
+        if node.op in ("Transpose", "Reshape"):
+            entry.fixed = self._view_rows(number, relations)
+        elif node.op == "State":
+            entry.free = tuple(port.logical for port in relations)
+            entry.fixed = (Row(entry.free),)
+        if entry.free or (entry.fixed and all(isinstance(form, Placed) for form in found.forms)):
+            entry.relations = None
+        self.entries.append(entry)
+
+    def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
+        """A view that has to stay an operator: it costs what it is."""
+        node = self.graph.nodes[number]
+        layouts = tuple(port.logical for port in ports)
+        if node.op == "Reshape":
+            return (Row(layouts, price=Price(reshapes=1)),)
+        source = self.graph.values[node.inputs[0]]
+        motion, _ = motion_of([static_elements((dim,)) for dim in source.shape], node.attributes["perm"])
+        hidden = self.target.scatter if motion == "general" else 0
+        size = _turns(node.region) * _bytes(source)
+        return (Row(layouts, price=Price(transposes=1, hidden=hidden, bytes=size)),)
+
+
+def _bytes(value: Value) -> int:
+    """The bytes that a tensor takes, symbolic dimensions counted as 1."""
+    return int(static_elements(value.shape) * element_bytes(value.dtype))
+
+
+def _turns(region: Region | None) -> int:
+    """How often a region is taken to run where the main graph runs once."""
+    if region is None:
+        return 1
+    return _turns(region.parent) * (TURNS if region.role == "body" else 1)

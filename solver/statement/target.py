@@ -1,0 +1,166 @@
+"""What a runtime is good at: which rows are slow or refused, and what layout operators cost in seconds.
+
+A target is data, a JSON file in ``targets/`` that the scripts ``row_classes`` and ``latency`` of ``experiments``
+measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator apart:
+
+* the place of an axis among stored dimensions larger than 1: ``innermost``, ``middle``, ``outermost``;
+* for reductions, runs of kept (K) and reduced (R) dimensions: ``KR``, ``RKR``; ``1RK`` is ``RK`` with a dimension of
+  size 1 in front that is not among the reduced axes;
+* for layer normalisation, ``operator`` or ``written out``;
+* for Resize, mode, element type and every stored dimension, resampled (R) or kept (K): ``linear float32 KRRK``;
+* for Transposes, the motion;
+* for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul from large`` where the left
+  side is the larger one, ``swapped MatMul of weights`` where the right side is constant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from math import prod
+from typing import Any, Literal
+
+from layoutsolve.graph import static_elements
+from layoutsolve.solver.statement.problem import Variable
+from layoutsolve.solver.theory.layout import Layout, move
+from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.rule import Kind
+
+Motion = Literal["swap", "rows", "general"]
+"""What a Transpose does. ``swap``: two adjacent runs of dimensions change places, the innermost dimension among them.
+``rows``: the innermost dimensions stay, so that blocks are copied. ``general``: anything else.
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of an operator: a fixed part, a part per byte, and one per block that is copied whole."""
+
+    fixed: float
+    per_byte: float
+    per_block: float = 0.0
+
+    def seconds(self, size: int, blocks: int = 0) -> float:
+        """The seconds for a tensor of so many bytes in so many blocks."""
+        return self.fixed + self.per_byte * size + self.per_block * blocks
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Seconds on one thread. ``transpose`` is by motion and bytes per element, ``extra`` is what a slow row loses per
+    byte of its operand, by operator and kind.
+    """
+
+    transpose: Mapping[tuple[Motion, int], Cost]
+    reshape: Cost
+    extra: Mapping[tuple[str, str], float]
+
+    def transposition(self, shape: Sequence[int], permutation: Sequence[int], itemsize: int) -> float:
+        """The seconds of a Transpose. An element size that was not measured costs as the nearest larger one."""
+        motion, block = motion_of(shape, permutation)
+        if motion is None:
+            return self.reshape.fixed
+        sizes = sorted(size for each, size in self.transpose if each == motion)
+        nearest = next((size for size in sizes if size >= itemsize), sizes[-1])
+        count = prod(shape)
+        return self.transpose[motion, nearest].seconds(count * itemsize, count // block)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A runtime. ``hidden`` is the number of transpositions that a row of an operator and kind is worth, 0 where it is
+    native; ``unsupported`` are those it refuses.
+    """
+
+    name: str
+    hidden: Mapping[tuple[str, str], int]
+    unsupported: frozenset[tuple[str, str]]
+    latency: Latency
+
+    def weigh(self, operator: str, kind: Kind | None, size: int = 0) -> Callable[[Row], Price | None] | None:
+        """What prices the rows of an operator on ``size`` bytes, None for one that is refused.
+
+        None where all rows are alike. Without a size, time is not priced.
+        """
+        if operator not in self.rated or kind is None:
+            return None
+
+        def price(row: Row) -> Price | None:
+            way = (operator, kind(row))
+            if way in self.unsupported:
+                return None
+            lost = round(self.latency.extra.get(way, 0.0) * size * 1e9)
+            return Price(hidden=self.hidden.get(way, 0), nanoseconds=lost)
+
+        return price
+
+    def clock(self, variable: Variable, source: Layout, target: Layout) -> int:
+        """The nanoseconds of a move between two layouts of a variable, symbolic dimensions counted as 1."""
+        steps = move(source, target, variable.rigid)
+        spent = steps.reshapes * self.latency.reshape.fixed
+        if steps.perm is not None:
+            sizes = [static_elements((size,)) for size in variable.sizes]
+            shape = [prod(sizes[atom] for atom in group) for group in steps.split or source]
+            spent += self.latency.transposition(shape, steps.perm, max(1, variable.bytes // max(1, prod(sizes))))
+        return round(spent * 1e9)
+
+    @property
+    def scatter(self) -> int:
+        """The hidden transpositions of a Transpose of the motion ``general``."""
+        return self.hidden.get(("Transpose", "general"), 0)
+
+    @cached_property
+    def rated(self) -> frozenset[str]:
+        """The operators of which some rows are slow or refused."""
+        slow = {operator for (operator, _), hidden in self.hidden.items() if hidden}
+        return frozenset(slow | {operator for operator, _ in self.unsupported})
+
+
+def motion_of(shape: Sequence[int], permutation: Sequence[int]) -> tuple[Motion | None, int]:
+    """How a Transpose moves data, None where it moves nothing, and the elements that stay together.
+
+    Dimensions of size 1 do not count, and neighbours that stay neighbours are one.
+    """
+    kept = [axis for axis in permutation if shape[axis] != 1]
+    runs: list[list[int]] = []
+    rank = {axis: place for place, axis in enumerate(sorted(kept))}
+    for axis in kept:
+        if runs and rank[axis] == rank[runs[-1][-1]] + 1:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    if len(runs) < 2:
+        return None, prod(shape)
+    order = [run[0] for run in runs]
+    last = runs[-1] if order[-1] == max(order) else []
+    if last:
+        return "rows", prod(shape[axis] for axis in last)
+    leading = order[0] == min(order)
+    return ("swap" if len(order) - leading == 2 else "general"), 1
+
+
+def load(text: str) -> Target:
+    """A target from the text of its file. Raises KeyError or ValueError where that is not one."""
+    found: dict[str, Any] = json.loads(text)
+    costs = found["latency"]
+    transpose = {
+        (motion, int(size)): Cost(**cost)
+        for motion, sizes in costs["transpose"].items()
+        for size, cost in sizes.items()
+    }
+    latency = Latency(transpose, Cost(**costs["reshape"]), dict(_pairs(found["extra"])))
+    refused = frozenset((operator, kind) for operator, kinds in found["unsupported"].items() for kind in kinds)
+    return Target(found["name"], dict(_pairs(found["hidden"])), refused, latency)
+
+
+def _pairs(nested: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
+    return (((operator, kind), value) for operator, kinds in nested.items() for kind, value in kinds.items())
+
+
+@lru_cache(maxsize=1)
+def default_target() -> Target:
+    """ONNX Runtime on the CPU, as it comes with the package."""
+    return load((files("layoutsolve.solver.statement") / "targets" / "ort_cpu.json").read_text())

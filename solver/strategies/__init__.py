@@ -1,0 +1,1 @@
+"""The strategies: each makes an assignment of layouts of a graph."""

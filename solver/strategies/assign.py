@@ -1,0 +1,69 @@
+"""The strategies, by name: each makes an assignment of layouts of a graph."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from layoutsolve.errors import OptionError
+from layoutsolve.graph import Graph
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
+from layoutsolve.solver.strategies.heuristics import propagate, transpose
+from layoutsolve.solver.strategies.mincut import mincut
+from layoutsolve.solver.strategies.push import push
+from layoutsolve.solver.strategies.staged import solve_graph
+
+STRATEGIES: Mapping[str, Callable[[Graph, Boundary, Goal, Limit], Assignment]] = {
+    "cpsat": solve_graph,
+    "mincut": mincut,
+    "push": push,
+    "propagate": propagate,
+    "transpose": transpose,
+}
+
+
+def assign(
+    graph: Graph,
+    boundary: Boundary | None = None,
+    *,
+    strategy: str = "cpsat",
+    objective: str = DEFAULT_OBJECTIVE,
+    contrib: bool = False,
+    seconds: float | None = None,
+    limit: Limit | None = None,
+) -> Assignment:
+    """Choose a layout for every tensor of a graph.
+
+    With ``contrib`` operators of ONNX Runtime's own domain, which other runtimes do not have, may save Transposes.
+    The search is limited by counted work, so that the result is the same on any machine, or by ``seconds``, or by a
+    ``limit`` that several solves share; the best that is known by then, heuristics included, is returned with status
+    'feasible' and a bound. Raises :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError`
+    where 'mincut' cannot solve the graph, :class:`LayoutError` for explicit layouts that do not fit.
+    """
+    if objective not in OBJECTIVES:
+        raise OptionError(f"unknown objective '{objective}': use one of {', '.join(OBJECTIVES)}")
+    if strategy not in STRATEGIES:
+        raise OptionError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
+    if seconds is not None and not seconds > 0:
+        raise OptionError(f"a time limit of {seconds} seconds is not positive")
+    with _collector_paused():
+        limit = limit or Limit.of(len(graph.nodes), seconds)
+        found = STRATEGIES[strategy](graph, boundary or Boundary(), Goal(objective, contrib), limit)
+        return replace(found, ended=limit.ended)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Without cyclic garbage collection: a problem is millions of small objects, none of which is garbage yet."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,123 @@
+"""What converters do instead of solving, on the same problem and priced the same way.
+
+Both treat the views of the source model as operators that stop a layout, as the converters they come from do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from layoutsolve.graph import Graph
+from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.objective import Goal
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.theory.atoms import port_names
+from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.relation import Arranged
+
+
+def transpose(graph: Graph, boundary: Boundary, goal: Goal, _: Limit | None = None) -> Assignment:
+    """A Transpose pattern around every implicit operator, as tflite2onnx 0.1 wrote it and as tf2onnx starts.
+
+    Every tensor keeps its source layout: the reference graph as it stands.
+    """
+    views = {number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape")}
+    return in_source_order(graph, Statement(graph, boundary, goal, views), goal)
+
+
+def in_source_order(graph: Graph, statement: Statement, goal: Goal) -> Assignment:
+    """Every tensor as in the source model, at the price of what moves then: there is no quicker answer."""
+    problem = statement.source()
+    rows = [source_row(graph, problem, operator) for operator in problem.operators]
+    return _assignment(problem, rows, goal, "transpose")
+
+
+def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = None) -> Assignment:
+    """Layouts flood from the implicit operators through everything that can take them; whichever arrives first stays.
+
+    This is tflite2onnx's algorithm (github.com/zhenhuaw-me/tflite2onnx, `Graph.propagate`), except that a Transpose
+    is put where two layouts meet.
+    """
+    views = {
+        number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape") and not node.pattern
+    }
+    limit, statement = limit or unlimited(), Statement(graph, boundary, goal, views)
+    limit.keep_back()
+    problem = statement.layouts(limit=limit)
+    rows = [source_row(graph, problem, operator) for operator in problem.operators]
+    queue: deque[tuple[int, Layout]] = deque()
+    settled = {number for number, operator in enumerate(problem.operators) if not passes(operator)}
+    layouts: dict[int, Layout] = {}
+    for number in _implicit(graph, problem):
+        settled.add(number)
+        _settle(problem, number, rows[number], layouts, queue)
+    while queue:
+        variable, layout = queue.popleft()
+        places = [place for place in (problem.writers[variable], *problem.readers[variable]) if place is not None]
+        for number, port in places:
+            if number in settled:
+                continue
+            matching = [
+                index for index, row in enumerate(problem.operators[number].rows) if row.layouts[port] == layout
+            ]
+            if matching:
+                settled.add(number)
+                rows[number] = matching[0]
+                _settle(problem, number, rows[number], layouts, queue)
+    return _assignment(problem, rows, goal, "propagate")
+
+
+def _assignment(problem: LayoutProblem, rows: list[int], goal: Goal, strategy: str) -> Assignment:
+    total = price(problem, rows)
+    return Assignment(problem, tuple(rows), total, goal, strategy, "feasible", 0)
+
+
+def _settle(
+    problem: LayoutProblem, number: int, choice: int, layouts: dict[int, Layout], queue: deque[tuple[int, Layout]]
+) -> None:
+    """Give the variables of an operator that have no layout yet those of its row, and let them spread."""
+    operator = problem.operators[number]
+    for variable, layout in zip(operator.ports, operator.rows[choice].layouts, strict=True):
+        if not problem.variables[variable].constant and variable not in layouts:
+            layouts[variable] = layout
+            queue.append((variable, layout))
+
+
+def passes(operator: Operator) -> bool:
+    """Whether a layout can spread through an operator."""
+    return operator.meaning is not None and all(isinstance(form, Arranged) for form in operator.meaning.forms)
+
+
+def _implicit(graph: Graph, problem: LayoutProblem) -> list[int]:
+    """The operators that the frontend wrote between Transposes because their data format is fixed."""
+    around = {name for node in graph.nodes if node.pattern for name in (*node.inputs, *node.outputs)}
+    produced = {name for node in graph.nodes if node.pattern for name in node.outputs}
+    found = []
+    for number, operator in enumerate(problem.operators):
+        if operator.node < 0 or passes(operator):
+            continue
+        node = graph.nodes[operator.node]
+        if any(name in produced for name in node.inputs) or any(name in around - produced for name in node.outputs):
+            found.append(number)
+    return found
+
+
+def source_row(graph: Graph, problem: LayoutProblem, operator: Operator) -> int:
+    """The row in which every tensor of an operator has its source layout."""
+    if operator.node < 0:
+        return 0
+    names = port_names(graph, operator.node, operator.meaning)
+    wanted = {
+        port: problem.variables[variable].readings[name]
+        for port, (variable, name) in enumerate(zip(operator.ports, names, strict=True))
+        if not problem.variables[variable].constant
+    }
+
+    def misses(index: int) -> int:
+        return sum(operator.rows[index].layouts[port] != layout for port, layout in wanted.items())
+
+    return min(range(len(operator.rows)), key=lambda index: (misses(index), index))

@@ -1,0 +1,134 @@
+"""Strategy ``cpsat``: orders and groupings that are searched, component by component, and proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from layoutsolve.graph import Graph
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.concat_steps import settled
+from layoutsolve.solver.search.search import Solution, solve
+from layoutsolve.solver.statement.assignment import Assignment, Part
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.copies import shared_rows
+from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.statement import FEW, Statement
+from layoutsolve.solver.strategies.heuristics import in_source_order, propagate
+from layoutsolve.solver.strategies.push import push
+from layoutsolve.solver.theory.row import Row
+
+SEARCHED, ORDERS, NARROW, STATED = 0.8, 0.7, 0.5, 0.4
+"""The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
+groupings, choosing among few of them, and finding candidates.
+"""
+
+
+def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
+    """The cheapest assignment of a graph.
+
+    Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
+    for the chosen orders. Otherwise both are chosen at once. What is not proven is compared with heuristics, for which
+    a share of the limit is left; the quickest of them runs in any case. Where both were to be chosen at once, one after
+    the other is among them, with the orders of the default objective.
+    """
+    statement = Statement(graph, boundary, goal)
+    limit.keep_back()
+    found = _searched(graph, statement, goal, limit.part(SEARCHED))
+    if found is not None and found.status == "optimal":
+        return found
+    known = [] if found is None else [found]
+    known.append(in_source_order(graph, statement, goal))
+    if coarse_tiers(goal.tiers) is None and not goal.timed and not limit.expired:
+        first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
+        staged = None if first is None else _staged(graph, statement, goal, first, limit.part(SEARCHED))
+        known += [] if staged is None else [replace(staged, status="feasible", bound=0, parts=())]
+    known += [heuristic(graph, boundary, goal, limit.part(1.0)) for heuristic in (push, propagate) if not limit.expired]
+    best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
+    if found is None:
+        return replace(best, strategy="cpsat", bound=0)
+    if best is found:
+        return found
+    return replace(best, strategy=found.strategy, bound=found.bound, components=found.components, parts=found.parts)
+
+
+def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> Assignment | None:
+    """What searching comes to within a limit; None where it does not even come to full layouts."""
+    tiers, coarse = goal.tiers, coarse_tiers(goal.tiers)
+    if coarse is None:
+        problem = statement.layouts(None, limit.part(STATED))
+        if limit.expired:
+            return None
+        fine = solve(problem, tiers, limit)
+        return _assignment(fine, goal, proven(fine, goal))
+    return _staged(graph, statement, goal, coarse, limit)
+
+
+def _staged(graph: Graph, statement: Statement, goal: Goal, coarse: Tiers, limit: Limit) -> Assignment | None:
+    """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
+    orders = _orders(statement, coarse, limit.part(ORDERS))
+    if limit.expired:
+        return None
+    kept, proof = orders.chosen, proven(orders, goal)
+    del orders  # a problem takes as much memory as all that the graph is
+    return grouped(graph, statement, goal, kept, proof, limit)
+
+
+def grouped(
+    graph: Graph, statement: Statement, goal: Goal, kept: Sequence[Row], proof: Proof, limit: Limit
+) -> Assignment | None:
+    """The cheapest groupings of chosen orders, of which ``proof`` tells what is proven; None where the limit ends
+    before there are any.
+    """
+    problem = statement.layouts(kept, limit.part(STATED))
+    if not all(operator.rows for operator in problem.operators):
+        return None
+    fine = solve(problem, goal.tiers, limit)
+    if not limit.expired:
+        fine = replace(fine, rows=settled(graph, fine.problem, fine.rows, goal.tiers))
+    return _assignment(fine, goal, proof, fine.branched)
+
+
+def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
+    """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among all.
+
+    What all of them prove is what is known of the few as well, should those have led to more in their time.
+    """
+    first = limit.part(NARROW)
+    few = solve(statement.orders(first.part(STATED), FEW), tiers, first)
+    if few.optimal or not few.capped or limit.expired:
+        return few
+    wide = solve(statement.orders(limit.part(STATED)), tiers, limit)
+    least, known = wide.price(tiers), few.price(tiers)
+    if least <= known:
+        return wide
+    return replace(wide, problem=few.problem, rows=few.rows, gap=known[0] - least[0] + wide.gap)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a solution proves; the fields are as those of an :class:`Assignment`."""
+
+    optimal: bool
+    bound: int
+    components: int
+    branched: int
+    parts: tuple[Part, ...]
+
+
+def proven(solution: Solution, goal: Goal) -> Proof:
+    """What is proven of a solution: nothing of its bound where candidates were left out."""
+    bound = 0 if solution.capped else solution.price(goal.tiers)[0] - solution.gap
+    return Proof(solution.optimal, bound, solution.components, solution.branched, solution.parts)
+
+
+def _assignment(fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
+    """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
+    fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
+    total = price(fine.problem, fine.rows)
+    status = "optimal" if proof.optimal and fine.optimal else "feasible"
+    branched += proof.branched
+    return Assignment(
+        fine.problem, fine.rows, total, goal, "cpsat", status, proof.bound, proof.components, branched, proof.parts
+    )

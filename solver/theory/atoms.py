@@ -1,0 +1,230 @@
+"""Atoms of a whole graph: which dimensions are products of which factors, and which rule every node then has.
+
+Links are made from the most certain to the least: the rules whose dimensions correspond one to one, then the views of
+the source model, then the rules that need a dimension to be a product (groups of a convolution, blocks of pixels),
+last the trailing factors that an operation along an axis leaves alone. Where a link has no common refinement with
+what is linked already, that one node becomes opaque, or a Reshape in those of its dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from layoutsolve.graph import Dim, Graph, Size
+from layoutsolve.solver.theory import rules
+from layoutsolve.solver.theory.factor import Factoring, blocks
+from layoutsolve.solver.theory.layout import Layout, grouped
+from layoutsolve.solver.theory.relation import Arranged, Port
+from layoutsolve.solver.theory.row import Slot
+from layoutsolve.solver.theory.rule import Rule, Site, opaque, rule_of
+
+__all__ = ["Atoms", "rules"]
+
+Axes = list[int]
+
+
+@dataclass(slots=True)
+class _Linked:
+    """A node's rule with the axis of each label and of each dimension of each port."""
+
+    rule: Rule
+    labels: dict[str, int]
+    ports: list[Axes]
+
+
+class Atoms:
+    """The factoring of a graph.
+
+    ``views`` are the numbers of the nodes that are views; every other node has an entry in ``rules``.
+    ``opaque_views`` names Transposes and Reshapes, by number, that are to be treated as operators.
+    """
+
+    def __init__(self, graph: Graph, opaque_views: Collection[int] = (), contrib: bool = False) -> None:
+        self.graph, self.contrib = graph, contrib
+        self._factoring = Factoring()
+        self._axes: dict[str, Axes] = {
+            name: [self._factoring.axis(dim) for dim in value.shape]
+            for name, value in graph.values.items()
+            if value.data is None
+        }
+        self.views = self._find_views(opaque_views)
+        self._linked: dict[int, _Linked] = {}
+        self._ports: dict[object, Port] = {}
+        self._link_all()
+
+    def rule(self, number: int) -> Rule:
+        """The rule of a node that is not a view."""
+        return self._linked[number].rule
+
+    def reading(self, name: str) -> tuple[Layout, list[int]]:
+        """A tensor's logical layout in atoms of its own, numbered in order, and the axis that each atom is."""
+        counts = [len(self._factoring.leaves([axis])) for axis in self._axes[name]]
+        leaves = self._factoring.leaves(self._axes[name])
+        return grouped(range(len(leaves)), counts), leaves
+
+    def size(self, axis: int) -> int | Size:
+        """The size of an atom's axis."""
+        return self._factoring.size(axis)
+
+    def seen_through(self, number: int, source: Layout) -> Layout:
+        """The logical layout of a view's output, given that of its input."""
+        node = self.graph.nodes[number]
+        if node.op == "Transpose":
+            return tuple(source[axis] for axis in _perm(node.attributes, len(source)))
+        counts = [len(self._factoring.leaves([axis])) for axis in self._axes[node.outputs[0]]]
+        return grouped((atom for group in source for atom in group), counts)
+
+    def constant_reading(self, number: int, port: int) -> tuple[Layout, list[int]]:
+        """As :meth:`reading`, for a constant at a port, which is factored for that port alone."""
+        axes = self._linked[number].ports[port]
+        counts = [len(self._factoring.leaves([axis])) for axis in axes]
+        leaves = self._factoring.leaves(axes)
+        return grouped(range(len(leaves)), counts), leaves
+
+    def port(self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool) -> Port:
+        """A port of a node, given the logical layout of its tensor and the sizes of its atoms.
+
+        Those that behave alike are the same one.
+        """
+        linked = self._linked[number]
+        atoms: dict[Slot, tuple[int, ...]] = {}
+        for labels, group in zip(linked.rule.dims[port], logical, strict=True):
+            rest = iter(group)
+            for label in labels:
+                name = label.partition(":")[0]
+                own = tuple(next(rest) for _ in self._factoring.leaves([linked.labels[label]]))
+                if name in linked.rule.solid:
+                    atoms[name, 0] = (*atoms.get((name, 0), ()), *own)
+                else:
+                    atoms.update({(name, index): (atom,) for index, atom in enumerate(own)})
+        symbolic = frozenset(atom for atom, size in enumerate(sizes) if isinstance(size, Size))
+        key = (logical, tuple(atoms.items()), constant, symbolic)
+        if key not in self._ports:
+            self._ports[key] = Port(logical, atoms, constant, symbolic)
+        return self._ports[key]
+
+    def _find_views(self, opaque_views: Collection[int]) -> set[int]:
+        """Transposes are views from the start: the dimensions of their outputs are those of their inputs."""
+        views = set()
+        for number, node in enumerate(self.graph.nodes):
+            if node.op in ("Transpose", "Reshape") and number not in opaque_views and node.inputs[0] in self._axes:
+                views.add(number)
+                if node.op == "Transpose":
+                    source = self._axes[node.inputs[0]]
+                    self._axes[node.outputs[0]] = [source[axis] for axis in _perm(node.attributes, len(source))]
+        return views
+
+    def _link_all(self) -> None:
+        nodes = range(len(self.graph.nodes))
+        ruled = {number: self._rule(number) for number in nodes if number not in self.views}
+        plain = [number for number, found in ruled.items() if not found.composite]
+        for number in plain:
+            self._link_or_give_up(number, ruled[number])
+        for number in sorted(self.views):
+            node = self.graph.nodes[number]
+            pair = (self._axes[node.inputs[0]], self._axes[node.outputs[0]])
+            if node.op == "Reshape" and not self._factoring.link([pair]):
+                self.views.remove(number)
+                self._link_or_give_up(number, self._entangled(number))
+        for number, found in ruled.items():
+            if found.composite:
+                self._link_or_give_up(number, found)
+        for number in plain:
+            self._link_tails(number)
+
+    def _rule(self, number: int) -> Rule:
+        """The rule of a node that is no view; a Transpose or Reshape that is not to be one is opaque."""
+        site = self._site(number)
+        return opaque(site) if site.node.op in ("Transpose", "Reshape") else rule_of(site)
+
+    def _entangled(self, number: int) -> Rule:
+        """The rule of a Reshape that has no common refinement: its blocks are linked but for those that have none."""
+        site = self._site(number)
+        before, after = (self._axes[name] for name in (site.node.inputs[0], site.node.outputs[0]))
+        entangled = {
+            index
+            for index, (left, right) in enumerate(blocks(site.required(0).shape, site.output().shape) or [])
+            if not self._factoring.link([([before[axis] for axis in left], [after[axis] for axis in right])])
+        }
+        return rule_of(replace(site, entangled=frozenset(entangled)))
+
+    def _site(self, number: int, tails: Mapping[str, int] | None = None) -> Site:
+        return Site(self.graph, self.graph.nodes[number], tails or {}, self.contrib)
+
+    def _link_or_give_up(self, number: int, wanted: Rule) -> None:
+        linked = self._link(number, wanted) or self._link(number, opaque(self._site(number)))
+        if linked is not None:
+            self._linked[number] = linked
+
+    def _link(self, number: int, wanted: Rule) -> _Linked | None:
+        """Make the labels of a rule equal at all its ports; None, and nothing changed, where that is impossible."""
+        ports = [self._port_axes(name) for name in port_names(self.graph, number, wanted)]
+        labels: dict[str, int] = {}
+        for dims, axes in zip(wanted.dims, ports, strict=True):
+            for names, axis in zip(dims, axes, strict=True):
+                for label in names:
+                    if label not in labels:
+                        size = wanted.sizes.get(label, self._factoring.size(axis))
+                        labels[label] = axis if names == (label,) else self._factoring.axis(size)
+        pairs = [
+            ([axis], [labels[label] for label in names])
+            for dims, axes in zip(wanted.dims, ports, strict=True)
+            for names, axis in zip(dims, axes, strict=True)
+        ]
+        return _Linked(wanted, labels, ports) if self._factoring.link(pairs) else None
+
+    def _port_axes(self, name: str) -> Axes:
+        """The axes of a tensor's dimensions; a constant gets new ones for every reader, which may want it in its own
+        order.
+        """
+        if name in self._axes:
+            return self._axes[name]
+        return [self._factoring.axis(dim) for dim in self.graph.values[name].shape]
+
+    def _link_tails(self, number: int) -> None:
+        """Let a node that works along an axis leave a trailing factor of it alone, if some neighbour factors the axis
+        so.
+        """
+        linked = self._linked[number]
+        form = linked.rule.forms[0]
+        if not isinstance(form, Arranged) or not form.heads:
+            return
+        tails: dict[str, int] = {}
+        for head in sorted(form.heads):
+            for tail in self._tails(linked, head):
+                candidate = rule_of(self._site(number, {**tails, head: tail}))
+                if candidate.composite and (better := self._link(number, candidate)) is not None:
+                    self._linked[number] = better
+                    tails[head] = tail
+                    break
+
+    def _tails(self, linked: _Linked, head: str) -> Iterator[int]:
+        """The products of trailing factors that divide an axis at all ports, the largest first."""
+        axes = [axis for label, axis in linked.labels.items() if label.partition(":")[0] == head]
+        sizes = [self._factoring.size(axis) for axis in axes]
+        numbers = [size for size in sizes if isinstance(size, int)]
+        if len(numbers) < len(sizes):
+            return
+        found = {tail for axis in axes for tail in self._suffixes(axis) if all(size % tail == 0 for size in numbers)}
+        yield from sorted(found, reverse=True)
+
+    def _suffixes(self, axis: int) -> Sequence[int]:
+        leaves = self._factoring.leaves([axis])
+        result, total = [], 1
+        for leaf in reversed(leaves[1:]):
+            size = self._factoring.size(leaf)
+            total *= size if isinstance(size, int) else 1
+            result.append(total)
+        return result
+
+
+def port_names(graph: Graph, number: int, found: Rule) -> list[str]:
+    """The tensors at the ports of a node: those inputs that its rule names, and all outputs that it has."""
+    node = graph.nodes[number]
+    return [node.inputs[index] for index in found.inputs] + [name for name in node.outputs if name]
+
+
+def _perm(attributes: Mapping[str, object], rank: int) -> tuple[int, ...]:
+    perm = attributes.get("perm")
+    return tuple(perm) if isinstance(perm, (tuple, list)) else tuple(range(rank))[::-1]

@@ -1,0 +1,64 @@
+"""Rows: the ways to run an operator, and what a way costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from layoutsolve.solver.theory.layout import Layout
+
+Slot = tuple[str, int]
+"""A factor of an operator's own index space: the label of a dimension and the number of the factor within it."""
+
+
+Arrangement = tuple[tuple[Slot, ...], ...]
+"""An order and grouping of an operator's slots, as :data:`Layout` is one of a tensor's atoms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What layouts cost.
+
+    ``transposes`` and ``reshapes`` are operators in the file, ``hidden`` transpositions that a kernel makes inside, or
+    time of that order that it loses to a generic path. ``bytes`` counts what the Transposes move, symbolic dimensions
+    as 1. ``nanoseconds`` is what a target's table makes of moves and slow rows; 0 where it was not asked for.
+    ``copies`` are the bytes of constants that are stored in more than one way, without the first. ``regrouped`` counts,
+    where only orders are decided, the ports at which a row merges dimensions: an estimate of the Reshapes to come.
+    """
+
+    transposes: int = 0
+    hidden: int = 0
+    reshapes: int = 0
+    bytes: int = 0
+    nanoseconds: int = 0
+    copies: int = 0
+    regrouped: int = 0
+
+    def __add__(self, other: Price) -> Price:
+        return Price(
+            self.transposes + other.transposes,
+            self.hidden + other.hidden,
+            self.reshapes + other.reshapes,
+            self.bytes + other.bytes,
+            self.nanoseconds + other.nanoseconds,
+            self.copies + other.copies,
+            self.regrouped + other.regrouped,
+        )
+
+
+FREE = Price()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way to run an operator: the layout of each of its ports, inputs first.
+
+    ``form`` is the number of the alternative among those of the operator's rule, ``arrangement`` the order of the
+    operator's slots from which the layouts come, ``price`` what the row itself costs. A row that is not ``anchored`` is
+    demanded by nothing: it is there to make every tensor's source layout available.
+    """
+
+    layouts: tuple[Layout, ...]
+    form: int = 0
+    arrangement: Arrangement = ()
+    price: Price = FREE
+    anchored: bool = True

@@ -1,0 +1,305 @@
+"""Rules: what the layouts of an operator's tensors have to do with each other, and how it is written in other layouts.
+
+A rule is stated once per ONNX operator, as one function registered with :func:`rule`. It labels the dimensions of the
+operator's tensors, lists the forms in which the operator can run (:mod:`layoutsolve.solver.theory.relation`), and
+rewrites the operator for a chosen row. An operator without a rule is opaque: all its tensors keep their logical layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.graph import Array, Dim, Graph, Node, Shape, Size, Value
+from layoutsolve.solver.theory.relation import Arranged, Form, Placed
+from layoutsolve.solver.theory.row import Arrangement, Row
+
+Dims = tuple[tuple[str, ...], ...]
+"""The labels of a tensor's dimensions: a dimension of several labels is their product, one of none has size 1.
+
+A label may carry a variant after a colon: ``k:0`` and ``k:1`` are the same slot of different sizes, as the operands
+of a concatenation are along its axis. A slot with variants keeps its factors together. Where one tensor has several
+variants of a label, one after the other, the slot is all of those dimensions.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator to write, of ``domain``. An input is a number (that input of the node), an array (a new constant) or
+    a name of a step's own output ('' is one left out); an output is a number (that output of the node) or a name.
+    ``shape`` is that of an own output, None where it is that of the node's first output.
+    """
+
+    op: str
+    inputs: tuple[int | str | Array, ...]
+    outputs: tuple[int | str, ...] = (0,)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    shape: Shape | None = None
+
+
+Kind = Callable[[Row], str]
+"""From a row to a short text for the way in which the operator then runs: a target tells fast ways from slow ones."""
+
+Rewrite = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...]]
+"""From a row and the stored shapes of all ports to the operators that compute the node in that row.
+
+No step at all means that the output is the input, unchanged.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A node's relation between layouts.
+
+    ``inputs`` are the numbers of the node's inputs that are ports; outputs always are. ``dims`` labels each port's
+    dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``solid`` labels keep their factors
+    together in order. ``kind`` names the way in which a row runs, None where all rows are alike.
+    """
+
+    inputs: tuple[int, ...]
+    dims: tuple[Dims, ...]
+    forms: tuple[Form, ...]
+    rewrite: Rewrite
+    sizes: Mapping[str, Dim] = field(default_factory=dict)
+    solid: frozenset[str] = frozenset()
+    kind: Kind | None = None
+
+    @property
+    def composite(self) -> bool:
+        """Whether some dimension is a product of labels, so that the rule needs tensors to be factored in its own
+        way.
+        """
+        return any(len(labels) > 1 for dims in self.dims for labels in dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
+
+    ``contrib`` allows operators of ONNX Runtime's own domain. ``entangled`` are numbers of blocks of a Reshape
+    (:func:`layoutsolve.solver.theory.factor.blocks`) whose two sides have no common factors.
+
+    A rule may state that an operation along a dimension leaves its trailing factor alone. Which factor that should be
+    is seen only when everything else is factored; then the rule is asked again with ``tails``.
+    """
+
+    graph: Graph
+    node: Node
+    tails: Mapping[str, int] = field(default_factory=dict)
+    contrib: bool = False
+    entangled: frozenset[int] = frozenset()
+
+    def input(self, number: int) -> Value | None:
+        """An input, None where it is left out."""
+        inputs = self.node.inputs
+        return self.graph.values[inputs[number]] if number < len(inputs) and inputs[number] else None
+
+    def required(self, number: int) -> Value:
+        """An input that the operator always has."""
+        return self.graph.values[self.node.inputs[number]]
+
+    def output(self, number: int = 0) -> Value:
+        """An output."""
+        return self.graph.values[self.node.outputs[number]]
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute, or its default."""
+        return self.node.attributes.get(name, default)
+
+    def constant(self, number: int) -> Array | None:
+        """The data of an input, None where it is computed or left out."""
+        value = self.input(number)
+        return None if value is None else value.data
+
+    def integers(self, number: int) -> tuple[int, ...] | None:
+        """A constant vector of integers."""
+        data = self.constant(number)
+        return None if data is None else tuple(int(item) for item in np.asarray(data).reshape(-1))
+
+    def dims(self, number: int) -> tuple[Dim, ...] | None:
+        """A vector of integers or sizes that is constant or computed from nothing but sizes."""
+        value = self.input(number)
+        if value is None or value.data is not None:
+            return self.integers(number)
+        producer = self.graph.producers.get(value.name)
+        node = None if producer is None else self.graph.nodes[producer]
+        return tuple(node.attributes["dims"]) if node is not None and node.op == "Sizes" else None
+
+    @property
+    def floating(self) -> bool:
+        """Whether no tensor of the node is quantised."""
+        names = [name for name in (*self.node.inputs, *self.node.outputs) if name]
+        return all(self.graph.values[name].quant is None for name in names)
+
+    def same(
+        self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, int | str | Array] | None = None
+    ) -> tuple[Step, ...]:
+        """The node itself, with some attributes and some inputs replaced, as a step names them."""
+        replaced = inputs or {}
+        present = [replaced.get(number, number if name else "") for number, name in enumerate(self.node.inputs)]
+        present += [replaced[number] for number in sorted(replaced) if number >= len(present)]
+        outputs = tuple(number if name else "" for number, name in enumerate(self.node.outputs))
+        changed = {**self.node.attributes, **(attributes or {})}
+        return (Step(self.node.op, tuple(present), outputs, changed, self.node.domain),)
+
+
+RuleFunction = Callable[[Site], "Rule | None"]
+
+RULES: dict[str, RuleFunction] = {}
+
+
+def rule(*operators: str) -> Callable[[RuleFunction], RuleFunction]:
+    """Register the rule of one or more ONNX operators. A rule function returns None for a node that it does not
+    cover.
+    """
+
+    def register(function: RuleFunction) -> RuleFunction:
+        for operator in operators:
+            if operator in RULES:
+                raise ValueError(f"operator {operator} has a rule already")
+            RULES[operator] = function
+        return function
+
+    return register
+
+
+def rule_of(site: Site) -> Rule:
+    """The rule of a node, which is opaque where nothing is known about it."""
+    return known_rule(site) or opaque(site)
+
+
+def known_rule(site: Site) -> Rule | None:
+    """What is known about a node; the rule of an operator of another domain is registered as ``domain:Name``."""
+    node = site.node
+    function = RULES.get(f"{node.domain}:{node.op}" if node.domain else node.op)
+    return function(site) if function and not _per_channel(site) else None
+
+
+def _per_channel(site: Site) -> bool:
+    """Whether the meaning of a computed tensor depends on an axis of it, which then has to stay where it is."""
+    values = (site.graph.values[name] for name in (*site.node.inputs, *site.node.outputs) if name)
+    return not site.node.storage and any(
+        value.data is None and value.quant is not None and value.quant.axis is not None for value in values
+    )
+
+
+def opaque(site: Site) -> Rule:
+    """The rule of an operator that nothing is known about: every tensor that it touches keeps its logical layout."""
+    inputs = tuple(
+        number for number, name in enumerate(site.node.inputs) if name and site.graph.values[name].data is None
+    )
+    values = [site.required(number) for number in inputs] + [
+        site.graph.values[name] for name in site.node.outputs if name
+    ]
+    dims = tuple(tuple((f"{port}.{axis}",) for axis in range(len(value.shape))) for port, value in enumerate(values))
+    solid = frozenset(label for port in dims for labels in port for label in labels)
+    return Rule(inputs, dims, (Placed(dims),), lambda row, shapes: site.same(), solid=solid)
+
+
+def position(arrangement: Arrangement, label: str) -> int:
+    """The stored dimension in which a label lies."""
+    return next(index for index, group in enumerate(arrangement) if any(slot[0] == label for slot in group))
+
+
+def positions(arrangement: Arrangement, labels: frozenset[str]) -> list[int]:
+    """The stored dimensions in which any of some labels lie."""
+    return [index for index, group in enumerate(arrangement) if any(slot[0] in labels for slot in group)]
+
+
+def along(label: str) -> Kind:
+    """The kind of an operator that works along an axis: where the axis lies among the stored dimensions above 1."""
+
+    def kind(row: Row) -> str:
+        where, layout = position(row.arrangement, label), row.layouts[0]
+        if not any(layout[where + 1 :]):
+            return "innermost"
+        return "middle" if any(layout[:where]) else "outermost"
+
+    return kind
+
+
+def runs(labels: frozenset[str]) -> Kind:
+    """The kind of a reduction: the runs of kept (K) and reduced (R) stored dimensions above 1, as in ``KRK``."""
+
+    def kind(row: Row) -> str:
+        found = ""
+        for group, stored in zip(row.arrangement, row.layouts[0], strict=True):
+            letter = "R" if any(slot[0] in labels for slot in group) else "K"
+            if stored and not found.endswith(letter):
+                found += letter
+        return found
+
+    return kind
+
+
+def numbered(shape: Shape) -> Dims:
+    """A label ``d0, d1, ...`` for each dimension that is larger than 1."""
+    return tuple((f"d{axis}",) if dim != 1 else () for axis, dim in enumerate(shape))
+
+
+def marked(shape: Shape, axes: Collection[int], variant: str) -> Dims:
+    """Numbered dimensions, but ``k0:variant`` and so on for some axes, labelled even where their size is 1."""
+    return tuple((f"k{axis}:{variant}",) if axis in axes else labels for axis, labels in enumerate(numbered(shape)))
+
+
+def reordered(port: int, picks: Sequence[int | None], count: int, filler: int) -> tuple[tuple[Step, ...], int | str]:
+    """Steps that pick entries of a computed vector of ``count``, ``filler`` for None; then what holds the result."""
+    if list(picks) == list(range(count)):
+        return (), port
+    steps: tuple[Step, ...] = ()
+    if None in picks:
+        steps = (Step("Concat", (port, int64(filler)), ("filled",), {"axis": 0}),)
+    where = int64(*(count if pick is None else pick for pick in picks))
+    picking = Step("Gather", ("filled" if steps else port, where), ("picked",), {"axis": 0})
+    return (*steps, picking), "picked"
+
+
+def sizes(dims: Sequence[Dim]) -> tuple[tuple[Step, ...], str | Array]:
+    """A vector of sizes: what has to be written before, and what names it."""
+    numbers = [dim for dim in dims if not isinstance(dim, Size)]
+    if len(numbers) == len(dims):
+        return (), int64(*numbers)
+    return (Step("Sizes", (), ("sizes",), {"dims": tuple(dims)}),), "sizes"
+
+
+def static(dim: Dim) -> int:
+    """A size that is known to be a number. Raises TypeError where it is not."""
+    if isinstance(dim, Size):
+        raise TypeError(f"size {dim} is not a number")
+    return dim
+
+
+def int64(*numbers: int) -> Array:
+    """A constant vector of integers, as ONNX wants axes and shapes."""
+    return np.array(numbers, np.int64)
+
+
+__all__ = [
+    "RULES",
+    "Arranged",
+    "Dims",
+    "Kind",
+    "Placed",
+    "Rewrite",
+    "Rule",
+    "Site",
+    "Step",
+    "along",
+    "int64",
+    "known_rule",
+    "marked",
+    "numbered",
+    "opaque",
+    "position",
+    "positions",
+    "reordered",
+    "rule",
+    "rule_of",
+    "runs",
+    "sizes",
+    "static",
+]  # fmt: skip

@@ -1,0 +1,25 @@
+"""The rules, one file per family of operators. Importing this package registers all of them."""
+
+from layoutsolve.solver.theory.rules import (
+    arrangement,
+    contraction,
+    control,
+    elementwise,
+    recurrent,
+    reduction,
+    scattering,
+    slicing,
+    window,
+)
+
+__all__ = [
+    "arrangement",
+    "contraction",
+    "control",
+    "elementwise",
+    "recurrent",
+    "reduction",
+    "scattering",
+    "slicing",
+    "window",
+]

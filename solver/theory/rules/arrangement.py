@@ -1,0 +1,280 @@
+"""Operators that put tensors together, take them apart or repeat them along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from layoutsolve.graph import Dim, Shape, Size, product, reshape_entries
+from layoutsolve.solver.theory.factor import blocks, factors
+from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.rule import (  # fmt: skip
+    Arranged,
+    Dims,
+    Placed,
+    Rule,
+    Site,
+    Step,
+    along,
+    int64,
+    marked,
+    numbered,
+    position,
+    reordered,
+    rule,
+    sizes,
+    static,
+)
+from layoutsolve.solver.theory.rules.elementwise import aligned
+
+
+@rule("Concat")
+def concat(site: Site) -> Rule:
+    """Only the leading factor of the axis is joined; a trailing factor that all operands share may lie anywhere."""
+    shape = site.output().shape
+    axis = site.attribute("axis") % len(shape)
+    inputs = tuple(range(len(site.node.inputs)))
+    dims, extents = joined([*(site.required(number).shape for number in inputs), shape], axis, site.tails.get("k"))
+    form = Arranged(frame=len(inputs), heads=frozenset("k"), tails=frozenset("t"))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k")})
+
+    return Rule(inputs, dims, (form,), rewrite, extents, frozenset("k"), along("k"))
+
+
+@rule("Split")
+def split(site: Site) -> Rule | None:
+    """Concat, backwards."""
+    shape = site.required(0).shape
+    axis = site.attribute("axis", 0) % len(shape)
+    parts = [site.output(number).shape for number in range(len(site.node.outputs))]
+    if any(isinstance(part[axis], Size) for part in parts):
+        return None
+    dims, extents = joined([shape, *parts], axis, site.tails.get("k"))
+    form = Arranged(frame=0, heads=frozenset("k"), tails=frozenset("t"))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        where = position(row.arrangement, "k")
+        return site.same({"axis": where}, {1: int64(*(static(stored[where]) for stored in shapes[1:]))})
+
+    return Rule((0,), dims, (form,), rewrite, extents, frozenset("k"), along("k"))
+
+
+def joined(shapes: list[Shape], axis: int, tail: int | None) -> tuple[tuple[Dims, ...], dict[str, Dim]]:
+    """Labels of tensors that differ along an axis: ``k:0``, ``k:1``, ... there, and ``t`` for the factor that they
+    share.
+    """
+    dims = []
+    for number, shape in enumerate(shapes):
+        touched = (f"k:{number}",) if tail is None else (f"k:{number}", "t")
+        dims.append(tuple(touched if index == axis else labels for index, labels in enumerate(numbered(shape))))
+    if tail is None:
+        return tuple(dims), {}
+    return tuple(dims), {
+        "t": tail,
+        **{f"k:{number}": static(shape[axis]) // tail for number, shape in enumerate(shapes)},
+    }
+
+
+@rule("Reshape")
+def reshape(site: Site) -> Rule | None:
+    """A Reshape some of whose blocks of dimensions are entangled: they stay together, the others follow any layout.
+
+    Where an entangled block is one stored dimension on both sides there is nothing to do.
+    """
+    before, after = site.required(0).shape, site.output().shape
+    parts = blocks(before, after)
+    if parts is None or site.dims(1) is None or 0 in before:
+        return None
+    dims: tuple[list[tuple[str, ...]], ...] = ([()] * len(before), [()] * len(after))
+    extents: dict[str, Dim] = {}
+    for number, block in enumerate(parts):
+        sides = [[shape[axis] for axis in axes] for shape, axes in zip((before, after), block, strict=True)]
+        if number in site.entangled:
+            for side, axes in enumerate(block):
+                for index, axis in enumerate(axes):
+                    dims[side][axis] = (f"k{number}:{side}.{index}",)
+            continue
+        common = factors(*sides)
+        if common is None:
+            return None
+        for side, axes in enumerate(block):
+            labels = iter((f"d{number}.{index}", size) for index, size in enumerate(common))
+            for axis in axes:
+                dims[side][axis] = _filled((before, after)[side][axis], labels)
+        if len(common) > 1:
+            extents.update({f"d{number}.{index}": size for index, size in enumerate(common)})
+    solid = frozenset(f"k{number}" for number in site.entangled)
+    forms = (Arranged(frame=0), Arranged(frame=0, alone=solid, spread=solid, price=Price(reshapes=1)))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        if not row.price.reshapes:
+            return ()
+        entries = reshape_entries(shapes[0], shapes[-1])
+        steps, target = sizes(shapes[-1]) if entries is None else ((), int64(*entries))
+        return (*steps, Step("Reshape", (0, target)))
+
+    return Rule((0,), (tuple(dims[0]), tuple(dims[1])), forms, rewrite, extents, solid)
+
+
+def _filled(size: Dim, labels: Iterator[tuple[str, Dim]]) -> tuple[str, ...]:
+    """The next labels that make up a dimension."""
+    found: list[str] = []
+    total: Dim = 1
+    while total != size:
+        label, factor = next(labels)
+        found.append(label)
+        total = product((total, factor))
+    return tuple(found)
+
+
+@rule("Tile")
+def tile(site: Site) -> Rule | None:
+    """Repeated axes stay whole."""
+    repeats = site.dims(1)
+    shape = site.required(0).shape
+    if repeats is None:
+        return None
+    touched = [axis for axis, count in enumerate(repeats) if count != 1]
+    before = marked(shape, touched, "i")
+    after = marked(site.output().shape, touched, "o")
+    labels = frozenset(f"k{axis}" for axis in touched)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        counts: list[Dim] = [1] * len(row.arrangement)
+        for axis in touched:
+            counts[position(row.arrangement, f"k{axis}")] = repeats[axis]
+        steps, vector = sizes(counts)
+        return (*steps, *site.same(inputs={1: vector}))
+
+    return Rule((0,), (before, after), (Arranged(frame=1, alone=labels),), rewrite, solid=labels)
+
+
+@rule("Expand")
+def expand(site: Site) -> Rule | None:
+    """Broadcasting to a given shape; where that depends on data, its dimensions stay whole and the shape follows."""
+    shape = site.output().shape
+    if site.dims(1) is None:
+        return _expand_to_computed(site)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        steps, vector = sizes(shapes[-1])
+        return (*steps, *site.same(inputs={1: vector}))
+
+    data, apart = aligned(site.required(0).shape, shape)
+    return Rule((0,), (data, numbered(shape)), (Arranged(frame=1, alone=apart),), rewrite, solid=apart)
+
+
+def _expand_to_computed(site: Site) -> Rule:
+    shape = site.output().shape
+    data, _ = aligned(site.required(0).shape, shape)
+    dims = tuple((f"d{axis}",) for axis in range(len(shape)))
+    labels = frozenset(label for (label,) in dims)
+    form = Arranged(frame=2, alone=labels, pinned=frozenset({1}))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        axes = {position(row.arrangement, label): axis for axis, (label,) in enumerate(dims)}
+        picks = [axes.get(index) for index in range(len(row.arrangement))]
+        steps, vector = reordered(1, picks, len(shape), 1)
+        return (*steps, *site.same(inputs={1: vector}))
+
+    return Rule((0, 1), (data, (("vector",),), dims), (form,), rewrite, solid=labels | {"vector"})
+
+
+@rule("Shape")
+def shape(site: Site) -> Rule | None:
+    """The sizes of a tensor in another layout are picked back into the order of its logical dimensions."""
+    if site.attribute("start", 0) or site.attribute("end") is not None:
+        return None
+    dims = tuple((f"d{axis}",) for axis in range(len(site.required(0).shape)))
+    labels = frozenset(label for (label,) in dims)
+    form = Arranged(frame=0, alone=labels, pinned=frozenset({1}))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        picks = [position(row.arrangement, label) for (label,) in dims]
+        if picks == list(range(len(row.arrangement))):
+            return site.same()
+        return (Step("Shape", (0,), ("stored",)), Step("Gather", ("stored", int64(*picks)), (0,), {"axis": 0}))
+
+    return Rule((0,), (dims, (("vector",),)), (form,), rewrite, solid=labels | {"vector"})
+
+
+@rule("Gather")
+def gather(site: Site) -> Rule | None:
+    """One axis is replaced by as many indices; it stays whole, the others follow any layout."""
+    indices = site.required(1)
+    if len(indices.shape) != 1:
+        return None
+    shape = site.required(0).shape
+    axis = site.attribute("axis", 0) % len(shape)
+    inputs = (0,) if indices.data is not None else (0, 1)
+    dims = [
+        marked(shape, [axis], "i"),
+        *([(("index",),)] if len(inputs) == 2 else []),
+        marked(site.output().shape, [axis], "o"),
+    ]
+    label = f"k{axis}"
+    form = Arranged(frame=0, alone=frozenset({label}), pinned=frozenset(range(1, len(inputs))))
+    return Rule(
+        inputs,
+        tuple(dims),
+        (form,),
+        lambda row, shapes: site.same({"axis": position(row.arrangement, label)}),
+        solid=frozenset({label, "index"}),
+        kind=along(label),
+    )
+
+
+@rule("GatherND")
+def gather_nd(site: Site) -> Rule | None:
+    """The indexed axes come first and in order; the others behind them in any arrangement, as one dimension."""
+    data, indices = site.required(0).shape, site.required(1)
+    batches, depth, rank = site.attribute("batch_dims", 0), indices.shape[-1], len(indices.shape)
+    if not isinstance(depth, int):
+        return None
+    inner = tuple((f"r{axis}",) if data[axis] != 1 else () for axis in range(batches + depth, len(data)))
+    rest = tuple(label for labels in inner for label in labels)
+    batch = tuple((f"b{axis}",) for axis in range(batches))
+    indexed = tuple((f"i{axis}",) for axis in range(depth))
+    rows = tuple((f"o{axis}",) for axis in range(batches, rank - 1))
+    inputs = (0,) if indices.data is not None else (0, 1)
+
+    def ports(behind: Dims) -> tuple[Dims, ...]:
+        middle = ((*batch, *rows, ("depth",)),) if len(inputs) == 2 else ()
+        return ((*batch, *indexed, *behind), *middle, (*batch, *rows, *behind))
+
+    free = frozenset(rest)
+    forms = [Placed(ports(inner), free=free)]
+    if len(rest) > 1:
+        forms.append(Placed(ports((rest,)), free=free, mixed=True))
+    solid = frozenset(label for dims in (*batch, *indexed, *rows, ("depth",)) for label in dims)
+    return Rule(inputs, ports(inner), tuple(forms), lambda row, shapes: site.same(), solid=solid)
+
+
+@rule("DepthToSpace", "SpaceToDepth")
+def depth_space(site: Site) -> Rule:
+    """A regrouping of factors: one operator between stored dimensions, or nothing at all where the factors lie apart
+    anyway.
+    """
+    deepening = site.node.op == "SpaceToDepth"
+    shallow, deep = (site.required(0), site.output()) if deepening else (site.output(), site.required(0))
+    block = site.attribute("blocksize")
+    extents: dict[str, Dim] = {"a": block, "b": block, "c": shallow.shape[1], "h": deep.shape[2], "w": deep.shape[3]}
+    spread: Dims = (("n",), ("c",), ("h", "a"), ("w", "b"))
+    modes: dict[str, Dims] = {"DCR": (("n",), ("a", "b", "c"), ("h",), ("w",))}
+    if not deepening:
+        modes["CRD"] = (("n",), ("c", "a", "b"), ("h",), ("w",))
+
+    def ports(stacked: Dims) -> tuple[Dims, Dims]:
+        return (spread, stacked) if deepening else (stacked, spread)
+
+    names = list(modes)
+    placed = tuple(Placed(ports(stacked), free=frozenset("nchw")) for stacked in modes.values())
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        if row.form == len(names):
+            return ()
+        return site.same() if deepening else site.same({"mode": names[row.form]})
+
+    logical = ports(modes[site.attribute("mode", "DCR")])
+    return Rule((0,), logical, (*placed, Arranged(frame=0)), rewrite, extents)

@@ -1,0 +1,55 @@
+"""Operators that compute every element from the elements at the same place, with broadcasting."""
+
+from __future__ import annotations
+
+from layoutsolve.graph import Shape
+from layoutsolve.solver.theory.rule import Arranged, Dims, Rule, Site, numbered, rule
+
+UNARY = (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Clip", "Cos", "Cosh",
+    "Elu", "Erf", "Exp", "Floor", "Gelu",
+    "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal",
+    "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh",
+    "ThresholdedRelu",
+)  # fmt: skip
+
+BROADCASTING = (
+    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
+    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
+)  # fmt: skip
+
+
+@rule(*UNARY, "ai.onnx.ml:LabelEncoder")
+def unary(site: Site) -> Rule:
+    """Any layout, the same on both sides; further inputs are scalars."""
+    dims = numbered(site.output().shape)
+    return Rule((0,), (dims, dims), (Arranged(frame=1),), lambda row, shapes: site.same())
+
+
+@rule(*BROADCASTING)
+def broadcasting(site: Site) -> Rule:
+    """Any layout; an operand lacks the dimensions along which it is repeated. PRelu repeats its slope alone."""
+    shape = site.output().shape
+    inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
+    pairs = [aligned(site.required(number).shape, shape) for number in inputs]
+    apart = frozenset(label for _, labels in pairs for label in labels)
+    complete = frozenset({0} if site.node.op == "PRelu" else ())
+    form = Arranged(frame=len(inputs), broadcast=True, alone=apart, complete=complete)
+    operands = (operand for operand, _ in pairs)
+    return Rule(inputs, (*operands, numbered(shape)), (form,), lambda row, shapes: site.same(), solid=apart)
+
+
+def aligned(shape: Shape, output: Shape) -> tuple[Dims, frozenset[str]]:
+    """The labels of an operand's dimensions, aligned with the output's last ones. Those of which it is not known
+    whether they are repeated come second: they have to stay whole.
+    """
+    offset = len(output) - len(shape)
+    dims: list[tuple[str, ...]] = []
+    apart: set[str] = set()
+    for axis, dim in enumerate(shape, offset):
+        if dim in (1, output[axis]):
+            dims.append((f"d{axis}",) if dim != 1 else ())
+        else:
+            dims.append((f"d{axis}:{dim}",))
+            apart.add(f"d{axis}")
+    return tuple(dims), frozenset(apart)

@@ -1,0 +1,191 @@
+"""Operators that work along axes: reductions, softmax, arg max, cumulative sums, the k largest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from layoutsolve.graph import Shape
+from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.rule import (
+    Arranged,
+    Dims,
+    Placed,
+    Rule,
+    Site,
+    Step,
+    along,
+    int64,
+    numbered,
+    position,
+    positions,
+    rule,
+    runs,
+)
+
+UNCHANGED = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
+"""What leaves a single number as it is, so that it need not name an axis; the others take its absolute value, say."""
+
+
+@rule(
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+)
+def reduce(site: Site) -> Rule | None:
+    """The reduced factors may lie anywhere; reduced dimensions are kept with size 1 or left out, whichever fits."""
+    shape = site.required(0).shape
+    given = site.integers(1)
+    if given is None and site.input(1) is not None:
+        return None
+    axes = range(len(shape)) if not given else [axis % len(shape) for axis in given]
+    dims = numbered(shape)
+    reduced = frozenset(label for axis in axes for label in dims[axis])
+    if not reduced and site.node.op not in UNCHANGED:
+        return None
+    kept = tuple(() if axis in axes else labels for axis, labels in enumerate(dims))
+    if not site.attribute("keepdims", 1):
+        kept = tuple(labels for axis, labels in enumerate(kept) if axis not in axes)
+    forms = (Arranged(frame=0, inner=reduced), Arranged(frame=0, dropped=reduced, inner=reduced))
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        where = positions(row.arrangement, reduced)
+        if row.form == 0:
+            where = [*_units(shapes[0], where), *where]
+        return site.same({"keepdims": int(row.form == 0), "noop_with_empty_axes": 1}, {1: int64(*where)})
+
+    return Rule((0,), (dims, kept), forms, rewrite, kind=runs(reduced))
+
+
+def _units(shape: Shape, axes: Sequence[int]) -> list[int]:
+    """The leading dimensions of size 1: reducing them as well is the same, and lets runtimes take a faster path."""
+    first = next((axis for axis, dim in enumerate(shape) if dim != 1), len(shape))
+    return [axis for axis in range(first) if axis not in axes]
+
+
+@rule("LayerNormalization")
+def layer_normalization(site: Site) -> Rule | None:
+    """The operator where the normalised dimensions are innermost; written out in any other layout."""
+    constants = tuple(range(1, len(site.node.inputs)))
+    if any(site.constant(number) is None for number in constants) or len(site.node.outputs) > 1:
+        return None
+    shape = site.required(0).shape
+    first = site.attribute("axis", -1) % len(shape)
+    data = numbered(shape)
+    if any(site.required(number).shape != shape[first:] for number in constants) or not any(data[first:]):
+        return None
+    own, around = data[first:], tuple(label for labels in data[:first] for label in labels)
+    inner = frozenset(label for labels in own for label in labels)
+    operator = Placed((own,) * (len(constants) + 2), inner, prefix=around, columns=frozenset(constants))
+    written = Arranged(frame=0, inner=inner)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        if row.form == 0:
+            return site.same({"axis": -len(own)})
+        axes = int64(*positions(row.arrangement, inner))
+        kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shapes[0]))
+        epsilon = np.array(site.attribute("epsilon", 1e-5), np.float32)
+        return (
+            Step("ReduceMean", (0, axes), ("mean",), shape=kept),
+            Step("Sub", (0, "mean"), ("centred",)),
+            Step("Mul", ("centred", "centred"), ("squares",)),
+            Step("ReduceMean", ("squares", axes), ("variance",), shape=kept),
+            Step("Add", ("variance", epsilon), ("shifted",), shape=kept),
+            Step("Sqrt", ("shifted",), ("deviation",), shape=kept),
+            Step("Div", ("centred", "deviation"), ("normal",)),
+            *((Step("Mul", ("normal", 1), (0 if len(constants) == 1 else "scaled",)),)),
+            *(Step("Add", ("scaled", number), (0,)) for number in constants[1:]),
+        )
+
+    dims = (data, *(own for _ in constants), data)
+
+    def kind(row: Row) -> str:
+        return ("operator", "written out")[row.form]
+
+    return Rule((0, *constants), dims, (operator, written), rewrite, kind=kind)
+
+
+WHOLE = frozenset("k")
+
+
+def _axis(shape: Shape, axis: int, label: str) -> Dims:
+    """Numbered dimensions, but for the axis, which is labelled even where its size is 1."""
+    return tuple((label,) if index == axis else labels for index, labels in enumerate(numbered(shape)))
+
+
+@rule("Softmax", "LogSoftmax")
+def softmax(site: Site) -> Rule:
+    """The axis stays whole, the others follow any layout."""
+    shape = site.output().shape
+    dims = _axis(shape, site.attribute("axis", -1) % len(shape), "k")
+    form = Arranged(frame=1, alone=WHOLE, inner=WHOLE)
+    return Rule(
+        (0,),
+        (dims, dims),
+        (form,),
+        lambda row, shapes: site.same({"axis": position(row.arrangement, "k")}),
+        solid=WHOLE,
+        kind=along("k"),
+    )
+
+
+@rule("CumSum")
+def cumsum(site: Site) -> Rule | None:
+    """As softmax; the axis is an input."""
+    axes = site.integers(1)
+    if axes is None:
+        return None
+    shape = site.output().shape
+    dims = _axis(shape, axes[0] % len(shape), "k")
+    form = Arranged(frame=1, alone=WHOLE, inner=WHOLE)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same(inputs={1: np.array(position(row.arrangement, "k"), np.int64)})
+
+    return Rule((0,), (dims, dims), (form,), rewrite, solid=WHOLE, kind=along("k"))
+
+
+@rule("ArgMax", "ArgMin")
+def arg(site: Site) -> Rule:
+    """The axis stays whole and in order, since the result counts along it."""
+    shape = site.required(0).shape
+    axis = site.attribute("axis", 0) % len(shape)
+    dims = _axis(shape, axis, "k")
+    kept = tuple(() if index == axis else labels for index, labels in enumerate(dims))
+    if not site.attribute("keepdims", 1):
+        kept = kept[:axis] + kept[axis + 1 :]
+    forms = (
+        Arranged(frame=0, alone=WHOLE, inner=WHOLE),
+        Arranged(frame=0, alone=WHOLE, dropped=WHOLE, inner=WHOLE),
+    )
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k"), "keepdims": int(row.form == 0)})
+
+    return Rule((0,), (dims, kept), forms, rewrite, solid=WHOLE, kind=along("k"))
+
+
+@rule("TopK")
+def topk(site: Site) -> Rule | None:
+    """The axis stays whole and in order; its size changes."""
+    if site.constant(1) is None:
+        return None
+    shape = site.required(0).shape
+    axis = site.attribute("axis", -1) % len(shape)
+    before, after = _axis(shape, axis, "k:i"), _axis(shape, axis, "k:o")
+    form = Arranged(frame=0, alone=WHOLE, inner=WHOLE)
+    return Rule(
+        (0,),
+        (before, *(after for name in site.node.outputs if name)),
+        (form,),
+        lambda row, shapes: site.same({"axis": position(row.arrangement, "k")}),
+        solid=WHOLE,
+        kind=along("k"),
+    )

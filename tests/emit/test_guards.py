@@ -1,0 +1,270 @@
+"""What ONNX Runtime's optimiser would break is written so that it does not: each guard, on a family of models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import layoutsolve
+from layoutsolve.emit import barriers
+from layoutsolve.graph import Array
+from tests.builder import Builder, Quant
+from tests.conformance.cases import Case, Model, fitted
+from tests.conformance.running import judge
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "runtimes.md"
+
+
+def same(
+    source: bytes, *given: Array, opset: int | None = None, steps: int = 1, expected: Array | None = None
+) -> onnx.ModelProto:
+    """The converted model, which gives what LiteRT gives, or what is expected instead, at all levels.
+
+    Raises AssertionError where it does not.
+    """
+    model = Model(source, given, None if expected is None else (expected,))
+    converted = layoutsolve.convert(source, opset=opset).model
+    judge(Case("", "", lambda: model, steps=steps), model, converted)
+    return converted
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    """The operators of a model."""
+    return [node.op_type for node in model.graph.node]
+
+
+class Chain(Builder):
+    """A model each of whose operators gives one tensor."""
+
+    def then(
+        self, name: str, inputs: Sequence[int], shape: Sequence[int], dtype: str = "float32",
+        quant: Quant | None = None, **options: object,
+    ) -> int:  # fmt: skip
+        """Write an operator; the index of its result."""
+        result = self.tensor(f"t{len(self.subgraph.tensors)}", shape, dtype, quant=quant)
+        self.operator(name, inputs, [result], options)
+        return result
+
+
+class Products(Chain):
+    """A model with a product, which has a type and parameters of its own."""
+
+    dtype: str = "float32"
+    quant: Quant | None = None
+
+
+def negative(shape: Sequence[int], dtype: str = "float32") -> Array:
+    """Numbers below zero."""
+    data = -1 - np.random.default_rng(0).uniform(0, 5, shape)
+    return (data if dtype == "float32" else np.rint(data)).astype(dtype)
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+@pytest.mark.parametrize("opset", [None, 24])
+@pytest.mark.parametrize("form", ["PAD", "PADV2", "cast", "transposed", "int8", "two readers"])
+def test_zeros_before_a_maximum(form: str, opset: int | None, padding: str) -> None:
+    b, shape = Chain(), (1, 4, 5, 3)
+    dtype = {"cast": "int32", "int8": "int8"}.get(form, "float32")
+    quant = Quant([0.5], [0]) if form == "int8" else None
+    x = b.input("x", (1, 3, 4, 5) if form == "transposed" else shape, dtype, quant=quant)
+    given = negative((1, 3, 4, 5) if form == "transposed" else shape, dtype)
+    y = b.then("TRANSPOSE", [x, b.constant("order", [0, 2, 3, 1], "int32")], shape) if form == "transposed" else x
+    pads = b.constant("pads", [[0, 0], [1, 2], [2, 1], [0, 0]], "int32")
+    value = [b.constant("value", 0, dtype)] if form in ("PADV2", "cast") else []
+    y = b.then("PADV2" if value else "PAD", [y, pads, *value], (1, 7, 8, 3), dtype, quant)
+    if form == "cast":
+        y, dtype = b.then("CAST", [y], (1, 7, 8, 3)), "float32"
+    window = {"padding": padding, "stride_h": 1, "stride_w": 1, "filter_height": 3, "filter_width": 2}
+    pooled = (1, 7, 8, 3) if padding == "SAME" else (1, 5, 7, 3)
+    ends = [b.then("MAX_POOL_2D", [y], pooled, dtype, quant, **window)]
+    if form == "two readers":
+        ends.append(b.then("AVERAGE_POOL_2D", [y], pooled, dtype, quant, **window))
+    same(b.finish(*ends), given, opset=opset)
+
+
+def test_zeros_before_a_convolution_are_folded() -> None:
+    """They need no axes: there the optimiser is right."""
+    b = Chain()
+    x = b.input("x", (1, 4, 5, 3))
+    y = b.then("PAD", [x, b.constant("pads", [[0, 0], [1, 2], [2, 1], [0, 0]], "int32")], (1, 7, 8, 3))
+    kernel, bias = b.constant("kernel", negative((4, 3, 3, 3))), b.constant("bias", np.zeros(4, np.float32))
+    options = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": "VALID"}
+    model = same(b.finish(b.then("CONV_2D", [y, kernel, bias], (1, 5, 6, 4), **options)), negative((1, 4, 5, 3)))
+    assert [len(node.input) for node in model.graph.node if node.op_type == "Pad"] == [2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("rank", [0, 1, 2, 4])
+def test_reciprocals(rank: int, dtype: str) -> None:
+    """1 / x * y, of numbers and of integers, with a 1 of any rank."""
+    b = Chain()
+    x, y = b.input("x", (2, 3), dtype), b.input("y", (2, 3), dtype)
+    shape = (*(1,) * (rank - 2), 2, 3)
+    z = b.then("DIV", [b.constant("one", np.ones((1,) * rank), dtype), x], shape, dtype)
+    z = b.then("MUL", [z, y], shape, dtype)
+    same(b.finish(z), negative((2, 3), dtype), np.arange(6).reshape(2, 3).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("ranges", [((-20, 20), (-2, 2)), ((-2, 2), (-20, 20)), ((-3, 9), (-9, 3))], ids=str)
+def test_two_quantisations(ranges: Sequence[tuple[float, float]], dtype: str) -> None:
+    """Numbers that are rounded to other steps are rounded twice: a barrier keeps them apart, or what is added."""
+    b, first, limits = Chain(), fitted(dtype, -9, 9), np.iinfo(dtype)
+    outer, inner = (fitted(dtype, *each) for each in ranges)
+    x = b.input("x", (40, 50), dtype, quant=first)
+    y = b.then("LEAKY_RELU", [x], (40, 50), dtype, outer, alpha=0.5)
+    y = b.then("QUANTIZE", [y], (40, 50), dtype, inner)
+    y = b.then("LEAKY_RELU", [y], (40, 50), dtype, inner, alpha=0.5)
+    given = np.random.default_rng(0).integers(limits.min, limits.max + 1, (40, 50)).astype(dtype)
+    factor = max(1.0, outer.scale[0] / inner.scale[0])
+    same(b.finish(y), given, steps=1 + int(np.ceil(factor)))
+    assert bool({"Add", "Max"}.intersection(operators(layoutsolve.convert(b.finish(y)).model))) == (
+        (outer.scale, outer.zero_point) != (inner.scale, inner.zero_point)
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-9, 1e-12])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_limits_of_tiny_steps(dtype: str, scale: float) -> None:
+    """Below zero nothing is left. LiteRT's own limits overflow there."""
+    b, quant = Chain(), Quant([scale], [{"int8": -3, "uint8": 120}[dtype]])
+    x = b.input("x", (16, 16), dtype, quant=quant)
+    limits = np.iinfo(dtype)
+    given = np.arange(limits.min, limits.max + 1).reshape(16, 16).astype(dtype)
+    expected = np.maximum(given, np.asarray(quant.zero_point, dtype))
+    same(b.finish(b.then("RELU6", [x], (16, 16), dtype, quant)), given, expected=expected)
+
+
+@pytest.mark.parametrize("name", ["RELU", "RELU6", "QUANTIZE"])
+@pytest.mark.parametrize("other", ["TANH", "TRANSPOSE", "again", "output", "input"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_limited_outputs(dtype: str, other: str, name: str) -> None:
+    """An output that equals what it is computed from, which something else reads."""
+    b, limits = Chain(), np.iinfo(dtype)
+    quant = Quant([6 / 255], [int(limits.min)])
+    x = b.input("x", (4, 6), dtype, quant=quant)
+    y = x if other == "input" else b.then("LEAKY_RELU", [x], (4, 6), dtype, quant, alpha=0.25)
+    ends = [b.then(name, [y], (4, 6), dtype, quant)]
+    if other in ("TANH", "input"):
+        ends.append(b.then("TANH", [y], (4, 6), dtype, Quant([1 / 128], [int(limits.min) + 128])))
+    elif other == "TRANSPOSE":
+        ends.append(b.then("TRANSPOSE", [y, b.constant("order", [1, 0], "int32")], (6, 4), dtype, quant))
+    else:
+        ends.append(y if other == "output" else b.then(name, [y], (4, 6), dtype, quant))
+    given = np.random.default_rng(0).integers(limits.min, limits.max + 1, (4, 6)).astype(dtype)
+    converted = same(b.finish(*ends), given)
+    assert "Max" in operators(converted) or name == "QUANTIZE"  # the newest version runs it without
+
+
+def test_integers_are_multiplied_as_matrices() -> None:
+    """ONNX Runtime has no Gemm of integers."""
+    b = Chain()
+    x = b.input("x", (4, 3), "int32")
+    turned = b.then("TRANSPOSE", [x, b.constant("order", [1, 0], "int32")], (3, 4), "int32")
+    y = b.then("BATCH_MATMUL", [turned, x], (3, 3), "int32")
+    for strategy in ("cpsat", "push", "transpose"):
+        assert "Gemm" not in operators(layoutsolve.convert(b.finish(y), strategy=strategy).model)
+
+
+def product(b: Products, name: str, x: int, weights: Array, *more: int, **tensor: object) -> int:
+    """A product of ``x`` by constant weights (out, 1, 1, in), whatever the operator wants them to be."""
+    kernel = b.constant("kernel", weights[:, 0, 0] if name == "FULLY_CONNECTED" else weights, **tensor)  # type: ignore[arg-type]
+    given = [x, kernel, *more]
+    if name == "TRANSPOSE_CONV":
+        given = [b.constant("shape", [1, 4, 5, len(weights)], "int32"), kernel, x, *more]
+    options: dict[str, object] = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+    if name == "CONV_2D":
+        options.update(dilation_h_factor=1, dilation_w_factor=1)
+    elif name == "FULLY_CONNECTED":
+        options = {"keep_num_dims": True}
+    return b.then(name, given, (1, 4, 5, len(weights)), b.dtype, b.quant, **options)
+
+
+PRODUCTS = ("CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("between", ["", "RELU", "TRANSPOSE"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_real_weights_between_quantised_numbers(name: str, between: str, dtype: str) -> None:
+    """Of weights of which one is far above the others nothing would be left in 8 bits."""
+    b, quant, limits = Products(), fitted(dtype, -1, 1), np.iinfo(dtype)
+    x = b.input("x", (1, 4, 5, 3), dtype, quant=quant)
+    y = b.then("DEQUANTIZE", [x], (1, 4, 5, 3))
+    weights = np.random.default_rng(0).uniform(-0.3, 0.3, (6, 1, 1, 3)).astype(np.float32)
+    weights[0, 0, 0, 0] = 1000
+    y, shape = product(b, name, y, weights, b.constant("bias", np.ones(6, np.float32))), (1, 4, 5, 6)
+    if between == "RELU":
+        y = b.then("RELU", [y], shape)
+    elif between:
+        y, shape = b.then("TRANSPOSE", [y, b.constant("order", [0, 3, 1, 2], "int32")], (1, 6, 4, 5)), (1, 6, 4, 5)
+    end = b.then("QUANTIZE", [y], shape, dtype, quant)
+    same(b.finish(end), np.random.default_rng(1).integers(limits.min, limits.max + 1, (1, 4, 5, 3)).astype(dtype))
+
+
+@pytest.mark.parametrize("between", ["", "RELU", "TRANSPOSE"])
+@pytest.mark.parametrize("channels", [1, 6])
+@pytest.mark.parametrize("magnitude", [1e3, 2.0**30, 2.0**33, 2.0**38])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_biases_of_many_bits(name: str, magnitude: float, channels: int, between: str) -> None:
+    """A bias of 64 bits, from small to far beyond 32 bits, with scales for all weights or per channel."""
+    b, random = Products(), np.random.default_rng(0)
+    scales = random.uniform(1e-3, 2e-3, channels).astype(np.float32)
+    steps, top = scales * 2.0**-14, max(magnitude * 2e-3 * 2.0**-14, 1.0)
+    b.dtype, b.quant = "int16", Quant([top / 30000], [0])
+    x = b.input("x", (1, 4, 5, 3), "int16", quant=Quant([2.0**-14], [0]))
+    weights = random.integers(-127, 128, (channels, 1, 1, 3)).astype(np.int8)
+    zeros = [0] * channels
+    bias = b.constant(
+        "bias", random.choice([-1, 1], channels) * random.uniform(0.5, 1, channels) * magnitude, "int64",
+        quant=Quant(steps.tolist(), zeros),
+    )  # fmt: skip
+    y = product(b, name, x, weights, bias, dtype="int8", quant=Quant(scales.tolist(), zeros))
+    shape = (1, 4, 5, channels)
+    if between == "RELU":
+        y = b.then("RELU", [y], shape, "int16", b.quant)
+    elif between:
+        order = b.constant("order", [0, 3, 1, 2], "int32")
+        y = b.then("TRANSPOSE", [y, order], (1, channels, 4, 5), "int16", b.quant)
+    given = random.integers(-32768, 32768, (1, 4, 5, 3)).astype(np.int16)
+    converted = same(b.finish(y), given, steps=2)
+    assert bool({"Add", "Sum"}.intersection(operators(converted))) == (magnitude > 2.0**31)
+
+
+@pytest.mark.parametrize("guard", barriers.GUARDS, ids=lambda guard: guard.transformer)
+def test_every_guard_is_described(guard: barriers.Guard) -> None:
+    assert f"| {guard.transformer} |" in DOCUMENT.read_text()
+
+
+def test_long_chains_are_followed_quickly() -> None:
+    """Thousands of views between two quantisations, each of which is read as a real number as well."""
+    make = onnx.helper.make_node
+    names = [f"s{at}" for at in range(4000)]
+    nodes = [make("QuantizeLinear", ["x", "scale", "zero"], [names[0]])]
+    for before, after in pairwise(names):
+        nodes.append(make("Transpose", [before], [after], perm=[0]))
+        nodes.append(make("DequantizeLinear", [after, "scale", "zero"], [f"{after}/real"]))
+        nodes.append(make("QuantizeLinear", [f"{after}/real", "other", "zero"], [f"{after}/again"]))
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in ("x", "y")]
+    scales = [onnx.numpy_helper.from_array(np.float32(scale), name) for scale, name in ((0.1, "scale"), (0.2, "other"))]
+    zero = onnx.numpy_helper.from_array(np.int8(0), "zero")
+    graph = onnx.helper.make_graph(nodes, "chain", ports[:1], ports[1:], [*scales, zero])
+    barriers.guard(graph, 18, str)
+    assert len(graph.node) == len(nodes)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "bool"])
+@pytest.mark.parametrize("shapes", [((1, 1), (1, 0)), ((2, 1), (2, 0)), ((1,), (0,)), ((1, 1), (0, 3)), ((1,), (0, 1))])
+def test_expanded_to_nothing(shapes: Sequence[Sequence[int]], dtype: str) -> None:
+    """A size of 1 becomes 0."""
+    b, (before, after) = Chain(), shapes
+    quant, inverse = (Quant([0.5], [3]) if dtype == "int8" else None), ("LOGICAL_NOT" if dtype == "bool" else "NEG")
+    x = b.then(inverse, [b.input("x", before, dtype, quant=quant)], before, dtype, quant)
+    y = b.then("BROADCAST_TO", [x, b.constant("shape", after, "int32")], after, dtype, quant)
+    y = b.then(inverse, [y], after, dtype, quant)
+    same(b.finish(y), np.ones(before, dtype), expected=np.zeros(after, dtype))

@@ -1,0 +1,164 @@
+"""What a lowering that a user has registered does wrong is an error that names its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layoutsolve
+from layoutsolve.errors import ConversionError, LoweringError, ModelError
+from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
+from layoutsolve.graph import Value
+from tests.builder import Builder
+
+REGISTRY = every_lowering()
+
+KEPT: list[Value] = []
+
+
+def source() -> bytes:
+    """A custom operator with two outputs between convolutions, and one of another kind behind it."""
+    builder = Builder()
+    x, middle = builder.input("x", (1, 4, 4, 2)), builder.tensor("middle", (1, 4, 4, 2))
+    weights, bias = builder.constant("w", np.ones((2, 3, 3, 2), np.float32)), builder.constant("b", np.zeros(2, "f"))
+    first, second = builder.tensor("first", (1, 4, 4, 2)), builder.tensor("second", (1, 4, 4, 2))
+    last = builder.tensor("last", (1, 4, 4, 2))
+    steps = {"stride_h": 1, "stride_w": 1, "padding": "SAME"}
+    builder.operator("CONV_2D", [x, weights, bias], [middle], steps)
+    builder.operator("CUSTOM:Twice", [middle], [first, second])
+    builder.operator("CONV_2D", [first, weights, bias], [last], steps)
+    return builder.finish(last, second)
+
+
+def right(call: layoutsolve.Call, position: int = 1) -> None:
+    x = call.input(0)
+    call.write("Neg", [x], x.shape, call.slot(position))
+
+
+def writes(op: str, **more: Any) -> Callable[[layoutsolve.Call], None]:
+    """A lowering whose first output is another operator's than it should be."""
+
+    def lowering(call: layoutsolve.Call) -> None:
+        x = call.input(0)
+        call.write(op, [x] * more.get("inputs", 1), more.get("shape", x.shape), call.slot(), **more.get("given", {}))
+        right(call)
+
+    return lowering
+
+
+def raises(error: BaseException) -> Callable[[layoutsolve.Call], None]:
+    def lowering(call: layoutsolve.Call) -> None:
+        raise error
+
+    return lowering
+
+
+def twice(call: layoutsolve.Call) -> None:
+    right(call)
+    right(call)
+
+
+def of_another_model(call: layoutsolve.Call) -> None:
+    x = call.input(0)
+    KEPT.append(x)
+    call.write("Add", [x, KEPT[0]], x.shape, call.slot())
+    right(call)
+
+
+def invented(call: layoutsolve.Call) -> None:
+    x = call.input(0)
+    call.write("Add", [x, Value("invented", "float32", x.shape)], x.shape, call.slot())
+    right(call)
+
+
+def no_kernel(call: layoutsolve.Call) -> None:
+    """ONNX lets LRN be of float64, ONNX Runtime computes it on float32 alone."""
+    x = call.input(0)
+    wide = call.write("Cast", [x], x.shape, call.temporary("wide", "float64"), real="float64", to="float64")
+    normal = call.write("LRN", [wide], x.shape, call.temporary("normal", "float64"), size=1)
+    call.write("Cast", [normal], x.shape, call.slot(), real="float32", to="float32")
+    right(call)
+
+
+WRONG: dict[str, Callable[[layoutsolve.Call], object]] = {
+    "nothing": lambda call: None,
+    "one-output": right,
+    "twice": twice,
+    "other-model": of_another_model,
+    "invented": invented,
+    "no-value": lambda call: call.write("Neg", ["x"], (1, 4, 4, 2), call.slot()),
+    "third-output": lambda call: right(call, 2),
+    "unknown-operator": writes("Frobnicate"),
+    "unknown-domain": writes("Neg", given={"domain": "ai.onnx.ml"}),
+    "newer-operator": writes("Swish"),
+    "unknown-attribute": writes("Neg", given={"strength": 2.0}),
+    "kind-of-attribute": writes("LeakyRelu", given={"alpha": "much"}),
+    "odd-attribute": writes("LeakyRelu", given={"alpha": object()}),
+    "empty-attribute": writes("LeakyRelu", given={"alpha": None}),
+    "type-attribute": writes("Cast", given={"to": "float13"}),
+    "missing-attribute": writes("Concat", inputs=2),
+    "transpose-as-text": writes("Transpose", given={"perm": "nchw"}),
+    "transpose-short": writes("Transpose", given={"perm": (0, 1)}),
+    "split-nothing": writes("Split"),
+    "many-inputs": writes("Neg", inputs=2),
+    "few-inputs": writes("Add"),
+    "no-inputs": lambda call: call.write("Identity", [], (1, 4, 4, 2), call.slot()),
+    "shape": writes("Neg", shape=(1, 4, 4, 3)),
+    "rank": writes("Neg", shape=(1, 4, 8)),
+    "negative": writes("Neg", shape=(1, 4, -4, 2)),
+    "type": writes("Not"),
+    "result-type": writes("IsNaN"),
+    "reduced": writes("ReduceSum"),
+    "reshaped": writes("Reshape", inputs=2),
+    "convolved": writes("Conv", inputs=2),
+    "no-kernel": no_kernel,
+    **{
+        type(error).__name__: raises(error)
+        for error in (
+            KeyError("axis"), AttributeError("no"), AssertionError(), RuntimeError("no"), RecursionError(),
+            OSError("no"), ValueError("no"), IndexError("no"), NotImplementedError(), StopIteration(), MemoryError(),
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)
+    FOREIGN.clear()
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("strategy", ["cpsat", "transpose"])
+def test_wrong_lowerings(name: str, strategy: str, registered: None) -> None:
+    layoutsolve.register("CUSTOM:Twice")(WRONG[name])
+    KEPT.clear()
+    if name == "other-model":
+        layoutsolve.convert(source(), strategy=strategy)
+    with pytest.raises(ConversionError, match="CUSTOM:Twice"):
+        layoutsolve.convert(source(), strategy=strategy)
+
+
+def test_exceptions_are_kept(registered: None) -> None:
+    layoutsolve.register("CUSTOM:Twice")(raises(KeyError("axis")))
+    with pytest.raises(LoweringError, match="registered for 'CUSTOM:Twice' failed: KeyError: 'axis'") as caught:
+        layoutsolve.convert(source())
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_user_may_give_a_custom_operator_other_ports(registered: None) -> None:
+    """The code of a custom operator is no more than a name: another one may be meant."""
+    builder = Builder()
+    x, y = builder.input("x", (4,)), builder.tensor("y", (4,))
+    builder.operator("CUSTOM:MaxUnpooling2D", [x], [y])
+    model = builder.finish(y)
+    with pytest.raises(ModelError, match="1 inputs where its definition has 2"):
+        layoutsolve.convert(model)
+    layoutsolve.register("CUSTOM:MaxUnpooling2D")(lambda call: right(call, 0))
+    assert [node.op_type for node in layoutsolve.convert(model).model.graph.node] == ["Neg"]

@@ -1,0 +1,131 @@
+"""Every row of every rule: the rewritten operator on rearranged inputs computes the original, rearranged."""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+import pytest
+
+from layoutsolve.emit import apply
+from layoutsolve.graph import Array, Graph
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.objective import Goal
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.theory.rule import RULES
+from tests.graphs import GraphBuilder, feeds, run
+from tests.solver.cases import CASES, Random, graph_of
+
+SEEDS = range(12)
+ROWS = 12
+Permutations = dict[str, tuple[int, ...]]
+
+
+def test_every_rule_has_a_case() -> None:
+    assert set(RULES) == set(CASES)
+
+
+def random_ends(graph: Graph, random: Random) -> tuple[Boundary, Permutations]:
+    """A random explicit layout for every input and output."""
+    layouts, permutations = {}, {}
+    for name in dict.fromkeys((*graph.inputs, *graph.outputs)):
+        rank = len(graph.values[name].shape)
+        if rank:
+            permutation = tuple(int(axis) for axis in random.permutation(rank))
+            letters = string.ascii_uppercase[:rank]
+            layouts[name] = (letters, "".join(letters[axis] for axis in permutation))
+            permutations[name] = permutation
+    return Boundary(layouts=layouts), permutations
+
+
+def samples(problem: LayoutProblem, random: Random) -> list[Assignment]:
+    """Assignments that between them choose every row of the operators, up to a number."""
+    count = max(len(operator.rows) for operator in problem.operators)
+    chosen = range(count) if count <= ROWS else sorted(random.choice(count, ROWS, replace=False).tolist())
+    found = []
+    for number in chosen:
+        rows = tuple(number % len(operator.rows) for operator in problem.operators)
+        found.append(Assignment(problem, rows, price(problem, rows), Goal(), "test", "feasible", 0))
+    return found
+
+
+def check(
+    graph: Graph, assignment: Assignment, permutations: Permutations, data: list[Array], truth: list[Array]
+) -> None:
+    """The file has the Transposes and Reshapes of the price, and computes what the reference graph computes."""
+    applied = apply(graph, assignment)
+    operators = [node.op for node in applied.nodes]
+    assert operators.count("Transpose") == assignment.price.transposes
+    assert operators.count("Reshape") == assignment.price.reshapes
+    stored = [
+        array.transpose(permutations.get(name, range(array.ndim)))
+        for name, array in zip(graph.inputs, data, strict=True)
+    ]
+    for name, expected, found in zip(graph.outputs, truth, run(applied, stored), strict=True):
+        wanted = expected.transpose(permutations.get(name, range(expected.ndim)))
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(applied))
+
+
+@pytest.mark.parametrize(("operator", "contrib"), [*((name, False) for name in sorted(CASES)), ("MatMul", True)])
+def test_rows(operator: str, contrib: bool) -> None:
+    for seed in SEEDS:
+        graph, random = graph_of(operator, seed)
+        boundary, permutations = random_ends(graph, random)
+        data = feeds(graph, seed)
+        truth = run(graph, data)
+        for assignment in samples(Statement(graph, boundary, Goal(contrib=contrib)).layouts(), random):
+            check(graph, assignment, permutations, data, truth)
+
+
+@pytest.mark.parametrize("operator", ["Pad", "Expand"])
+def test_computed_sizes_beside_units(operator: str) -> None:
+    """A computed vector gets entries for the dimensions of size 1 that a layout has beyond those of the source."""
+    builder = GraphBuilder()
+    x = builder.channels_last("MaxPool", builder.input(1, 2, 1, 3), shape=(1, 2, 1, 3), kernel_shape=(1, 1))
+    flat = builder.reshape(x, 2, 3)
+    sizes, shape = ([1, 0, 2, 1], (5, 4)) if operator == "Pad" else ([2, 3], (2, 3))
+    count = len(sizes)
+    zeros = builder.op(
+        "Mul", builder.input(count, dtype="int64"), builder.constant(0, "int64"), shape=(count,), dtype="int64"
+    )
+    vector = builder.op("Add", zeros, builder.constant(sizes, "int64"), shape=(count,), dtype="int64")
+    made = builder.reshape(builder.op(operator, flat, vector, shape=shape), 1, shape[0], 1, shape[1])
+    y = builder.channels_last("MaxPool", made, shape=(1, shape[0], 1, shape[1]), kernel_shape=(1, 1))
+    graph = builder.graph(y)
+    data = feeds(graph)
+    found = samples(Statement(graph).layouts(), np.random.default_rng(0))
+    operators = [[node.op for node in apply(graph, assignment).nodes] for assignment in found]
+    assert any("Concat" in each for each in operators)
+    for assignment in found:
+        check(graph, assignment, {}, data, run(graph, data))
+
+
+@pytest.mark.parametrize("image", [(1, 2, 1, 3), (2, 3, 1, 1), (2, 1, 1, 3)])
+def test_shape_beside_units(image: tuple[int, ...]) -> None:
+    """The dimensions of size 1 that a layout has beyond those of the source are none of the sizes."""
+    builder = GraphBuilder()
+    x = builder.channels_last("MaxPool", builder.input(*image), shape=image, kernel_shape=(1, 1))
+    graph = builder.graph(builder.op("Shape", builder.reshape(x, 2, 3), shape=(2,), dtype="int64"))
+    found = samples(Statement(graph).layouts(), np.random.default_rng(0))
+    assert any("Gather" in [node.op for node in apply(graph, assignment).nodes] for assignment in found)
+    data = feeds(graph)
+    for assignment in found:
+        check(graph, assignment, {}, data, run(graph, data))
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_filler_is_a_number(computed: bool) -> None:
+    """What a Pad fills in has no dimensions, in whatever layout the rest is."""
+    builder = GraphBuilder()
+    x = builder.channels_last("MaxPool", builder.input(1, 2, 4, 3), shape=(1, 2, 4, 3), kernel_shape=(1, 1))
+    sizes: Array = np.array([0, 1, 0, 0, 0, 0, 1, 2])
+    pads = builder.input(8, dtype="int64") if computed else builder.constant(sizes, "int64")
+    value = builder.reshape(builder.input(1))
+    graph = builder.graph(builder.op("Pad", x, pads, value, shape=(1, 3, 5, 5)))
+    for assignment in samples(Statement(graph).layouts(), np.random.default_rng(0)):
+        applied = apply(graph, assignment)
+        (node,) = [node for node in applied.nodes if node.op == "Pad"]
+        assert applied.values[node.inputs[2]].shape == ()
