@@ -13,9 +13,9 @@ import numpy as np
 
 from layoutsolve.budget import Budget
 from layoutsolve.emit.constants import rearranged
-from layoutsolve.emit.steps import joined
 from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, memory, reshape_entries, static_elements
 from layoutsolve.names import Names, short
+from layoutsolve.solver.search.concat_steps import joined
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.copies import Stored, stored
 from layoutsolve.solver.statement.price import deliver
@@ -25,13 +25,14 @@ from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule, Step
 
 
-def apply(graph: Graph, assignment: Assignment, budget: Budget | None = None) -> Graph:
-    """The graph with every tensor in the layout that the assignment gives it; constants count in the ``budget``."""
-    return _Applier(graph, assignment, budget or Budget()).result()
+def apply(assignment: Assignment, budget: Budget | None = None) -> Graph:
+    """The assignment's graph with every tensor in the layout that it is given; constants count in the ``budget``."""
+    return _Applier(assignment, budget or Budget()).result()
 
 
 class _Applier:
-    def __init__(self, graph: Graph, assignment: Assignment, budget: Budget) -> None:
+    def __init__(self, assignment: Assignment, budget: Budget) -> None:
+        graph = assignment.graph
         self.graph, self.assignment, self.budget = graph, assignment, budget
         self.inputs, self.outputs = frozenset(graph.inputs), frozenset(graph.outputs)
         self.problem = assignment.problem

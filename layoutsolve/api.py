@@ -18,7 +18,7 @@ from layoutsolve.errors import OptionError, OutputError, StrategyError, VerifyEr
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph
-from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, assign, in_steps
+from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 class Conversion:
     """A converted model with everything that is known about it.
 
-    ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
-    choice of layouts has a lower price. ``boundary`` and ``reading`` are what was asked for. ``external`` has the
-    constants where they are too large for the model itself; :meth:`save` writes them beside it. ``source`` is the path
-    of the source model, None where that was given as bytes.
+    ``graph`` is the reference graph. ``assignment`` has the layouts, and the graph that they are of; its ``status`` is
+    'optimal' where no other choice of layouts has a lower price. ``seconds`` has the time of each stage. ``boundary``
+    and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the model
+    itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was given as
+    bytes.
     """
 
     graph: Graph
@@ -150,7 +151,7 @@ def _ends(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]
     """All inputs, outputs and states; a tensor that is both, or an output twice, is there once."""
     both = (ends_of(graph, boundary, assignment, inputs) for inputs in (True, False))
     ends = {end.tensor: end for ends in both for end in ends}
-    return [*ends.values(), *states_of(graph, assignment)]
+    return [*ends.values(), *states_of(assignment)]
 
 
 def convert(
@@ -217,7 +218,7 @@ def convert(
             limit=limit,
         )
     with stage("emit"):
-        applied = apply(graph, assignment, budget)
+        applied = apply(assignment, budget)
         facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
         external = External() if _apart(applied, options.external_data) else None
         model = serialise(replace(applied, metadata=facts), options.opset, external, budget)
@@ -235,11 +236,11 @@ def _apart(graph: Graph, asked: bool | None) -> bool:
 def reference(
     content: Content, reading: Reading, stage: Stages, opset: int | None = None, budget: Budget | None = None
 ) -> Graph:
-    """The reference graph of a model, as a layout problem is stated of it; ``opset`` is the one that is asked for."""
+    """The reference graph of a model; ``opset`` is the one that is asked for."""
     with stage("read"):
         parsed = parse(content.data)
     with stage("lower", counted="read"):
-        return in_steps(lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget))
+        return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,9 @@ def ends_of(graph: Graph, boundary: Boundary, assignment: Assignment, inputs: bo
     return found
 
 
-def states_of(graph: Graph, assignment: Assignment) -> list[End]:
+def states_of(assignment: Assignment) -> list[End]:
     """The states of the graph: each is an input, and an output that replaces it, stored in the same way."""
-    found = []
+    graph, found = assignment.graph, []
     for number, operator in enumerate(assignment.problem.operators):
         if operator.node >= 0 and graph.nodes[operator.node].op == "State":
             name = graph.nodes[operator.node].outputs[0]

@@ -162,7 +162,7 @@ def test_tampered_rows() -> None:
 def test_worse_rows() -> None:
     """Rows that the operators can run in, a sum in another order, so that they do not cost what is recorded."""
     source, _, certificate = case("small")
-    problem = Statement(layoutsolve.convert(source).graph).orders()
+    problem = Statement(layoutsolve.convert(source).assignment.graph).orders()
     changed = 0
     for number, operator in enumerate(problem.operators):
         title, layouts = certificate.rows[number]

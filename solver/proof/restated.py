@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.errors import CertificateError, StrategyError
 from layoutsolve.graph import Graph
+from layoutsolve.solver.search.concat_steps import in_steps
 from layoutsolve.solver.search.presolve import Component, Domains, components
 from layoutsolve.solver.search.search import presolved, price_of_component
 from layoutsolve.solver.statement.boundary import Boundary
@@ -77,7 +78,7 @@ def restate(graph: Graph, boundary: Boundary, goal: Goal, rows: Sequence[Layouts
     """
     tiers = goal.tiers
     coarse_only = coarse_tiers(tiers)
-    statement = Statement(graph, boundary, goal)
+    statement = Statement(in_steps(graph), boundary, goal)
     _check_shapes(statement.source(), rows)
     kept = None if coarse_only is None else [Row(tuple(map(finest, layouts))) for layouts in rows]
     fine = statement.layouts(kept)

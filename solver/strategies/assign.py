@@ -10,6 +10,7 @@ from dataclasses import replace
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.concat_steps import in_steps
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
@@ -37,7 +38,7 @@ def assign(
     seconds: float | None = None,
     limit: Limit | None = None,
 ) -> Assignment:
-    """Choose a layout for every tensor of a graph.
+    """Choose a layout for every tensor of a graph, whose concatenations may be made in steps.
 
     With ``contrib`` operators of ONNX Runtime's own domain, which other runtimes do not have, may save Transposes.
     The search is limited by counted work, so that the result is the same on any machine, or by ``seconds``, or by a
@@ -52,8 +53,9 @@ def assign(
     if seconds is not None and not seconds > 0:
         raise OptionError(f"a time limit of {seconds} seconds is not positive")
     with _collector_paused():
-        limit = limit or Limit.of(len(graph.nodes), seconds)
-        found = STRATEGIES[strategy](graph, boundary or Boundary(), Goal(objective, contrib), limit)
+        stepped = in_steps(graph)
+        limit = limit or Limit.of(len(stepped.nodes), seconds)
+        found = STRATEGIES[strategy](stepped, boundary or Boundary(), Goal(objective, contrib), limit)
         return replace(found, ended=limit.ended)
 
 

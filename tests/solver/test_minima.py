@@ -21,7 +21,7 @@ def minimum(builder: GraphBuilder, *outputs: str, contrib: bool = False) -> tupl
     found = assign(graph, objective="min-transpose", contrib=contrib)
     assert found.status == "optimal"
     assert found.bound == found.price.transposes
-    applied = apply(graph, found)
+    applied = apply(found)
     onnx.checker.check_model(serialise(applied), full_check=True)
     data = feeds(graph)
     for expected, result in zip(run(graph, data), run(applied, data), strict=True):

@@ -108,7 +108,7 @@ def test_file_price_and_heuristics(graph) -> None:
             assert strategy == "mincut"
             continue
         assert found.price == price(found.problem, found.rows)
-        applied = apply(graph, found)
+        applied = apply(found)
         operators = [node.op for node in applied.nodes]
         assert operators.count("Transpose") == found.price.transposes
         assert operators.count("Reshape") == found.price.reshapes
@@ -148,7 +148,7 @@ def test_time_limit() -> None:
     assert hurried.price == price(hurried.problem, hurried.rows)
     assert hurried.bound <= ranked(best.price, tiers)[0] <= ranked(hurried.price, tiers)[0]
     assert ranked(hurried.price, tiers) <= ranked(assign(graph, strategy="transpose").price, tiers)
-    for expected, result in zip(run(graph, feeds(graph)), run(apply(graph, hurried), feeds(graph)), strict=True):
+    for expected, result in zip(run(graph, feeds(graph)), run(apply(hurried), feeds(graph)), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 

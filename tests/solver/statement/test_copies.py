@@ -17,7 +17,7 @@ BYTES = 4 * ROWS * WIDTH
 def checked(graph: Graph) -> tuple[int, int]:
     """The bytes of copies that the price states, and those in the written graph, which computes the same."""
     found = assign(graph)
-    applied = apply(graph, found)
+    applied = apply(found)
     for expected, result in zip(run(graph, feeds(graph)), run(applied, feeds(graph)), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
     read = {name for node in applied.nodes for name in node.inputs if name}

@@ -13,7 +13,6 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.rule import RULES
 from tests.graphs import GraphBuilder, feeds, run
@@ -41,14 +40,15 @@ def random_ends(graph: Graph, random: Random) -> tuple[Boundary, Permutations]:
     return Boundary(layouts=layouts), permutations
 
 
-def samples(problem: LayoutProblem, random: Random) -> list[Assignment]:
+def samples(statement: Statement, random: Random) -> list[Assignment]:
     """Assignments that between them choose every row of the operators, up to a number."""
+    problem = statement.layouts()
     count = max(len(operator.rows) for operator in problem.operators)
     chosen = range(count) if count <= ROWS else sorted(random.choice(count, ROWS, replace=False).tolist())
     found = []
     for number in chosen:
         rows = tuple(number % len(operator.rows) for operator in problem.operators)
-        found.append(Assignment(problem, rows, price(problem, rows), Goal(), "test", "feasible", 0))
+        found.append(Assignment(statement.graph, problem, rows, price(problem, rows), Goal(), "test", "feasible", 0))
     return found
 
 
@@ -56,7 +56,7 @@ def check(
     graph: Graph, assignment: Assignment, permutations: Permutations, data: list[Array], truth: list[Array]
 ) -> None:
     """The file has the Transposes and Reshapes of the price, and computes what the reference graph computes."""
-    applied = apply(graph, assignment)
+    applied = apply(assignment)
     operators = [node.op for node in applied.nodes]
     assert operators.count("Transpose") == assignment.price.transposes
     assert operators.count("Reshape") == assignment.price.reshapes
@@ -76,7 +76,7 @@ def test_rows(operator: str, contrib: bool) -> None:
         boundary, permutations = random_ends(graph, random)
         data = feeds(graph, seed)
         truth = run(graph, data)
-        for assignment in samples(Statement(graph, boundary, Goal(contrib=contrib)).layouts(), random):
+        for assignment in samples(Statement(graph, boundary, Goal(contrib=contrib)), random):
             check(graph, assignment, permutations, data, truth)
 
 
@@ -96,8 +96,8 @@ def test_computed_sizes_beside_units(operator: str) -> None:
     y = builder.channels_last("MaxPool", made, shape=(1, shape[0], 1, shape[1]), kernel_shape=(1, 1))
     graph = builder.graph(y)
     data = feeds(graph)
-    found = samples(Statement(graph).layouts(), np.random.default_rng(0))
-    operators = [[node.op for node in apply(graph, assignment).nodes] for assignment in found]
+    found = samples(Statement(graph), np.random.default_rng(0))
+    operators = [[node.op for node in apply(assignment).nodes] for assignment in found]
     assert any("Concat" in each for each in operators)
     for assignment in found:
         check(graph, assignment, {}, data, run(graph, data))
@@ -109,8 +109,8 @@ def test_shape_beside_units(image: tuple[int, ...]) -> None:
     builder = GraphBuilder()
     x = builder.channels_last("MaxPool", builder.input(*image), shape=image, kernel_shape=(1, 1))
     graph = builder.graph(builder.op("Shape", builder.reshape(x, 2, 3), shape=(2,), dtype="int64"))
-    found = samples(Statement(graph).layouts(), np.random.default_rng(0))
-    assert any("Gather" in [node.op for node in apply(graph, assignment).nodes] for assignment in found)
+    found = samples(Statement(graph), np.random.default_rng(0))
+    assert any("Gather" in [node.op for node in apply(assignment).nodes] for assignment in found)
     data = feeds(graph)
     for assignment in found:
         check(graph, assignment, {}, data, run(graph, data))
@@ -125,7 +125,7 @@ def test_filler_is_a_number(computed: bool) -> None:
     pads = builder.input(8, dtype="int64") if computed else builder.constant(sizes, "int64")
     value = builder.reshape(builder.input(1))
     graph = builder.graph(builder.op("Pad", x, pads, value, shape=(1, 3, 5, 5)))
-    for assignment in samples(Statement(graph).layouts(), np.random.default_rng(0)):
-        applied = apply(graph, assignment)
+    for assignment in samples(Statement(graph), np.random.default_rng(0)):
+        applied = apply(assignment)
         (node,) = [node for node in applied.nodes if node.op == "Pad"]
         assert applied.values[node.inputs[2]].shape == ()
