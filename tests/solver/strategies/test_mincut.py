@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search import search as solving
 from layoutsolve.solver.search.contract import contract
 from layoutsolve.solver.search.cpsat import solve_component
 from layoutsolve.solver.search.presolve import components, open_rows
@@ -23,6 +22,7 @@ from layoutsolve.solver.search.search import Solution, enumerated, price_of_comp
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies import staged as solving
 from layoutsolve.solver.strategies.mincut import cut
 from layoutsolve.solver.theory.row import Price, Row
 from tests.graphs import GraphBuilder
