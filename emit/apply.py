@@ -13,7 +13,7 @@ import numpy as np
 
 from layoutsolve.budget import Budget
 from layoutsolve.emit.constants import rearranged
-from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, memory, reshape_entries, static_elements
+from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, memory, reshape_entries
 from layoutsolve.names import Names, short
 from layoutsolve.solver.search.concat_steps import joined
 from layoutsolve.solver.statement.assignment import Assignment
@@ -22,7 +22,7 @@ from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator, Variable
 from layoutsolve.solver.theory.layout import Layout, move, stored_shape
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Rule, Step
+from layoutsolve.solver.theory.rule import Between, Rule, Step
 
 
 def apply(assignment: Assignment, budget: Budget | None = None) -> Graph:
@@ -133,28 +133,14 @@ class _Applier:
             names = tuple(read(item) for item in step.inputs)
             results = []
             for item in step.outputs:
-                if isinstance(item, str) and item:
-                    local[item] = self._between(step, names, self.taken.derived(main, item), outputs[0])
-                    results.append(local[item])
+                if isinstance(item, Between):
+                    local[item.name] = self.taken.derived(main, item.name)
+                    self.values[local[item.name]] = Value(local[item.name], item.dtype, item.shape)
+                    results.append(local[item.name])
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
             written = replace(node, op=step.op, inputs=names, outputs=tuple(results), attributes=step.attributes)
             self.nodes.append(replace(written, pattern=False, domain=step.domain))
-
-    def _between(self, step: Step, inputs: Sequence[str], unique: str, result: str) -> str:
-        """A value between two steps: a vector of sizes, or real numbers as many as the result."""
-        sizes = {
-            "Sizes": lambda: len(step.attributes["dims"]),
-            "Shape": lambda: len(self.values[inputs[0]].shape),
-            "Concat": lambda: sum(static_elements(self.values[each].shape) for each in inputs),
-            "Gather": lambda: static_elements(self.values[inputs[-1]].shape),
-        }
-        if step.op in sizes:
-            self.values[unique] = Value(unique, "int64", (sizes[step.op](),))
-        else:
-            shape = self.values[result].shape if step.shape is None else step.shape
-            self.values[unique] = Value(unique, "float32", shape)
-        return unique
 
     def _input(self, name: str, variable: int, layout: Layout) -> str:
         """The stored tensor from which a port reads."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from layoutsolve.emit import apply
-from layoutsolve.graph import Array, Graph
+from layoutsolve.graph import Array, Dim, Graph, Size, symbol
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
@@ -52,10 +54,17 @@ def samples(statement: Statement, random: Random) -> list[Assignment]:
     return found
 
 
+def size(dim: Dim) -> int:
+    """A size where all that are known by name are 2, as in what graphs are fed."""
+    return dim.coefficient * 2 ** len(dim.symbols) if isinstance(dim, Size) else dim
+
+
 def check(
     graph: Graph, assignment: Assignment, permutations: Permutations, data: list[Array], truth: list[Array]
 ) -> None:
-    """The file has the Transposes and Reshapes of the price, and computes what the reference graph computes."""
+    """The file has the Transposes and Reshapes of the price, and computes what the reference graph computes; all that
+    the main graph's nodes write is of the type and shape that are stated.
+    """
     applied = apply(assignment)
     operators = [node.op for node in applied.nodes]
     assert operators.count("Transpose") == assignment.price.transposes
@@ -64,7 +73,13 @@ def check(
         array.transpose(permutations.get(name, range(array.ndim)))
         for name, array in zip(graph.inputs, data, strict=True)
     ]
-    for name, expected, found in zip(graph.outputs, truth, run(applied, stored), strict=True):
+    written = [name for node in applied.nodes for name in node.outputs if name and applied.region(name) is None]
+    written = [name for name in written if name not in applied.outputs]
+    results = run(replace(applied, outputs=(*applied.outputs, *written)), stored)
+    for name, found in zip(written, results[len(graph.outputs) :], strict=True):
+        value = applied.values[name]
+        assert (str(found.dtype), found.shape) == (value.dtype, tuple(map(size, value.shape))), value
+    for name, expected, found in zip(graph.outputs, truth, results, strict=False):
         wanted = expected.transpose(permutations.get(name, range(expected.ndim)))
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(applied))
 
@@ -129,3 +144,51 @@ def test_filler_is_a_number(computed: bool) -> None:
         applied = apply(assignment)
         (node,) = [node for node in applied.nodes if node.op == "Pad"]
         assert applied.values[node.inputs[2]].shape == ()
+
+
+def pointwise(b: GraphBuilder) -> str:
+    return b.conv(b.reshape(b.relu(b.input(12, 6)), 1, 3, 4, 6), 5)
+
+
+def dense(b: GraphBuilder) -> str:
+    return b.dense(b.reshape(b.relu(b.input(2, 3, 4)), 6, 4), 5)
+
+
+def normalised(b: GraphBuilder) -> str:
+    x = b.channels_last("MaxPool", b.input(1, 4, 5, 3), shape=(1, 4, 5, 3), kernel_shape=(1, 1))
+    return b.op("LayerNormalization", x, b.weights(3), b.weights(3), shape=(1, 4, 5, 3), axis=-1)
+
+
+def expanded(b: GraphBuilder) -> str:
+    shape = (symbol("batch"), 2, symbol("width"), 3)
+    x = b.channels_last(
+        "MaxPool", b.input(shape[0], 1, *shape[2:]), shape=(shape[0], 1, *shape[2:]), kernel_shape=(1, 1)
+    )
+    return b.op("Expand", x, b.op("Sizes", shape=(4,), dtype="int64", dims=shape), shape=shape)
+
+
+def measured(b: GraphBuilder) -> str:
+    x = b.channels_last("MaxPool", b.input(2, 4, 5, 3), shape=(2, 4, 5, 3), kernel_shape=(1, 1))
+    return b.op("Shape", x, shape=(4,), dtype="int64")
+
+
+@pytest.mark.parametrize(
+    ("write", "wanted"),
+    [
+        (pointwise, {"product"}),
+        (dense, {"product"}),
+        (normalised, {"mean", "centred", "squares", "variance", "shifted", "deviation", "normal", "scaled"}),
+        (expanded, {"sizes"}),
+        (measured, {"stored"}),
+    ],
+)
+def test_between_steps(write: Callable[[GraphBuilder], str], wanted: set[str]) -> None:
+    """What an operator in several steps writes between them is of the type and shape that its rule states."""
+    builder = GraphBuilder()
+    graph = builder.graph(write(builder))
+    data = feeds(graph)
+    truth, found = run(graph, data), set()
+    for assignment in samples(Statement(graph), np.random.default_rng(0)):
+        check(graph, assignment, {}, data, truth)
+        found.update(name.rpartition("/")[2] for name in apply(assignment).values)
+    assert found >= wanted
