@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from layoutsolve.emit.nodes import graphs_of, outer_names
 from layoutsolve.graph import Array
 
 Fresh = Callable[[str], str]
@@ -81,7 +82,7 @@ class _Scope:
     @cached_property
     def captured(self) -> frozenset[str]:
         """The names that branches and loops in this graph read."""
-        return frozenset(name for node in self.graph.node for inner in graphs_of(node) for name in _outer(inner))
+        return frozenset(name for node in self.graph.node for inner in graphs_of(node) for name in outer_names(inner))
 
     def constant(self, name: str) -> Array | None:
         """The elements of a small constant, None where a value is computed."""
@@ -391,16 +392,3 @@ GUARDS = (
 _BY_OPERATOR = {
     operator: [each for each in GUARDS if each.operator == operator] for operator in {each.operator for each in GUARDS}
 }
-
-
-def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs of a node: branches, or the body of a loop."""
-    return (attribute.g for attribute in node.attribute if attribute.type == onnx.AttributeProto.GRAPH)
-
-
-def _outer(graph: onnx.GraphProto) -> set[str]:
-    """The names that a graph reads and does not define."""
-    read = {name for node in graph.node for name in node.input} | {port.name for port in graph.output}
-    read.update(name for node in graph.node for inner in graphs_of(node) for name in _outer(inner))
-    defined = {name for node in graph.node for name in node.output}
-    return read - defined - {port.name for port in graph.input} - {item.name for item in graph.initializer}
