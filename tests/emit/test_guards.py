@@ -236,9 +236,10 @@ def test_biases_of_many_bits(name: str, magnitude: float, channels: int, between
     assert bool({"Add", "Sum"}.intersection(operators(converted))) == (magnitude > 2.0**31)
 
 
-@pytest.mark.parametrize("guard", barriers.GUARDS, ids=lambda guard: guard.transformer)
-def test_every_guard_is_described(guard: barriers.Guard) -> None:
-    assert f"| {guard.transformer} |" in DOCUMENT.read_text()
+def test_every_guard_is_described() -> None:
+    """The table in the documentation names the transformers that there are guards against, and no other."""
+    lines = DOCUMENT.read_text().partition("| transformer |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert {line.split(" | ")[0].removeprefix("| ") for line in lines} == {each.transformer for each in barriers.GUARDS}
 
 
 def test_long_chains_are_followed_quickly() -> None:
