@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.statement.objective import Goal
@@ -56,6 +57,18 @@ class Assignment:
     def objective(self) -> str:
         """The objective that was minimised."""
         return self.goal.objective
+
+    @cached_property
+    def ends(self) -> dict[tuple[str, bool], tuple[Layout, Layout]]:
+        """The logical and the stored layout of each end and each explicit layout, by the tensor's name and whether
+        it reads (an output, an explicit layout) or writes (an input).
+        """
+        found = {}
+        for number, operator in enumerate(self.problem.operators):
+            if operator.end:
+                logical = self.problem.variables[operator.ports[0]].readings[operator.end]
+                found[operator.end, bool(operator.inputs)] = logical, self.row(number).layouts[0]
+        return found
 
     def row(self, operator: int) -> Row:
         """The chosen row of an operator."""

@@ -13,7 +13,7 @@ import layoutsolve
 from experiments.demo import mobilenet
 from layoutsolve.cli import main
 from layoutsolve.emit import apply
-from layoutsolve.explanation import Explanation
+from layoutsolve.explanation import Explanation, asked
 from layoutsolve.graph import Graph, Node, Origin
 from layoutsolve.solver import Boundary, assign
 from layoutsolve.solver.explanation import remedy
@@ -62,7 +62,7 @@ def parties(item: Explained) -> tuple[str, str]:
 
 
 def helps(item: Explained) -> list[tuple[str, int]]:
-    return [(" and ".join(map(str, found.changes)), found.transposes) for found in item.remedies]
+    return [(" and ".join(map(asked, found.changes)), found.transposes) for found in item.remedies]
 
 
 def test_conv_relu_conv() -> None:
@@ -279,6 +279,6 @@ def test_demo_as_json(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_remedy_is_true(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command line takes the advice as it is printed."""
     (item,) = layoutsolve.convert(demo).explain().operators
-    assert main([str(demo), *str(item.remedies[0].changes[0]).split(), "--explain", "--json"]) == 0
+    assert main([str(demo), *asked(item.remedies[0].changes[0]).split(), "--explain", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["transposes"], report["explanation"]) == (0, [])
