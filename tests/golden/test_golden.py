@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,10 @@ def test_any_model_can_be_printed(case: Case) -> None:
 
 def test_every_text_has_its_model() -> None:
     assert {path.stem for path in Path(__file__).parent.glob("*.txt")} == set(MODELS)
+
+
+def test_the_documentation_quotes_what_is_printed() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(quoted) > 5
+    assert all(text in golden("classifier").read_text(encoding="utf-8") for text in quoted)
