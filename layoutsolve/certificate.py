@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from layoutsolve import arguments
 from layoutsolve.api import Conversion, reference
-from layoutsolve.emit import nodes_of
+from layoutsolve.audit import recount
 from layoutsolve.errors import CertificateError, ConversionError, OptionError
 from layoutsolve.files import Output, written
 from layoutsolve.frontend import Reading
@@ -227,19 +227,27 @@ def _restated(graph: Graph, certificate: Certificate) -> Restated:
 
 
 def _check_price(stated: Restated, model: bytes, certificate: Certificate) -> None:
-    """The rows have to cost what is recorded, and the file has to have just the operators that they cost."""
+    """The rows have to cost what is recorded, and the file, recounted, has to show all that a file can show."""
     if stated.price != certificate.price:
         raise CertificateError(f"the recorded rows cost {stated.price}, not {certificate.price}")
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
-        operators = [node.op_type for node in nodes_of(onnx.load_from_string(model).graph)]
+        found = recount(onnx.load_from_string(model))
     except DecodeError as error:
         raise CertificateError("the ONNX file cannot be read") from error
-    for name, count in (("Transpose", certificate.price.transposes), ("Reshape", certificate.price.reshapes)):
-        if operators.count(name) != count:
-            raise CertificateError(f"the ONNX file has {operators.count(name)} {name} operators, not {count}")
+    except ValueError as error:
+        raise CertificateError(f"the ONNX file cannot be recounted: {error}") from error
+    price = certificate.price
+    for name, counted, claimed in (
+        ("Transpose operators", found.transposes, price.transposes),
+        ("Reshape operators", found.reshapes, price.reshapes),
+        ("bytes moved by Transposes", found.bytes, price.bytes),
+        ("hidden transpositions of Transposes", stated.fine.scatter * found.scattered, price.hidden - stated.inside),
+    ):
+        if counted != claimed:
+            raise CertificateError(f"the ONNX file has {counted} {name}, not {claimed}")
 
 
 def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
