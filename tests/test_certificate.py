@@ -243,6 +243,18 @@ def test_file_with_other_operators() -> None:
             check_certificate(source, data, replace(certificate, model=digest))
 
 
+def test_file_with_a_copy() -> None:
+    """A constant that stands in the file once more, in another order."""
+    source, model, certificate = case("demo")
+    proto = onnx.load_from_string(model)
+    largest = max(proto.graph.initializer, key=lambda constant: len(constant.raw_data))
+    copy = proto.graph.initializer.add(name="copy", data_type=largest.data_type, dims=[len(largest.raw_data)])
+    copy.raw_data = largest.raw_data[::-1]
+    data = proto.SerializeToString()
+    with pytest.raises(CertificateError, match=f"has {len(copy.raw_data)} bytes of copied constants, not 0"):
+        check_certificate(source, data, replace(certificate, model=hashlib.sha256(data).hexdigest()))
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "layoutsolve certificate 2"}', "[" * 100_000]
 )
