@@ -22,7 +22,8 @@ from typing import Any, BinaryIO, cast
 
 from layoutsolve import arguments
 from layoutsolve.api import Conversion, reference
-from layoutsolve.emit import nodes_of
+from layoutsolve.audit import copied_bytes, recount
+from layoutsolve.emit import serialise
 from layoutsolve.errors import CertificateError, ConversionError, OptionError
 from layoutsolve.files import Output, written
 from layoutsolve.frontend import Reading
@@ -208,12 +209,13 @@ def check(certificate: Certificate, source: Content, model: Buffer, data: str | 
         if found != wanted:
             raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
     try:
-        stated = _restated(reference(source, certificate.reading, Stages(source)), certificate)
+        graph = reference(source, certificate.reading, Stages(source))
+        stated = _restated(graph, certificate)
     except CertificateError:
         raise
     except ConversionError as error:
         raise CertificateError(f"the certificate does not fit the source: {error}") from error
-    _check_price(stated, bytes(model), certificate)
+    _check_price(stated, graph, bytes(model), certificate)
     return _check_bounds(stated, certificate)
 
 
@@ -226,20 +228,34 @@ def _restated(graph: Graph, certificate: Certificate) -> Restated:
     return stated
 
 
-def _check_price(stated: Restated, model: bytes, certificate: Certificate) -> None:
-    """The rows have to cost what is recorded, and the file has to have just the operators that they cost."""
+def _check_price(stated: Restated, graph: Graph, model: bytes, certificate: Certificate) -> None:
+    """The rows have to cost what is recorded, and the file, recounted, has to show all that a file can show.
+
+    Copies of constants are recounted where the constants are in the file.
+    """
     if stated.price != certificate.price:
         raise CertificateError(f"the recorded rows cost {stated.price}, not {certificate.price}")
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+    price = certificate.price
     try:
-        operators = [node.op_type for node in nodes_of(onnx.load_from_string(model).graph)]
+        written = onnx.load_from_string(model)
+        found = recount(written)
+        copies = price.copies if certificate.data is not None else copied_bytes(written, serialise(graph))
     except DecodeError as error:
         raise CertificateError("the ONNX file cannot be read") from error
-    for name, count in (("Transpose", certificate.price.transposes), ("Reshape", certificate.price.reshapes)):
-        if operators.count(name) != count:
-            raise CertificateError(f"the ONNX file has {operators.count(name)} {name} operators, not {count}")
+    except ValueError as error:
+        raise CertificateError(f"the ONNX file cannot be recounted: {error}") from error
+    for name, counted, claimed in (
+        ("Transpose operators", found.transposes, price.transposes),
+        ("Reshape operators", found.reshapes, price.reshapes),
+        ("bytes moved by Transposes", found.bytes, price.bytes),
+        ("hidden transpositions of Transposes", stated.fine.scatter * found.scattered, price.hidden - stated.inside),
+        ("bytes of copied constants", copies, price.copies),
+    ):
+        if counted != claimed:
+            raise CertificateError(f"the ONNX file has {counted} {name}, not {claimed}")
 
 
 def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import layoutsolve
@@ -208,19 +210,49 @@ def test_other_files() -> None:
 
 
 def test_file_with_other_operators() -> None:
-    """A file that hashes as recorded, but has a Transpose more than the rows cost."""
-    import hashlib
-
-    import onnx
-
-    source, model, certificate = case("demo")
+    """A file that hashes as recorded, but does not have what the rows cost, or does not tell."""
+    source, model, certificate = case("small")
     proto = onnx.load_from_string(model)
-    proto.graph.node.add(op_type="Transpose")
-    forged = proto.SerializeToString()
-    for data, message in ((forged, "has 2 Transpose operators, not 1"), (b"\xff" * 9, "cannot be read")):
+    (node, *_) = [node for node in proto.graph.node if node.op_type == "Transpose"]
+    count = certificate.price.transposes
+
+    def forged(change: Callable[[onnx.ModelProto], object]) -> bytes:
+        other = onnx.load_from_string(model)
+        change(other)
+        return bytes(other.SerializeToString())
+
+    def widen(other: onnx.ModelProto) -> None:
+        for described in (*other.graph.input, *other.graph.output, *other.graph.value_info):
+            described.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+
+    def scatter(other: onnx.ModelProto) -> None:
+        for each in other.graph.node:
+            if each.name == node.name:
+                each.attribute[0].ints[:] = [3, 2, 1, 0]
+
+    for data, message in (
+        (forged(lambda other: other.graph.node.append(node)), f"has {count + 1} Transpose operators, not {count}"),
+        (forged(lambda other: other.graph.node.add(op_type="Reshape")), r"has 1 Reshape operators, not 0"),
+        (forged(lambda other: other.graph.node.add(op_type="Transpose")), "does not tell the shape"),
+        (forged(widen), f"{2 * certificate.price.bytes} bytes moved by Transposes, not"),
+        (forged(scatter), "2 hidden transpositions of Transposes, not 0"),
+        (b"\xff" * 9, "cannot be read"),
+    ):
         digest = hashlib.sha256(data).hexdigest()
         with pytest.raises(CertificateError, match=message):
             check_certificate(source, data, replace(certificate, model=digest))
+
+
+def test_file_with_a_copy() -> None:
+    """A constant that stands in the file once more, in another order."""
+    source, model, certificate = case("demo")
+    proto = onnx.load_from_string(model)
+    largest = max(proto.graph.initializer, key=lambda constant: len(constant.raw_data))
+    copy = proto.graph.initializer.add(name="copy", data_type=largest.data_type, dims=[len(largest.raw_data)])
+    copy.raw_data = largest.raw_data[::-1]
+    data = proto.SerializeToString()
+    with pytest.raises(CertificateError, match=f"has {len(copy.raw_data)} bytes of copied constants, not 0"):
+        check_certificate(source, data, replace(certificate, model=hashlib.sha256(data).hexdigest()))
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,14 @@ Layouts = tuple[Layout, ...]
 class Restated:
     """The problem over layouts, ``fine``, with the ``price`` of the recorded rows, and the one that proofs are about.
 
+    ``inside`` are those of the price's hidden transpositions that kernels make, so that no file shows them.
     That one, ``coarse``, is over orders where Reshapes come last in the objective (``over_orders``), and contracted.
     ``rows`` are the recorded ones in it, ``domains`` those that are open; ``tiers`` are what it minimises.
     """
 
     fine: LayoutProblem
     price: Price
+    inside: int
     coarse: LayoutProblem
     domains: Domains
     rows: tuple[int, ...]
@@ -84,9 +86,11 @@ def restate(graph: Graph, boundary: Boundary, goal: Goal, rows: Sequence[Layouts
     fine = statement.layouts(kept)
     numbers = [_row(operator, layouts) for operator, layouts in zip(fine.operators, rows, strict=True)]
     total, over_orders = price(fine, numbers), kept is not None
+    own = [chosen(fine, numbers, number).price for number in range(len(numbers))]
+    inside = sum(each.hidden for each in own if not each.transposes)
     if not any(ranked(total, coarse_only or tiers)):
         free = replace(fine, capped=False)
-        return Restated(fine, total, free, [], tuple(numbers), (), coarse_only or tiers, over_orders)
+        return Restated(fine, total, inside, free, [], tuple(numbers), (), coarse_only or tiers, over_orders)
     whole = statement.orders() if over_orders else fine
     contraction = presolved(whole, coarse_only or tiers)
     coarse = [
@@ -98,6 +102,7 @@ def restate(graph: Graph, boundary: Boundary, goal: Goal, rows: Sequence[Layouts
     return Restated(
         fine,
         total,
+        inside,
         contraction.problem,
         contraction.domains,
         tuple(coarse),

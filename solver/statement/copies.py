@@ -40,10 +40,9 @@ def shared_rows(problem: LayoutProblem, rows: Sequence[int]) -> tuple[int, ...]:
         once = {reader.operator: reader for reader in readers}
         free = [reader for reader in once.values() if reader.operator not in settled]
         settled.update(reader.operator for reader in free)
-        present = {_way(problem, chosen, variable) for variable in shared.variables}
-        if len(present) < 2:
+        if len(_ways(problem, chosen, shared)) < 2:
             continue
-        kept = {reader.way for reader in readers if reader not in free}
+        kept = _source(problem, shared) | {reader.way for reader in readers if reader not in free}
         best = _fewest([reader.ways for reader in free], kept)
         for reader in free:
             chosen[reader.operator] = next(row for way, row in reader.ways.items() if way in best)
@@ -90,7 +89,13 @@ def _fewest(choices: Sequence[dict[Stored, int]], kept: set[Stored]) -> set[Stor
 
 
 def _ways(problem: LayoutProblem, rows: Sequence[int], shared: Constant) -> set[Stored]:
-    return {_way(problem, rows, variable) for variable in shared.variables}
+    return _source(problem, shared) | {_way(problem, rows, variable) for variable in shared.variables}
+
+
+def _source(problem: LayoutProblem, shared: Constant) -> set[Stored]:
+    """The way in which a constant has to be stored whatever its readers want, if there is one."""
+    variable = problem.variables[shared.variables[0]]
+    return {stored(variable, layout) for layout in variable.readings.values()} if shared.output else set()
 
 
 def _way(problem: LayoutProblem, rows: Sequence[int], variable: int) -> Stored:

@@ -59,10 +59,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant that several ports read: the variable of each, and the bytes that one copy takes."""
+    """A constant that several ports read: the variable of each, and the bytes that one copy takes.
+
+    One that is an ``output`` of the graph as well is stored as in the source model in any case.
+    """
 
     variables: tuple[int, ...]
     bytes: int
+    output: bool = False
 
 
 Clock = Callable[[Variable, Layout, Layout], int]
@@ -73,7 +77,7 @@ class LayoutProblem:
     """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``).
 
     With ``clock`` moves are also priced by time: it gives the nanoseconds of a variable's move between two layouts.
-    ``constants`` are those that several operators read.
+    ``constants`` are those that are wanted several times.
     ``scatter`` is the number of hidden transpositions that a scattered Transpose is worth.
     """
 

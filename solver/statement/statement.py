@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from layoutsolve.graph import Graph, Region, Value, element_bytes, static_elements
+from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
@@ -91,13 +91,17 @@ class Statement:
         return Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept).problem()
 
     def _constants(self) -> tuple[Constant, ...]:
-        """The constants that several ports read, but for small ones."""
-        ports: dict[str, list[int]] = {}
+        """The constants that are wanted more than once, but for small ones; those in the same memory are one."""
+        ports: dict[object, list[int]] = {}
         for number, variable in enumerate(self.variables):
-            if variable.constant:
-                ports.setdefault(variable.title, []).append(number)
-        sizes = {name: _bytes(self.graph.values[name]) for name, found in ports.items() if len(found) > 1}
-        return tuple(Constant(tuple(ports[name]), size) for name, size in sizes.items() if size >= SHARED)
+            if variable.constant and _bytes(self.graph.values[variable.title]) >= SHARED:
+                ports.setdefault(_place(self.graph.values[variable.title]), []).append(number)
+        ends = {_place(self.graph.values[name]) for name in self.graph.outputs}
+        return tuple(
+            Constant(tuple(found), _bytes(self.graph.values[self.variables[found[0]].title]), place in ends)
+            for place, found in ports.items()
+            if len(found) + (place in ends) > 1
+        )
 
     def _state(self) -> None:
         fixed = self.boundary.fixed(self.graph)
@@ -202,6 +206,11 @@ class Statement:
 def _bytes(value: Value) -> int:
     """The bytes that a tensor takes, symbolic dimensions counted as 1."""
     return int(static_elements(value.shape) * element_bytes(value.dtype))
+
+
+def _place(value: Value) -> object:
+    """What constants have in common that are written once, None for what is computed."""
+    return None if value.data is None else (value.dtype, *memory(value.data))
 
 
 def _turns(region: Region | None) -> int:

@@ -12,6 +12,7 @@ import pytest
 from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Quant, symbol
 from layoutsolve.solver import assign
+from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 
 
@@ -22,7 +23,9 @@ def minimum(builder: GraphBuilder, *outputs: str, contrib: bool = False) -> tupl
     assert found.status == "optimal"
     assert found.bound == found.price.transposes
     applied = apply(found)
-    onnx.checker.check_model(serialise(applied), full_check=True)
+    model = serialise(applied)
+    onnx.checker.check_model(model, full_check=True)
+    audited(model, found, graph)
     data = feeds(graph)
     for expected, result in zip(run(graph, data), run(applied, data), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

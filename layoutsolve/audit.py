@@ -1,0 +1,189 @@
+"""What a written ONNX model costs, counted in its file alone.
+
+Nothing here is shared with the code that states, prices or searches layouts: operators are counted as they stand, with
+the types and shapes that the file itself gives its tensors.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+TURNS = 10
+"""How often the body of a loop is taken to run."""
+
+COMPARED = 1024
+"""The fewest bytes of a constant of which copies are counted."""
+
+_BITS: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.STRING: 64}
+"""The bits of an element where numpy does not tell them."""
+
+_VIEWS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+"""The operators that change nothing but a shape."""
+
+_CHUNK = 1 << 20
+"""How many elements are looked at together."""
+
+_Array = npt.NDArray[np.generic]
+_Types = ChainMap[str, onnx.TypeProto.Tensor]
+_Kind = tuple[int, int]
+_Elements = tuple[_Kind, int, int]
+
+
+@dataclass(frozen=True)
+class Recount:
+    """What the operators of a file come to.
+
+    ``scattered`` are those of the ``transposes`` that move single elements in no simple order: neither do two
+    neighbouring blocks change places, nor are there innermost dimensions that stay innermost. ``reshapes`` are all
+    operators that only change a shape. ``bytes`` are what the Transposes move, in the body of a loop :data:`TURNS`
+    times, with a size that is known by name only as 1.
+    """
+
+    transposes: int
+    scattered: int
+    reshapes: int
+    bytes: int
+
+
+def recount(model: onnx.ModelProto) -> Recount:
+    """Count in a model, its branches and loops included.
+
+    Raises :class:`ValueError` where the file does not tell what a Transpose moves.
+    """
+    transposes = scattered = reshapes = moved = 0
+    for node, types, turns in _nodes(model.graph, ChainMap(), 1):
+        if node.op_type in _VIEWS:
+            reshapes += 1
+        elif node.op_type == "Transpose":
+            bits, shape, permutation = _moved(node, types)
+            transposes += 1
+            scattered += _is_scattered([size != 1 for size, _ in shape], permutation)
+            moved += turns * (bits * prod(number for _, number in shape) // 8)
+    return Recount(transposes, scattered, reshapes, moved)
+
+
+def copied_bytes(model: onnx.ModelProto, source: onnx.ModelProto) -> int:
+    """The bytes of constants that a model has more often than another one that computes the same.
+
+    Two constants are copies of each other where they have the same elements, in whatever order and shape. Constants of
+    fewer than :data:`COMPARED` bytes are left out, and so are those that the other model does not have at all, and
+    those that lie in a file of their own.
+    """
+    most = [Counter(_kind(item) for item in each.graph.initializer) for each in (model, source)]
+    several = {kind for kind, count in most[0].items() if count > 1 and kind in most[1]}
+    found, known = (Counter(_elements(each.graph.initializer, several)) for each in (model, source))
+    return sum((found[each] - known[each]) * _bytes(each[0]) for each in found if 0 < known[each] < found[each])
+
+
+def _nodes(graph: onnx.GraphProto, around: _Types, turns: int) -> Iterator[tuple[onnx.NodeProto, _Types, int]]:
+    """Every node, with the types of all tensors that it can see and how often it runs."""
+    types = around.new_child()
+    for described in (graph.value_info, graph.input, graph.output):
+        types.update((item.name, item.type.tensor_type) for item in described)
+    for node in graph.node:
+        yield node, types, turns
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _nodes(attribute.g, types, turns * (TURNS if node.op_type == "Loop" else 1))
+
+
+def _moved(node: onnx.NodeProto, types: _Types) -> tuple[int, list[tuple[int | str, int]], list[int]]:
+    """What a Transpose moves: the bits of an element, the dimensions, each as it stands and as a number, and which of
+    them comes at each place. The file has to describe what it reads or what it gives.
+    """
+    for names, read in ((node.input, True), (node.output, False)):
+        described = types.get(names[0]) if names else None
+        if described is not None and described.HasField("shape"):
+            shape = [_size(dim) for dim in described.shape.dim]
+            permutation = _permutation(node, len(shape))
+            if not read:
+                shape = [shape[permutation.index(axis)] for axis in range(len(shape))]
+            return _bits(described.elem_type), shape, permutation
+    raise ValueError(f"the file does not tell the shape of what the Transpose '{node.name}' moves")
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension) -> tuple[int | str, int]:
+    """A dimension, and the number in it: a size by name is written as ``name`` or as ``6*name*other``."""
+    if dim.HasField("dim_value"):
+        return dim.dim_value, dim.dim_value
+    number, _, names = dim.dim_param.partition("*")
+    return dim.dim_param, int(number) if names and number.isascii() and number.isdecimal() else 1
+
+
+def _bits(element: int) -> int:
+    """The bits that an element takes."""
+    known = _BITS.get(element)
+    if known is not None:
+        return known
+    try:
+        return 8 * int(helper.tensor_dtype_to_np_dtype(element).itemsize)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the file has elements of the unknown type {element}") from error
+
+
+def _permutation(node: onnx.NodeProto, rank: int) -> list[int]:
+    """Which dimension comes at each place; backwards where the node does not say."""
+    found = next((list(each.ints) for each in node.attribute if each.name == "perm"), [*range(rank)][::-1])
+    if sorted(found) != [*range(rank)]:
+        raise ValueError(f"the Transpose '{node.name}' orders {found} what has {rank} dimensions")
+    return found
+
+
+def _is_scattered(larger: Sequence[bool], permutation: Sequence[int]) -> bool:
+    """Whether a Transpose moves single elements in no simple order; ``larger`` tells dimensions that are not 1."""
+    before = [axis for axis, counts in enumerate(larger) if counts]
+    after = [axis for axis in permutation if larger[axis]]
+    while before and before[0] == after[0]:  # outer dimensions that stay where they are
+        before, after = before[1:], after[1:]
+    if not before or before[-1] == after[-1]:
+        return False
+    cut = before.index(after[0])
+    return after != before[cut:] + before[:cut]
+
+
+def _kind(constant: onnx.TensorProto) -> _Kind:
+    return constant.data_type, prod(constant.dims)
+
+
+def _bytes(kind: _Kind) -> int:
+    element, count = kind
+    return _bits(element) * count // 8
+
+
+def _elements(constants: Iterable[onnx.TensorProto], kinds: set[_Kind]) -> Iterator[_Elements]:
+    """The elements of each constant of some kinds, whatever their order."""
+    for constant in constants:
+        kind = _kind(constant)
+        if kind in kinds and _bytes(kind) >= COMPARED and constant.data_location != TensorProto.EXTERNAL:
+            yield kind, *_sums(numpy_helper.to_array(constant))
+
+
+def _sums(data: _Array) -> tuple[int, int]:
+    """Two numbers that constants with the same elements, in any order, have in common, and others hardly ever."""
+    flat = data.reshape(-1)
+    if flat.dtype.kind in "OSU":
+        flat = np.array([hash(item) for item in flat.tolist()])
+    elif flat.dtype.itemsize == 16:
+        flat = flat.view(np.uint64)
+    words = flat.view(f"u{flat.dtype.itemsize}")
+    first = second = np.uint64(0)
+    for start in range(0, words.size, _CHUNK):
+        mixed = _mixed(words[start : start + _CHUNK].astype(np.uint64))
+        first, second = first + mixed.sum(), second + _mixed(mixed).sum()
+    return int(first), int(second)
+
+
+def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Numbers of 64 bits, each made another one in which every bit depends on all of its bits (SplitMix64)."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
