@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from layoutsolve.emit import apply, serialise
@@ -106,9 +106,13 @@ def test_layouts_equal_brute_force() -> None:
 def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     tiers = OBJECTIVES["min-executed"]
     expected = assign(graph)
+    assume(not expected.ended)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("layoutsolve.solver.strategies.staged.FEW", few)
         found = assign(graph)
+    if found.ended:  # it looked at some candidates twice
+        assert found.bound <= ranked(expected.price, tiers)[0] <= ranked(found.price, tiers)[0]
+        return
     assert (found.status, found.bound) == (expected.status, expected.bound)
     assert ranked(found.price, tiers)[:3] == ranked(expected.price, tiers)[:3]
 
