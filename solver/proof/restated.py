@@ -73,7 +73,7 @@ class Restated:
 
 
 def restate(graph: Graph, boundary: Boundary, goal: Goal, rows: Sequence[Layouts]) -> Restated:
-    """State the problem of a graph and find the rows with the recorded layouts in it.
+    """State the problem of a graph with its concatenations in steps, and find the rows with the recorded layouts in it.
 
     Rows that cost nothing have no components: nothing is cheaper, whatever else there is to choose. Raises
     :class:`CertificateError` where there are none.
