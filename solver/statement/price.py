@@ -1,8 +1,7 @@
 """The price of an assignment, counted from its layouts alone.
 
-The models that CP-SAT and minimum cuts solve are stated without it; enumeration, the settling of concatenations in steps
-and the restating of certificates ask it. What is independent of it is :mod:`layoutsolve.audit`, which counts Transposes,
-Reshapes, bytes and copies of constants in the written file.
+The models that CP-SAT and minimum cuts solve are stated without it. Enumeration, concatenations in steps and the check
+of a certificate ask it. What is independent of it is :mod:`layoutsolve.audit`, which counts in the written file.
 """
 
 from __future__ import annotations
