@@ -193,10 +193,12 @@ class Builder(Part):
             schema.SignatureDefT(inputs=maps[0], outputs=maps[1], signatureKey=key, subgraphIndex=position)
         )
 
-    def finish(self, *outputs: int) -> bytes:
-        """The bytes of the model with these outputs."""
+    def finish(self, *outputs: int, inputs: Sequence[int] | None = None) -> bytes:
+        """The bytes of the model with these outputs, and these inputs where they were not added as such."""
         if outputs:
             self.outputs(*outputs)
+        if inputs is not None:
+            self.subgraph.inputs = list(inputs)
         builder = flatbuffers.Builder(4096)
         builder.Finish(self.model.Pack(builder), b"TFL3")
         return bytes(builder.Output())

@@ -27,6 +27,7 @@ COMMANDS = {
     "minima": [MODELS],
     "operatorwise": [MODELS],
     "quantised_forms": [],
+    "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
     "row_classes": ["--only", "LogSoftmax", "--threads", "1"],
     "runtime": [MODELS, "--only", "network/00000"],
     "scale": ["50", "100"],

@@ -1,4 +1,8 @@
-"""The price of an assignment, counted from its layouts alone. It shares no code with the models that search for one."""
+"""The price of an assignment, counted from its layouts alone.
+
+The models that CP-SAT and minimum cuts solve are stated without it. Enumeration, concatenations in steps and the check
+of a certificate ask it. What is independent of it is :mod:`layoutsolve.audit`, which counts in the written file.
+"""
 
 from __future__ import annotations
 

@@ -108,9 +108,13 @@ def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a solution proves; the fields are as those of an :class:`Assignment`."""
+    """What a solution proves; the fields are as those of an :class:`Assignment`.
+
+    ``least`` is its price by the tiers that are decided by orders alone: what groupings cost beyond it is not proven.
+    """
 
     optimal: bool
+    least: tuple[int, ...]
     bound: int
     components: int
     branched: int
@@ -120,14 +124,16 @@ class Proof:
 def proven(solution: Solution, goal: Goal) -> Proof:
     """What is proven of a solution: nothing of its bound where candidates were left out."""
     bound = 0 if solution.capped else solution.price(goal.tiers)[0] - solution.gap
-    return Proof(solution.optimal, bound, solution.components, solution.branched, solution.parts)
+    least = solution.price(coarse_tiers(goal.tiers) or ())
+    return Proof(solution.optimal, least, bound, solution.components, solution.branched, solution.parts)
 
 
 def _assignment(graph: Graph, fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
     """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
-    status = "optimal" if proof.optimal and fine.optimal else "feasible"
+    met = ranked(total, goal.tiers)[: len(proof.least)] <= proof.least
+    status = "optimal" if proof.optimal and fine.optimal and met else "feasible"
     branched += proof.branched
     return Assignment(
         graph,

@@ -150,6 +150,18 @@ def test_file_price_and_heuristics(graph) -> None:
     assert ranks["cpsat"] <= min(ranks.values())
 
 
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose"])
+def test_what_groupings_cost_is_not_proven_by_orders(objective: str) -> None:
+    """A softmax along an axis of size 1 is slow by where that axis is stored, of which orders tell nothing."""
+    b = GraphBuilder()
+    x = b.transpose(b.input(1, 4, 2, 4), 3, 2, 1, 0)
+    graph = b.graph(b.add(b.relu(x), b.op("Softmax", x, shape=b.shape(x), axis=3)))
+    tiers = OBJECTIVES[objective]
+    best, known = (assign(graph, strategy=strategy, objective=objective) for strategy in ("cpsat", "transpose"))
+    assert ranked(best.price, tiers) <= ranked(known.price, tiers)
+    assert best.bound <= ranked(best.price, tiers)[0]
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_same_input_same_rows(objective: str) -> None:
     graph = random_graph(7, 8)

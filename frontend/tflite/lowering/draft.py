@@ -247,4 +247,5 @@ class Lowering:
 
 
 def _fresh(symbols: Names, name: str) -> str:
-    return symbols.unique(short(name))
+    """A new symbol. A product of symbols is written with stars, so none has one of its own."""
+    return symbols.unique(short(name.replace("*", "_")))

@@ -14,7 +14,7 @@ from layoutsolve.frontend import read
 from layoutsolve.frontend.passes.block_moves import recognise
 from layoutsolve.graph import Graph, Quant, product, symbol
 from layoutsolve.solver import assign
-from tests.frontend.tflite.small_models import Builder
+from tests.builder import Builder
 from tests.graphs import GraphBuilder, feeds, run
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
@@ -198,11 +198,13 @@ def test_quantised_anew() -> None:
 def test_models_are_read_so() -> None:
     """RESHAPE, TRANSPOSE, RESHAPE of a model become the operator, which comes from the TRANSPOSE."""
     model = Builder()
-    tensors = [model.tensor(shape) for shape in ((1, 3, 5, 8), (1, 3, 5, 2, 2, 2), (1, 3, 2, 5, 2, 2), (1, 6, 10, 2))]
-    shapes = [model.constant(shape, "int32") for shape in ((1, 3, 5, 2, 2, 2), (0, 1, 3, 2, 4, 5), (1, 6, 10, 2))]
+    tensors = [
+        model.tensor("t0", shape) for shape in ((1, 3, 5, 8), (1, 3, 5, 2, 2, 2), (1, 3, 2, 5, 2, 2), (1, 6, 10, 2))
+    ]
+    shapes = [model.constant("t1", shape, "int32") for shape in ((1, 3, 5, 2, 2, 2), (0, 1, 3, 2, 4, 5), (1, 6, 10, 2))]
     for place, name in enumerate(("RESHAPE", "TRANSPOSE", "RESHAPE")):
         model.operator(name, [tensors[place], shapes[place]], [tensors[place + 1]])
-    graph = read(model.bytes(tensors[:1], tensors[-1:]))
+    graph = read(model.finish(*tensors[-1:], inputs=tensors[:1]))
     assert operators(graph) == ["Transpose", "DepthToSpace", "Transpose"]
     assert {str(node.origin) for node in graph.nodes} == {"TRANSPOSE#1"}
 

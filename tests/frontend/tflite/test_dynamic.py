@@ -158,3 +158,14 @@ def test_sizes_decide(name: str) -> None:
     model = layoutsolve.convert(source).model
     for shape in ((1, 8, 9, DEPTH), (2, 11, 7, DEPTH), (3, 14, 13, DEPTH)):
         assert verify(source, model, shapes={"x": shape}).passed
+
+
+def test_names_of_sizes_have_no_stars() -> None:
+    """Three times a size of 'x' is another size than one of an input that is called '3*x'."""
+    builder = Builder()
+    x, other = (builder.input(name, (1, 4), signature=(1, -1)) for name in ("x", "3*x"))
+    parts = [x, x, x, other]
+    y = builder.tensor("y", (1, 16), signature=(1, -1))
+    builder.operator("CONCATENATION", parts, [y], {"axis": 1})
+    model = layoutsolve.convert(builder.finish(y)).model
+    assert [port.type.tensor_type.shape.dim[1].dim_param for port in model.graph.input] == ["x_1", "3_x_1"]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from layoutsolve.errors import ConversionError, ModelError
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.reading.reader import parse
-from tests.frontend.tflite.small_models import Builder, convolution
+from tests.builder import Builder
+from tests.frontend.tflite.small_models import convolution
 
 MODEL = convolution()
 
@@ -72,7 +73,7 @@ def test_contents() -> None:
     assert first.name == "CONV_2D"
     assert first.options["stride_h"] == 2
     assert first.options["dilation_w_factor"] == 1
-    assert model.description == "small"
+    assert model.description == "built"
 
 
 def test_constants_are_views() -> None:
@@ -83,43 +84,43 @@ def test_constants_are_views() -> None:
 
 def test_buffer_of_wrong_size() -> None:
     builder = Builder()
-    x = builder.tensor((4,))
-    constant = builder.tensor((5,), data=np.zeros(4, np.float32))
-    y = builder.tensor((4,))
-    builder.operator("ADD", [x, constant], [y], "AddOptions")
+    x = builder.tensor("t0", (4,))
+    constant = builder.tensor("t1", (5,), data=np.zeros(4, np.float32))
+    y = builder.tensor("t2", (4,))
+    builder.operator("ADD", [x, constant], [y])
     with pytest.raises(ModelError, match="needs 20 bytes, its buffer has 16"):
-        read(builder.bytes([x], [y]))
+        read(builder.finish(y, inputs=[x]))
 
 
 def test_read_before_written() -> None:
     builder = Builder()
-    x, y, z = (builder.tensor((4,)) for _ in range(3))
+    x, y, z = (builder.tensor("t0", (4,)) for _ in range(3))
     builder.operator("ABS", [y], [z])
     builder.operator("ABS", [x], [y])
     with pytest.raises(ModelError, match="before anything computes it"):
-        read(builder.bytes([x], [z]))
+        read(builder.finish(z, inputs=[x]))
 
 
 def test_written_twice() -> None:
     builder = Builder()
-    x, y = builder.tensor((4,)), builder.tensor((4,))
+    x, y = builder.tensor("t0", (4,)), builder.tensor("t1", (4,))
     builder.operator("ABS", [x], [y])
     builder.operator("NEG", [x], [y])
     with pytest.raises(ModelError, match="has a source already"):
-        read(builder.bytes([x], [y]))
+        read(builder.finish(y, inputs=[x]))
 
 
 def test_tensor_out_of_range() -> None:
     builder = Builder()
-    x, y = builder.tensor((4,)), builder.tensor((4,))
+    x, y = builder.tensor("t0", (4,)), builder.tensor("t1", (4,))
     builder.operator("ABS", [7], [y])
     with pytest.raises(ModelError, match="name tensor 7"):
-        read(builder.bytes([x], [y]))
+        read(builder.finish(y, inputs=[x]))
 
 
 def test_stated_shape_contradicts() -> None:
     builder = Builder()
-    x, y = builder.tensor((4, 4)), builder.tensor((4, 5), name="wrong")
+    x, y = builder.tensor("t0", (4, 4)), builder.tensor("wrong", (4, 5))
     builder.operator("ABS", [x], [y])
     with pytest.raises(ModelError, match="'wrong'"):
-        read(builder.bytes([x], [y]))
+        read(builder.finish(y, inputs=[x]))
