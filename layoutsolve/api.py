@@ -132,6 +132,26 @@ class Conversion:
         ports = self.model.graph.input if inputs else self.model.graph.output
         return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
 
+    def text(self, stage: str) -> str:
+        """What a stage of the conversion made, as text: 'graph', 'problem', 'assignment' or 'applied'.
+
+        The same model and options give the same text. The problem is the one that is searched first: over orders of
+        atoms, where groupings come after them in the objective.
+        """
+        from layoutsolve import printing
+        from layoutsolve.solver.statement.statement import Statement
+
+        asked = arguments.choice("stage", stage, printing.STAGES)
+        with Stages()("print"):
+            if asked == "graph":
+                return printing.graph_text(self.graph)
+            if asked == "applied":
+                return printing.graph_text(apply(self.graph, self.assignment))
+            if asked == "assignment":
+                return printing.assignment_text(self.graph, self.assignment)
+            statement = Statement(self.graph, self.boundary, self.assignment.goal)
+            return printing.problem_text(self.graph, statement.first(Limit()))
+
     def explain(self, seconds: float | None = None) -> Explanation:
         """Why each Transpose and Reshape is there, and what would remove it.
 

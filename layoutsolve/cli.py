@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from layoutsolve import files, parser
+from layoutsolve import arguments, files, parser
 from layoutsolve.errors import ConversionError, InternalError, OutputError, UnsupportedError
 from layoutsolve.wording import printable
 
@@ -80,10 +80,13 @@ def _run(options: argparse.Namespace) -> int:
     with Stages(options=said)("start"):
         given = parser.arguments_of(options)
         source = load(options.model)
-        target = _target(options, source)
-        files.check(_planned(options, target), [options.model])
+        target = "" if options.stage is not None else _target(options, source)
+        if target:
+            files.check(_planned(options, target), [options.model])
     stage = Stages(source, said)
     with stage("run"):
+        if options.stage is not None:
+            return _print(options.stage, given, source)
         return _convert(options, given, source, target, stage, start)
 
 
@@ -106,6 +109,16 @@ def _convert(
         done = Done(target, conversion, rechecked, checked, explanation, time.perf_counter() - start)
         _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+def _print(stage: str, given: dict[str, Any], source: Content) -> int:
+    """Print what a stage of the conversion made."""
+    from layoutsolve.api import convert
+    from layoutsolve.printing import STAGES
+
+    asked = arguments.choice("stage", stage, STAGES)
+    _tell(convert(source, **given).text(asked), [])
+    return 0
 
 
 def _target(options: argparse.Namespace, source: Content) -> str:

@@ -51,6 +51,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.refuse(unknown)
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.stage is not None:
+        writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
+        writing |= {"--verify": options.verify, "--explain": options.explain}
+        for name in (name for name, value in writing.items() if value):
+            raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
     return options
 
 
@@ -167,6 +172,12 @@ def _parser() -> _Parser:
     )
     parser.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of the price, which can be checked without a search"
+    )
+    parser.add_argument(
+        "--print",
+        dest="stage",
+        metavar="STAGE",
+        help="print what a stage makes instead of writing a model: graph, problem, assignment or applied",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a summary")
     parser.add_argument(

@@ -12,6 +12,7 @@ import layoutsolve.api
 import layoutsolve.source
 from experiments.demo import mobilenet
 from layoutsolve.cli import main
+from layoutsolve.printing import STAGES
 from tests.builder import Builder
 
 
@@ -56,6 +57,32 @@ def test_a_very_short_time_limit(demo: Path, tmp_path: Path, capsys: pytest.Capt
     assert report["bound"] <= report["transposes"] + report["hidden_transposes"]
     assert report["status"] == "optimal" or report["ended"] == "seconds"
     onnx.checker.check_model(onnx.load(output), full_check=True)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_is_printed_and_nothing_written(
+    stage: str, demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "demo.tflite"
+    source.write_bytes(demo.read_bytes())
+    assert main([str(source), "--print", stage]) == 0
+    assert capsys.readouterr().out == layoutsolve.convert(source).text(stage) + "\n"
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--print", "layouts"], "unknown stage 'layouts': use one of graph, problem, assignment, applied"),
+        (["--print", "graph", "--verify"], "it prints one stage and writes no model: leave --verify out"),
+        (["--print", "graph", "-o", "out.onnx"], "leave -o out"),
+    ],
+)
+def test_a_stage_that_cannot_be_printed(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.tflite").write_bytes(small_model())
+    refused([str(tmp_path / "model.tflite"), *options], message, tmp_path, capsys)
 
 
 def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from layoutsolve.graph import Graph, Region, Value, element_bytes, static_elemen
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
-from layoutsolve.solver.statement.objective import Goal
+from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.statement.target import Target, default_target
 from layoutsolve.solver.theory.atoms import Atoms, port_names
@@ -75,6 +75,10 @@ class Statement:
         most = AT_ONCE if kept is None else CANDIDATES
         stated = self._closed(limit, most, kept=kept)
         return replace(stated, constants=self._constants())
+
+    def first(self, limit: Limit) -> LayoutProblem:
+        """The problem that is searched first: over orders, where all that groupings decide comes after them."""
+        return self.layouts(limit=limit) if coarse_tiers(self.goal.tiers) is None else self.orders(limit)
 
     def source(self) -> LayoutProblem:
         """The problem in which every operator has little more than its row of the source model."""

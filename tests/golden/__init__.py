@@ -1,0 +1,1 @@
+"""Eight small models, and what each stage of their conversion prints."""

@@ -1,0 +1,7 @@
+"""Write the golden texts anew: ``python -m tests.golden``. The difference is for a person to read."""
+
+from tests.golden.models import MODELS
+from tests.golden.test_golden import golden, printed
+
+for name in MODELS:
+    golden(name).write_text(printed(name), encoding="utf-8")
