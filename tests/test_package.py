@@ -27,5 +27,6 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     expected = {f"layoutsolve/{path.name}" for path in (ROOT / "layoutsolve").glob("*.py")}
     for room, package in ROOMS.items():
         expected |= {f"{package}/{path.relative_to(ROOT / room).as_posix()}" for path in (ROOT / room).rglob("*.py")}
-    expected |= {"layoutsolve/solver/statement/targets/ort_cpu.json", "layoutsolve/emit/kernels.json"}
+    expected |= {f"layoutsolve/solver/statement/targets/{name}.json" for name in ("ort_cpu", "ort_cpu_contrib")}
+    expected.add("layoutsolve/emit/kernels.json")
     assert packed == expected

@@ -11,7 +11,6 @@ from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
-from layoutsolve.solver.statement.target import Target, default_target
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.motion import as_layouts
@@ -38,8 +37,8 @@ class Statement:
 
     Transposes depend on the orders of atoms alone, so :meth:`orders` states the problem with one candidate per order;
     what is left when the orders are chosen is how to group them, which :meth:`layouts` states. ``opaque_views`` are
-    numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. ``target`` prices rows, by
-    default ONNX Runtime; ``goal`` says whether in time as well. Raises :class:`LayoutError` where an explicit
+    numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. The target of the ``goal``
+    prices rows and moves, its objective says whether in time as well. Raises :class:`LayoutError` where an explicit
     layout does not fit.
     """
 
@@ -49,12 +48,12 @@ class Statement:
         boundary: Boundary | None = None,
         goal: Goal | None = None,
         opaque_views: Collection[int] = (),
-        target: Target | None = None,
     ) -> None:
         self.graph, self.boundary = graph, boundary or Boundary()
-        self.goal, self.target = goal or Goal(), target or default_target()
+        self.goal = goal or Goal()
+        self.target = self.goal.target
         self.boundary.check(graph)
-        self._atoms = Atoms(graph, opaque_views, self.goal.contrib)
+        self._atoms = Atoms(graph, opaque_views, self.target.domains)
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}

@@ -1,7 +1,8 @@
 """What a runtime is good at: which rows are slow or refused, and what layout operators cost in seconds.
 
-A target is data, a JSON file in ``targets/`` that the scripts ``row_classes`` and ``latency`` of ``experiments``
-measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator apart:
+A target is data: those that come with the package are JSON files in ``targets/``, which the scripts ``row_classes`` and
+``latency`` of ``experiments`` measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator
+apart:
 
 * the place of an axis among stored dimensions larger than 1: ``innermost``, ``middle``, ``outermost``;
 * for reductions, runs of kept (K) and reduced (R) dimensions: ``KR``, ``RKR``; ``1RK`` is ``RK`` with a dimension of
@@ -15,21 +16,24 @@ measure. A *kind* is a short text by which a rule tells the ways to run an ONNX 
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from layoutsolve.graph import static_elements
 from layoutsolve.solver.theory.layout import Layout, move, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
 from layoutsolve.solver.theory.row import FREE, Price, Row
-from layoutsolve.solver.theory.rule import Kind
+from layoutsolve.solver.theory.rule import CONTRIB, Kind
 
 if TYPE_CHECKING:
     from layoutsolve.solver.statement.problem import Variable
+
+DOMAINS = (CONTRIB,)
+"""The domains that a target may allow beside ONNX's own."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,15 @@ class Latency:
 @dataclass(frozen=True)
 class Target:
     """A runtime. ``hidden`` is the number of transpositions that a row of an operator and kind is worth, 0 where it is
-    native; ``unsupported`` are those it refuses. One of which nothing else is known prices Transposes alone.
+    native; ``unsupported`` are those it refuses. ``domains`` are those whose operators may be used beside ONNX's own.
+    One of which nothing else is known prices Transposes alone.
     """
 
     name: str
     hidden: Mapping[tuple[str, str], int] = field(default_factory=dict)
     unsupported: frozenset[tuple[str, str]] = frozenset()
     latency: Latency = field(default_factory=Latency)
+    domains: frozenset[str] = frozenset()
 
     def weigh(self, operator: str, kind: Kind | None, size: int = 0) -> Callable[[Row], Price | None] | None:
         """What prices the rows of an operator on ``size`` bytes, None for one that is refused.
@@ -133,6 +139,21 @@ class Target:
         return known.ljust(256, b"\0")
 
     @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of all that the target says, in whatever order and by whatever file it was said."""
+        costs = {f"{motion.name} {size}": asdict(cost) for (motion, size), cost in self.latency.transpose.items()}
+        facts = {
+            "name": self.name,
+            "hidden": {" ".join(way): lost for way, lost in self.hidden.items()},
+            "unsupported": sorted(map(" ".join, self.unsupported)),
+            "extra": {" ".join(way): spent for way, spent in self.latency.extra.items()},
+            "transpose": costs,
+            "reshape": asdict(self.latency.reshape),
+            "domains": sorted(self.domains),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
     def levels(self) -> tuple[int, ...]:
         """The hidden transpositions that a Transpose may have, in ascending order, without 0."""
         return tuple(sorted(set(self.lost) - {0}))
@@ -142,27 +163,3 @@ class Target:
         """The operators of which some rows are slow or refused."""
         slow = {operator for (operator, _), hidden in self.hidden.items() if hidden}
         return frozenset(slow | {operator for operator, _ in self.unsupported})
-
-
-def load(text: str) -> Target:
-    """A target from the text of its file. Raises KeyError or ValueError where that is not one."""
-    found: dict[str, Any] = json.loads(text)
-    costs = found["latency"]
-    transpose = {
-        (Motion[motion.upper()], int(size)): Cost(**cost)
-        for motion, sizes in costs["transpose"].items()
-        for size, cost in sizes.items()
-    }
-    latency = Latency(transpose, Cost(**costs["reshape"]), dict(_pairs(found["extra"])))
-    refused = frozenset((operator, kind) for operator, kinds in found["unsupported"].items() for kind in kinds)
-    return Target(found["name"], dict(_pairs(found["hidden"])), refused, latency)
-
-
-def _pairs(nested: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
-    return (((operator, kind), value) for operator, kinds in nested.items() for kind, value in kinds.items())
-
-
-@lru_cache(maxsize=1)
-def default_target() -> Target:
-    """ONNX Runtime on the CPU, as it comes with the package."""
-    return load((files("layoutsolve.solver.statement") / "targets" / "ort_cpu.json").read_text())

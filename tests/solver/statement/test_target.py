@@ -11,7 +11,8 @@ import pytest
 from layoutsolve.graph import Dim, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
-from layoutsolve.solver.statement.target import Target, default_target, load
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import default_target, parsed
 from layoutsolve.solver.theory.layout import order
 from layoutsolve.solver.theory.motion import Motion, as_layouts
 from tests.graphs import GraphBuilder
@@ -97,20 +98,24 @@ def test_a_transpose_that_stays_costs_what_its_move_does(shape: tuple[Dim, ...],
 
 
 def test_an_unmeasured_element_size_costs_as_the_next_larger_one() -> None:
-    costs = {"fixed": 0.0, "per_byte": 1.0}
+    costs = {"fixed": 0.0, "per_byte": 0.01}
     text = {
         "name": "t",
         "hidden": {},
         "unsupported": {"Resize": ["linear"]},
-        "extra": {"Softmax": {"middle": 2.0}},
+        "extra": {"Softmax": {"middle": 0.5}},
         "latency": {
-            "transpose": {"swap": {"1": costs, "4": {"fixed": 5.0, "per_byte": 2.0}}},
-            "reshape": {"fixed": 3.0, "per_byte": 0.0},
+            "transpose": {
+                "swap": {"1": costs, "4": {"fixed": 0.05, "per_byte": 0.02}},
+                "rows": {"4": costs},
+                "general": {"4": costs},
+            },
+            "reshape": {"fixed": 0.03},
         },
     }
-    target = load(json.dumps(text))
-    assert target.latency.transposition(Motion.SWAP, 6, 1, 1) == 6
-    assert target.latency.transposition(Motion.SWAP, 6, 1, 2) == 29
-    assert target.reshape_price(2, 5, timed=True).nanoseconds == 30 * 10**9
-    assert target.latency.extra == {("Softmax", "middle"): 2.0}
+    target = parsed(json.dumps(text).encode(), "t.json")
+    assert target.latency.transposition(Motion.SWAP, 6, 1, 1) == pytest.approx(0.06)
+    assert target.latency.transposition(Motion.SWAP, 6, 1, 2) == pytest.approx(0.29)
+    assert target.reshape_price(2, 5, timed=True).nanoseconds == 300_000_000
+    assert target.latency.extra == {("Softmax", "middle"): 0.5}
     assert target.unsupported == {("Resize", "linear")}

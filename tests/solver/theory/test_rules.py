@@ -15,6 +15,7 @@ from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
 from layoutsolve.solver.theory.rule import RULES
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import CASES, Random, graph_of
@@ -69,14 +70,16 @@ def check(
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(applied))
 
 
-@pytest.mark.parametrize(("operator", "contrib"), [*((name, False) for name in sorted(CASES)), ("MatMul", True)])
-def test_rows(operator: str, contrib: bool) -> None:
+@pytest.mark.parametrize(
+    ("operator", "target"), [*((name, DEFAULT_TARGET) for name in sorted(CASES)), ("MatMul", CONTRIB_TARGET)]
+)
+def test_rows(operator: str, target: str) -> None:
     for seed in SEEDS:
         graph, random = graph_of(operator, seed)
         boundary, permutations = random_ends(graph, random)
         data = feeds(graph, seed)
         truth = run(graph, data)
-        for assignment in samples(Statement(graph, boundary, Goal(contrib=contrib)).layouts(), random):
+        for assignment in samples(Statement(graph, boundary, Goal(target=shipped(target))).layouts(), random):
             check(graph, assignment, permutations, data, truth)
 
 
