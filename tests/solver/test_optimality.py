@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -21,6 +22,7 @@ from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ra
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.target_file import default_target
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 
@@ -164,6 +166,20 @@ def test_time_equals_brute_force(graph: Graph) -> None:
     assert found.optimal
     if lowest is not None:
         assert ranked(price(problem, found.rows), tiers) == lowest
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
+@settings(checked, max_examples=150)
+@given(small_graphs, st.dictionaries(st.sampled_from(["swap", "rows", "general"]), st.integers(0, 4)))
+def test_any_losses_equal_brute_force(objective: str, graph: Graph, losing: dict[str, int]) -> None:
+    """Whatever the motions of a target lose, what is struck out and contracted before the search is no loss."""
+    tiers = coarse_tiers(OBJECTIVES[objective]) or ()
+    hidden = {**default_target().hidden, **{("Transpose", motion): lost for motion, lost in losing.items()}}
+    problem = Statement(graph, goal=Goal(objective, replace(default_target(), hidden=hidden))).orders()
+    lowest = brute_force(problem, tiers)
+    found = solve(problem, tiers)
+    assert found.optimal
+    assert lowest in (None, ranked(price(problem, found.rows), tiers))
 
 
 def narrow_graph(seed: int) -> Graph:

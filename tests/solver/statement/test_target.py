@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 from layoutsolve.graph import Dim, static_elements, symbol
-from layoutsolve.solver import OBJECTIVES, assign
+from layoutsolve.solver import OBJECTIVES, Goal, assign
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
+from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import default_target, parsed
 from layoutsolve.solver.theory.layout import order
 from layoutsolve.solver.theory.motion import Motion, as_layouts
 from tests.graphs import GraphBuilder
 from tests.solver.theory.test_motion import random_layout
+
+
+def test_a_problem_is_data() -> None:
+    """But for what its operators mean, which is no part of what is searched, it can be written down and read again."""
+    builder = GraphBuilder()
+    graph = builder.graph(builder.relu(builder.transpose(builder.input(2, 3, 4), 2, 1, 0)))
+    for objective in ("min-executed", "min-latency"):
+        problem = Statement(graph, goal=Goal(objective)).orders()
+        bare = replace(problem, operators=tuple(replace(operator, meaning=None) for operator in problem.operators))
+        assert pickle.loads(pickle.dumps(bare)) == problem
+        assert problem.target is default_target()
 
 
 def test_default_target_is_complete() -> None:
