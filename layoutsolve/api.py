@@ -69,7 +69,7 @@ class Conversion:
         return {
             "strategy": self.assignment.strategy,
             "objective": self.assignment.objective,
-            "contrib": self.assignment.goal.contrib,
+            "target": self.assignment.goal.target.name,
             "status": self.assignment.status,
             "transposes": operators.count("Transpose"),
             "hidden_transposes": self.price.hidden,
@@ -183,6 +183,7 @@ def convert(
     inputs: Ends = "keep",
     outputs: Ends = "keep",
     opset: int | None = None,
+    target: str | os.PathLike[str] | None = None,
     contrib: bool = False,
     external_data: bool | None = None,
     time_limit: float | None = None,
@@ -197,34 +198,22 @@ def convert(
     one: ``{"image": ("NHWC", "NCHW")}``. ``inputs`` and ``outputs`` say how all others at the ends of the graph are
     stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a mapping from names to such a choice or a pair of orders, how some
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
-    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``contrib`` allows operators that
-    ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model, by default
-    where they are more than a model can hold. ``time_limit`` bounds the conversion, in seconds: the search for layouts
-    gets what reading and writing leave, nothing where that is over. By default counted work bounds the search, so that
-    the same model gives the same bytes on any machine.
+    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``target`` is the
+    runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu', 'ort-cpu-contrib'), or
+    the path of a file as ``docs/targets.md`` describes it. ``contrib`` is short for 'ort-cpu-contrib', which allows
+    operators that ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model,
+    by default where they are more than a model can hold. ``time_limit`` bounds the conversion, in seconds: the search
+    for layouts gets what reading and writing leave, nothing where that is over. By default counted work bounds the
+    search, so that the same model gives the same bytes on any machine.
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
     default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
     are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
     :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
     """
-    options = arguments.options(
-        objective=objective,
-        strategy=strategy,
-        layouts=layouts,
-        inputs=inputs,
-        outputs=outputs,
-        opset=opset,
-        contrib=contrib,
-        external_data=external_data,
-        time_limit=time_limit,
-        custom=custom,
-        signature=signature,
-        shapes=shapes,
-        max_size=max_size,
-    )
+    options = arguments.Options.of(locals())
     limit = None if options.time_limit is None else Limit(seconds=options.time_limit)
-    content, boundary, reading = load(source), options.boundary, options.reading
+    content, boundary, reading, goal = load(source), options.boundary, options.reading, options.goal
     stage = Stages(content, options.said())
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, reading, stage, options.opset, budget)
@@ -233,8 +222,8 @@ def convert(
             graph,
             boundary,
             strategy=options.strategy,
-            objective=options.objective,
-            contrib=options.contrib,
+            objective=goal.objective,
+            target=goal.target,
             limit=limit,
         )
     with stage("emit"):
@@ -281,6 +270,7 @@ def compare(
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
     outputs: Ends = "keep",
+    target: str | os.PathLike[str] | None = None,
     contrib: bool = False,
     time_limit: float | None = None,
     custom: str = "error",
@@ -292,18 +282,7 @@ def compare(
 
     ``time_limit`` bounds the search of each. A strategy that cannot solve the model has no row.
     """
-    options = arguments.options(
-        objective=objective,
-        layouts=layouts,
-        inputs=inputs,
-        outputs=outputs,
-        contrib=contrib,
-        time_limit=time_limit,
-        custom=custom,
-        signature=signature,
-        shapes=shapes,
-        max_size=max_size,
-    )
+    options = arguments.Options.of(locals())
     content = load(source)
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
@@ -316,8 +295,8 @@ def compare(
                     graph,
                     options.boundary,
                     strategy=strategy,
-                    objective=options.objective,
-                    contrib=options.contrib,
+                    objective=options.goal.objective,
+                    target=options.goal.target,
                     seconds=options.time_limit,
                 )
         except StrategyError:

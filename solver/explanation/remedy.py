@@ -121,7 +121,7 @@ class Trials:
         outputs += [name for name in inputs if name in self.graph.outputs]
         changed = self.boundary.freed(self.graph, inputs, outputs, inner)
         goal = self.assignment.goal
-        return assign(self.graph, changed, objective=goal.objective, contrib=goal.contrib, limit=self.limit.part(1.0))
+        return assign(self.graph, changed, objective=goal.objective, target=goal.target, limit=self.limit.part(1.0))
 
     def _changes(self, side: Freeing, solved: Assignment) -> tuple[Change, ...]:
         """What the solver chose for the freed ends, as it is asked for.

@@ -64,7 +64,7 @@ class Restated:
 
         A cut counts moves, so it says nothing of time.
         """
-        if not self.over_orders or self.coarse.clock is not None:
+        if not self.over_orders or self.coarse.timed:
             return None
         try:
             return cut(self.coarse, self.domains, component, self.tiers).value

@@ -90,8 +90,8 @@ class Rule:
 class Site:
     """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
 
-    ``contrib`` allows operators of ONNX Runtime's own domain. ``entangled`` are numbers of blocks of a Reshape
-    (:func:`layoutsolve.solver.theory.factor.blocks`) whose two sides have no common factors.
+    ``domains`` are those whose operators may be used beside ONNX's own. ``entangled`` are numbers of blocks of a
+    Reshape (:func:`layoutsolve.solver.theory.factor.blocks`) whose two sides have no common factors.
 
     A rule may state that an operation along a dimension leaves its trailing factor alone. Which factor that should be
     is seen only when everything else is factored; then the rule is asked again with ``tails``.
@@ -100,7 +100,7 @@ class Site:
     graph: Graph
     node: Node
     tails: Mapping[str, int] = field(default_factory=dict)
-    contrib: bool = False
+    domains: frozenset[str] = frozenset()
     entangled: frozenset[int] = frozenset()
 
     def input(self, number: int) -> Value | None:
@@ -164,6 +164,9 @@ class Site:
 
 
 RuleFunction = Callable[[Site], "Rule | None"]
+
+CONTRIB = "com.microsoft"
+"""The domain of operators that only ONNX Runtime has."""
 
 RULES: dict[str, RuleFunction] = {}
 
@@ -300,6 +303,7 @@ def int64(*numbers: int) -> Array:
 
 
 __all__ = [
+    "CONTRIB",
     "RULES",
     "Arranged",
     "Between",

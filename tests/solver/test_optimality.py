@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -22,6 +22,7 @@ from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ra
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.target_file import default_target
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
@@ -194,3 +195,43 @@ def test_time_limit() -> None:
     assert ranked(hurried.price, tiers) <= ranked(assign(graph, strategy="transpose").price, tiers)
     for expected, result in zip(run(graph, feeds(graph)), run(apply(hurried), feeds(graph)), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
+def test_any_losses_equal_brute_force(objective: str) -> None:
+    """Whatever the motions of a target lose, what is struck out and contracted before the search is no loss."""
+    tiers, force = coarse_tiers(OBJECTIVES[objective]) or (), BruteForce()
+
+    @settings(checked, max_examples=150)
+    @given(small_graphs, st.dictionaries(st.sampled_from(["swap", "rows", "general"]), st.integers(0, 4)))
+    def check(graph: Graph, losing: dict[str, int]) -> None:
+        hidden = {**default_target().hidden, **{("Transpose", motion): lost for motion, lost in losing.items()}}
+        target = replace(default_target(), hidden=hidden)
+        force.check(Statement(graph, goal=Goal(objective, target)).orders(), tiers)
+
+    check()
+    assert force.covers(0.9), force
+
+
+def narrow_graph(seed: int) -> Graph:
+    """Sums and transpositions of a tensor whose innermost dimension is short: blocks of two elements take long to copy,
+    and a move in two may take less time.
+    """
+    random, b = np.random.default_rng(seed), GraphBuilder()
+    names = [b.input(200, 300, 2)]
+    for _ in range(int(random.integers(2, 6))):
+        x = names[int(random.integers(len(names)))]
+        if random.random() < 0.5:
+            names.append(b.relu(b.transpose(x, *random.permutation(3).tolist())))
+        else:
+            alike = [name for name in names if b.shape(name) == b.shape(x)]
+            names.append(b.add(x, alike[int(random.integers(len(alike)))]))
+    return b.graph(*dict.fromkeys([names[-1], names[int(random.integers(1, len(names)))]]))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_stop_that_nobody_demands_may_save_time(part: int) -> None:
+    tiers, force = coarse_tiers(OBJECTIVES["min-latency"]) or (), BruteForce()
+    for seed in range(part, 240, 4):
+        force.check(Statement(narrow_graph(seed), goal=Goal("min-latency")).orders(), tiers)
+    assert force.tried > 40

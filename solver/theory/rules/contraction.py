@@ -6,7 +6,7 @@ from itertools import product as product_of
 
 from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Dims, Placed, Rule, Site, Step, rule
+from layoutsolve.solver.theory.rule import CONTRIB, Between, Dims, Placed, Rule, Site, Step, rule
 
 LARGE = 96
 """Rows from which on it matters which side of a product is prepared."""
@@ -141,7 +141,7 @@ def matmul(site: Site) -> Rule | None:
         ("MatMul", Placed(((*rows, K), (K, N), (*rows, N)), free - {*lines}, prefix=lines, columns=columns)),
         ("swapped MatMul", Placed(((K, M), (N, K), (N, M)), free, prefix=labels, columns=columns)),
     ]
-    if site.contrib and site.floating and labels and (matrix or dims[0][:-2] == dims[1][:-2]):
+    if CONTRIB in site.domains and site.floating and labels and (matrix or dims[0][:-2] == dims[1][:-2]):
         forms += _fused(labels, matrix)
     if all(dim == 1 for dim in result[:-2]) and site.output().dtype not in _WITHOUT_GEMM:
         for kind, one, other in (("NT", (M, K), (N, K)), ("TN", (K, M), (K, N)), ("TT", (K, M), (N, K))):
@@ -211,7 +211,7 @@ def _fused_product(kind: str) -> tuple[Step, ...]:
     for side, letters, rows in (("A", left, "n" if swapped else "m"), ("B", right, "k")):
         attributes[f"trans{side}"] = int(letters.replace("b", "")[0] != rows)
         attributes[f"transBatch{side}"] = int(letters[1] == "b")
-    return (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes, "com.microsoft"),)
+    return (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes, CONTRIB),)
 
 
 def _batched(shape: Shape, batch: int, matrix: str) -> Dims:

@@ -16,6 +16,7 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
 from layoutsolve.solver.theory.rule import RULES
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
@@ -84,13 +85,15 @@ def check(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("operator", "contrib"), [*((name, False) for name in sorted(CASES)), ("MatMul", True)])
-def test_rows(operator: str, contrib: bool, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("operator", "target"), [*((name, DEFAULT_TARGET) for name in sorted(CASES)), ("MatMul", CONTRIB_TARGET)]
+)
+def test_rows(operator: str, target: str, seed: int) -> None:
     graph, random = graph_of(operator, seed)
     boundary, permutations = random_ends(graph, random)
     data = feeds(graph, seed)
     truth = run(graph, data)
-    for assignment in samples(Statement(graph, boundary, Goal(contrib=contrib)), random):
+    for assignment in samples(Statement(graph, boundary, Goal(target=shipped(target))), random):
         check(graph, assignment, permutations, data, truth)
 
 
