@@ -87,8 +87,9 @@ class Closure:
         found, ports, outputs = entry.meaning, entry.relations, len(entry.ports) - entry.inputs
         finest_only = self.finest_only  # what makes a generator must not hold the closure: nothing would free the two
         size = max((self.variables[variable].bytes for variable in entry.ports), default=0) if self.timed else 0
-        weigh, exact = self.target.weigh(entry.op, found.kind, size), self.kept is not None
-        alike = (entry.op, size, tuple(self.variables[variable].sizes for variable in entry.ports)) if weigh else ()
+        kinds, exact = tuple(self.target.named(entry.op, way) for way in found.ways), self.kept is not None
+        weigh = self.target.weigh(entry.op, kinds, size)
+        alike = (entry.op, size, kinds) if weigh else ()
         key = (limit, alike, found.forms, ports)
         if key not in self.shared:
             self.shared[key] = Shared(lambda: Generator(ports, found.forms, outputs, limit, finest_only, exact, weigh))

@@ -14,7 +14,8 @@ from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variab
 from layoutsolve.solver.statement.target import Target, default_target, motion_of
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout
-from layoutsolve.solver.theory.relation import Placed, Port
+from layoutsolve.solver.theory.offer import Offer
+from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Price, Row
 
 CANDIDATES, FEW = 1024, 32
@@ -24,6 +25,9 @@ quick answer is wanted first. A problem in which the cap was hit is optimal with
 
 AT_ONCE = 64
 """The same where both are decided at once, which makes far more of them."""
+
+CONTRIB = ("com.microsoft",)
+"""The operator domains that a goal may allow beside ONNX's own."""
 
 TURNS = 10
 """How often the body of a loop is taken to run, for bytes and time: a move outside of it is better than one inside."""
@@ -53,13 +57,18 @@ class Statement:
         self.graph, self.boundary = graph, boundary or Boundary()
         self.goal, self.target = goal or Goal(), target or default_target()
         self.boundary.check(graph)
-        self._atoms = Atoms(graph, opaque_views, self.goal.contrib)
+        self._atoms = Atoms(graph, opaque_views, self._offer())
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
         self._rows: dict[Layout, Row] = {}
         self.entries: list[Entry] = []
         self._state()
+
+    def _offer(self) -> Offer:
+        """The ways that there are to run operators."""
+        domains = CONTRIB if self.goal.contrib else ()
+        return Offer(frozenset({self.target.name, *domains}), self.target.runs)
 
     def orders(self, limit: Limit | None = None, most: int = CANDIDATES) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
@@ -191,7 +200,9 @@ class Statement:
         node = self.graph.nodes[number]
         layouts = tuple(port.logical for port in ports)
         if node.op == "Reshape":
-            return (Row(layouts, price=Price(reshapes=1)),)
+            forms = enumerate(self._atoms.rule(number).forms)
+            written = next((at for at, form in forms if isinstance(form, Arranged) and form.price.reshapes), 0)
+            return (Row(layouts, written, price=Price(reshapes=1)),)
         source = self.graph.values[node.inputs[0]]
         motion, _ = motion_of([static_elements((dim,)) for dim in source.shape], node.attributes["perm"])
         hidden = self.target.scatter if motion == "general" else 0

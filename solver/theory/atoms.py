@@ -15,9 +15,10 @@ from layoutsolve.graph import Dim, Graph, Size
 from layoutsolve.solver.theory import rules
 from layoutsolve.solver.theory.factor import Factoring, blocks
 from layoutsolve.solver.theory.layout import Layout, grouped
+from layoutsolve.solver.theory.offer import EVERYTHING, Offer, rule_of
 from layoutsolve.solver.theory.relation import Arranged, Port
 from layoutsolve.solver.theory.row import Slot
-from layoutsolve.solver.theory.rule import Rule, Site, opaque, rule_of
+from layoutsolve.solver.theory.rule import Rule, Site, opaque
 
 __all__ = ["Atoms", "rules"]
 
@@ -37,11 +38,12 @@ class Atoms:
     """The factoring of a graph.
 
     ``views`` are the numbers of the nodes that are views; every other node has an entry in ``rules``.
-    ``opaque_views`` names Transposes and Reshapes, by number, that are to be treated as operators.
+    ``opaque_views`` names Transposes and Reshapes, by number, that are to be treated as operators; ``offer`` says which
+    ways to run operators there are.
     """
 
-    def __init__(self, graph: Graph, opaque_views: Collection[int] = (), contrib: bool = False) -> None:
-        self.graph, self.contrib = graph, contrib
+    def __init__(self, graph: Graph, opaque_views: Collection[int] = (), offer: Offer = EVERYTHING) -> None:
+        self.graph, self.offer = graph, offer
         self._factoring = Factoring()
         self._axes: dict[str, Axes] = {
             name: [self._factoring.axis(dim) for dim in value.shape]
@@ -136,7 +138,7 @@ class Atoms:
     def _rule(self, number: int) -> Rule:
         """The rule of a node that is no view; a Transpose or Reshape that is not to be one is opaque."""
         site = self._site(number)
-        return opaque(site) if site.node.op in ("Transpose", "Reshape") else rule_of(site)
+        return opaque(site) if site.node.op in ("Transpose", "Reshape") else rule_of(site, self.offer)
 
     def _entangled(self, number: int) -> Rule:
         """The rule of a Reshape that has no common refinement: its blocks are linked but for those that have none."""
@@ -147,10 +149,10 @@ class Atoms:
             for index, (left, right) in enumerate(blocks(site.required(0).shape, site.output().shape) or [])
             if not self._factoring.link([([before[axis] for axis in left], [after[axis] for axis in right])])
         }
-        return rule_of(replace(site, entangled=frozenset(entangled)))
+        return rule_of(replace(site, entangled=frozenset(entangled)), self.offer)
 
     def _site(self, number: int, tails: Mapping[str, int] | None = None) -> Site:
-        return Site(self.graph, self.graph.nodes[number], tails or {}, self.contrib)
+        return Site(self.graph, self.graph.nodes[number], tails or {})
 
     def _link_or_give_up(self, number: int, wanted: Rule) -> None:
         linked = self._link(number, wanted) or self._link(number, opaque(self._site(number)))
@@ -193,7 +195,7 @@ class Atoms:
         tails: dict[str, int] = {}
         for head in sorted(form.heads):
             for tail in self._tails(linked, head):
-                candidate = rule_of(self._site(number, {**tails, head: tail}))
+                candidate = rule_of(self._site(number, {**tails, head: tail}), self.offer)
                 if candidate.composite and (better := self._link(number, candidate)) is not None:
                     self._linked[number] = better
                     tails[head] = tail
