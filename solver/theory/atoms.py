@@ -2,8 +2,9 @@
 
 Links are made from the most certain to the least: the rules whose dimensions correspond one to one, then the views of
 the source model, then the rules that need a dimension to be a product (groups of a convolution, blocks of pixels),
-last the trailing factors that an operation along an axis leaves alone. Where a link has no common refinement with
-what is linked already, that one node becomes opaque, or a Reshape in those of its dimensions.
+then the trailing factors that an operation along an axis leaves alone. Where a link has no common refinement with
+what is linked already, the node is linked after all others, in as many of its dimensions as possible: forms that need
+the others are not available, and a node of which no form is left is opaque.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from layoutsolve.solver.theory import rules
 from layoutsolve.solver.theory.factor import Factoring, blocks
 from layoutsolve.solver.theory.layout import Layout, grouped
 from layoutsolve.solver.theory.offer import EVERYTHING, Offer, rule_of
-from layoutsolve.solver.theory.relation import Arranged, Port
+from layoutsolve.solver.theory.partial import Dimension, partial
+from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Slot
 from layoutsolve.solver.theory.rule import Rule, Site, opaque
 
@@ -121,19 +123,23 @@ class Atoms:
         nodes = range(len(self.graph.nodes))
         ruled = {number: self._rule(number) for number in nodes if number not in self.views}
         plain = [number for number, found in ruled.items() if not found.composite]
+        failed: dict[int, Rule] = {}
         for number in plain:
-            self._link_or_give_up(number, ruled[number])
+            self._link_or_wait(number, ruled[number], failed)
         for number in sorted(self.views):
             node = self.graph.nodes[number]
             pair = (self._axes[node.inputs[0]], self._axes[node.outputs[0]])
             if node.op == "Reshape" and not self._factoring.link([pair]):
                 self.views.remove(number)
-                self._link_or_give_up(number, self._entangled(number))
+                self._link_or_wait(number, self._entangled(number), failed)
         for number, found in ruled.items():
             if found.composite:
-                self._link_or_give_up(number, found)
+                self._link_or_wait(number, found, failed)
         for number in plain:
-            self._link_tails(number)
+            if number in self._linked:
+                self._link_tails(number)
+        for number, found in failed.items():
+            self._linked[number] = self._link_partially(number, found)
 
     def _rule(self, number: int) -> Rule:
         """The rule of a node that is no view; a Transpose or Reshape that is not to be one is opaque."""
@@ -154,13 +160,32 @@ class Atoms:
     def _site(self, number: int, tails: Mapping[str, int] | None = None) -> Site:
         return Site(self.graph, self.graph.nodes[number], tails or {})
 
-    def _link_or_give_up(self, number: int, wanted: Rule) -> None:
-        linked = self._link(number, wanted) or self._link(number, opaque(self._site(number)))
-        if linked is not None:
+    def _link_or_wait(self, number: int, wanted: Rule, failed: dict[int, Rule]) -> None:
+        linked = self._link(number, wanted)
+        if linked is None:
+            failed[number] = wanted
+        else:
             self._linked[number] = linked
 
     def _link(self, number: int, wanted: Rule) -> _Linked | None:
         """Make the labels of a rule equal at all its ports; None, and nothing changed, where that is impossible."""
+        linked = self._labelled(number, wanted)
+        return linked if self._factoring.link(pair for _, pair in _pairs(linked)) else None
+
+    def _link_partially(self, number: int, wanted: Rule) -> _Linked:
+        """Link those dimensions that can be; the others stay whole, and the rule keeps the ways that allow it."""
+        site = self._site(number)
+        if any(isinstance(form, Placed) for form in wanted.forms):
+            linked = self._labelled(number, wanted)
+            whole = [place for place, pair in _pairs(linked) if not self._factoring.link([pair])]
+            left = partial(wanted, whole, site.unchanged)
+            if left is not None:
+                labels = {f"{port}.{axis}": linked.ports[port][axis] for port, axis in whole}
+                return _Linked(left, linked.labels | labels, linked.ports)
+        return self._labelled(number, opaque(site))
+
+    def _labelled(self, number: int, wanted: Rule) -> _Linked:
+        """A rule with an axis for each label, before they are made equal at all ports."""
         ports = [self._port_axes(name) for name in port_names(self.graph, number, wanted)]
         labels: dict[str, int] = {}
         for dims, axes in zip(wanted.dims, ports, strict=True):
@@ -169,12 +194,7 @@ class Atoms:
                     if label not in labels:
                         size = wanted.sizes.get(label, self._factoring.size(axis))
                         labels[label] = axis if names == (label,) else self._factoring.axis(size)
-        pairs = [
-            ([axis], [labels[label] for label in names])
-            for dims, axes in zip(wanted.dims, ports, strict=True)
-            for names, axis in zip(dims, axes, strict=True)
-        ]
-        return _Linked(wanted, labels, ports) if self._factoring.link(pairs) else None
+        return _Linked(wanted, labels, ports)
 
     def _port_axes(self, name: str) -> Axes:
         """The axes of a tensor's dimensions; a constant gets new ones for every reader, which may want it in its own
@@ -219,6 +239,13 @@ class Atoms:
             total *= size if isinstance(size, int) else 1
             result.append(total)
         return result
+
+
+def _pairs(linked: _Linked) -> Iterator[tuple[Dimension, tuple[Axes, Axes]]]:
+    """For every dimension of every port the axes that are to be equal products."""
+    for port, (dims, axes) in enumerate(zip(linked.rule.dims, linked.ports, strict=True)):
+        for at, (names, axis) in enumerate(zip(dims, axes, strict=True)):
+            yield (port, at), ([axis], [linked.labels[label] for label in names])
 
 
 def port_names(graph: Graph, number: int, found: Rule) -> list[str]:
