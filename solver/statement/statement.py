@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from layoutsolve.graph import Graph, Region, Value, element_bytes, static_elements
@@ -184,8 +184,9 @@ class Statement:
             ports.append(variable)
             sizes = self.variables[variable].sizes
             relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
+        own = {way: tuple(self._own_ports(number, way, ports)) for way in self._atoms.factored(number)}
         title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
-        entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), found)
+        entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), own, found)
         if node.op in ("Transpose", "Reshape"):
             entry.fixed = self._view_rows(number, relations)
         elif node.op == "State":
@@ -194,6 +195,13 @@ class Statement:
         if entry.free or (entry.fixed and all(isinstance(form, Placed) for form in found.forms)):
             entry.relations = None
         self.entries.append(entry)
+
+    def _own_ports(self, number: int, way: int, ports: Sequence[int]) -> Iterator[Port]:
+        """The ports of a node as a way with labels of its own has them."""
+        names = port_names(self.graph, number, self._atoms.rule(number))
+        for port, (name, variable) in enumerate(zip(names, ports, strict=True)):
+            found = self.variables[variable]
+            yield self._atoms.port(number, port, found.readings[name], found.sizes, found.constant, way)
 
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""

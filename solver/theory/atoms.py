@@ -10,7 +10,7 @@ the others are not available, and a node of which no form is left is opaque.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from layoutsolve.graph import Dim, Graph, Size
 from layoutsolve.solver.theory import rules
@@ -20,7 +20,7 @@ from layoutsolve.solver.theory.offer import EVERYTHING, Offer, rule_of
 from layoutsolve.solver.theory.partial import Dimension, partial
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Slot
-from layoutsolve.solver.theory.rule import Rule, Site, opaque
+from layoutsolve.solver.theory.rule import Rule, Site, Way, opaque
 
 __all__ = ["Atoms", "rules"]
 
@@ -29,11 +29,14 @@ Axes = list[int]
 
 @dataclass(slots=True)
 class _Linked:
-    """A node's rule with the axis of each label and of each dimension of each port."""
+    """A node's rule with the axis of each label and of each dimension of each port; ``factors`` has those of the labels
+    that single ways have, by the way's number.
+    """
 
     rule: Rule
     labels: dict[str, int]
     ports: list[Axes]
+    factors: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
 class Atoms:
@@ -61,6 +64,10 @@ class Atoms:
         """The rule of a node that is not a view."""
         return self._linked[number].rule
 
+    def factored(self, number: int) -> Collection[int]:
+        """The numbers of those ways of a node that have labels of their own."""
+        return self._linked[number].factors
+
     def reading(self, name: str) -> tuple[Layout, list[int]]:
         """A tensor's logical layout in atoms of its own, numbered in order, and the axis that each atom is."""
         counts = [len(self._factoring.leaves([axis])) for axis in self._axes[name]]
@@ -86,18 +93,23 @@ class Atoms:
         leaves = self._factoring.leaves(axes)
         return grouped(range(len(leaves)), counts), leaves
 
-    def port(self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool) -> Port:
-        """A port of a node, given the logical layout of its tensor and the sizes of its atoms.
+    def port(
+        self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool, way: int | None = None
+    ) -> Port:
+        """A port of a node, given the logical layout of its tensor and the sizes of its atoms; as a ``way`` with labels
+        of its own has it, or as all others have.
 
         Those that behave alike are the same one.
         """
         linked = self._linked[number]
+        factors = {} if way is None else linked.rule.ways[way].factors
+        axes = linked.labels if way is None else {**linked.labels, **linked.factors[way]}
         atoms: dict[Slot, tuple[int, ...]] = {}
-        for labels, group in zip(linked.rule.dims[port], logical, strict=True):
+        for whole, group in zip(linked.rule.dims[port], logical, strict=True):
             rest = iter(group)
-            for label in labels:
+            for label in (name for each in whole for name in factors.get(each, (each,))) if factors else whole:
                 name = label.partition(":")[0]
-                own = tuple(next(rest) for _ in self._factoring.leaves([linked.labels[label]]))
+                own = tuple(next(rest) for _ in self._factoring.leaves([axes[label]]))
                 if name in linked.rule.solid:
                     atoms[name, 0] = (*atoms.get((name, 0), ()), *own)
                 else:
@@ -140,6 +152,9 @@ class Atoms:
                 self._link_tails(number)
         for number, found in failed.items():
             self._linked[number] = self._link_partially(number, found)
+        for number, linked in self._linked.items():
+            if any(way.factors for way in linked.rule.ways):
+                self._linked[number] = self._link_factors(number, linked)
 
     def _rule(self, number: int) -> Rule:
         """The rule of a node that is no view; a Transpose or Reshape that is not to be one is opaque."""
@@ -183,6 +198,20 @@ class Atoms:
                 labels = {f"{port}.{axis}": linked.ports[port][axis] for port, axis in whole}
                 return _Linked(left, linked.labels | labels, linked.ports)
         return self._labelled(number, opaque(site))
+
+    def _link_factors(self, number: int, linked: _Linked) -> _Linked:
+        """Link what single ways need as products; ways of which that is impossible are not available."""
+        ways: list[Way] = []
+        factors: dict[int, dict[str, int]] = {}
+        for way in linked.rule.ways:
+            own = {name: self._factoring.axis(size) for each in way.factors.values() for name, size in each.items()}
+            pairs = [([linked.labels[label]], [own[name] for name in each]) for label, each in way.factors.items()]
+            if self._factoring.link(pairs):
+                factors |= {len(ways): own} if own else {}
+                ways.append(way)
+        if not ways:
+            return self._labelled(number, opaque(self._site(number)))
+        return _Linked(replace(linked.rule, ways=tuple(ways)), linked.labels, linked.ports, factors)
 
     def _labelled(self, number: int, wanted: Rule) -> _Linked:
         """A rule with an axis for each label, before they are made equal at all ports."""

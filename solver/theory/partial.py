@@ -30,11 +30,11 @@ def partial(rule: Rule, whole: Collection[Dimension], unchanged: Rewrite) -> Rul
     )
     before, after = _plain(rule.dims), _plain(dims)
     gone = frozenset(label for port, axis in whole for label in before[port][axis])
-    forms = ((way, _kept(way.form, before, renamed, gone)) for way in rule.ways)
+    forms = ((way, _kept(way, before, renamed, gone)) for way in rule.ways)
     ways = [replace(way, form=form) for way, form in forms if form is not None]
     if not ways:
         return None
-    if not any(isinstance(way.form, Placed) and _stripped(way.form.places, after) == after for way in ways):
+    if not any(isinstance(way.form, Placed) and _stripped(way.form.places, _labels(after)) == after for way in ways):
         ways.append(Way(Placed(after), unchanged, "as in the source"))
     return Rule(rule.inputs, dims, tuple(ways), rule.sizes, rule.solid | frozenset(renamed.values()))
 
@@ -44,17 +44,22 @@ def _plain(dims: Iterable[Dims]) -> tuple[Dims, ...]:
     return tuple(tuple(tuple(label.partition(":")[0] for label in labels) for labels in each) for each in dims)
 
 
-def _stripped(places: Iterable[Dims], dims: Iterable[Dims]) -> tuple[Dims, ...]:
+def _labels(dims: Iterable[Dims]) -> frozenset[str]:
+    return frozenset(label for each in dims for labels in each for label in labels)
+
+
+def _stripped(places: Iterable[Dims], known: frozenset[str]) -> tuple[Dims, ...]:
     """Places without labels that no dimension has: those of size 1."""
-    known = {label for each in dims for labels in each for label in labels}
     return tuple(tuple(tuple(label for label in place if label in known) for place in port) for port in places)
 
 
-def _kept(form: Form, dims: tuple[Dims, ...], whole: dict[Dimension, str], gone: frozenset[str]) -> Form | None:
-    """A form in which some dimensions are one label each; None where it tears one apart."""
-    if not isinstance(form, Placed) or gone.intersection(form.prefix):
+def _kept(way: Way, dims: tuple[Dims, ...], whole: dict[Dimension, str], gone: frozenset[str]) -> Form | None:
+    """The form of a way in which some dimensions are one label each; None where it tears one apart."""
+    form = way.form
+    if not isinstance(form, Placed) or gone.intersection(form.prefix) or gone.intersection(way.factors):
         return None
-    ports = [list(port) for port in _stripped(form.places, dims)]
+    known = _labels(dims).union(*way.factors.values())
+    ports = [list(port) for port in _stripped(form.places, known)]
     for (port, axis), name in whole.items():
         found = [_replaced(place, dims[port][axis], name) for place in ports[port]]
         if sum(place is not None for place in found) != 1:

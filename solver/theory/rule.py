@@ -55,13 +55,15 @@ class Way:
     """One way to run an operator: the form of its layouts, how the operator is then written, and its kind.
 
     A way stands by itself: no other way has to know of it. ``sizes`` are numbers by name that a target may have
-    thresholds for.
+    thresholds for. ``factors`` are labels of the rule that this way alone needs as products: for each the labels that
+    it consists of, with their sizes. Where a neighbour factors it in another way, this way is not available.
     """
 
     form: Form
     rewrite: Rewrite
     kind: Kind = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
+    factors: Mapping[str, Mapping[str, Dim]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from layoutsolve.emit import apply
@@ -12,16 +13,18 @@ from layoutsolve.graph import Graph, Shape
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target, default_target
-from layoutsolve.solver.theory.offer import FORMS, Offer, form, rule_of
+from layoutsolve.solver.theory.offer import FORMS, FormFunction, Offer, form, rule_of
 from layoutsolve.solver.theory.relation import Placed
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import RULES, Dims, Rule, Site, Step, Way
-from tests.graphs import GraphBuilder
-from tests.solver.cases import CASES, graph_of
+from tests.graphs import GraphBuilder, feeds, run
+from tests.solver.cases import CASES, Random, graph_of
+from tests.solver.theory.test_rules import check, random_ends, samples
 
 DOMAIN = "made.up"
 
@@ -51,9 +54,86 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Target:
     return replace(default_target(), name=DOMAIN)
 
 
-def solved(graph: Graph, target: Target) -> Assignment:
+def blocked(size: int) -> FormFunction:
+    """Pooling of images [n, C, h, w, c] whose channels are blocks of c of that size: a pooling of volumes, in ONNX."""
+
+    def blocked_channels(site: Site, rule: Rule) -> Iterator[Way]:
+        channels = site.required(0).shape[1]
+        if not isinstance(channels, int) or channels % size:
+            return
+
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            return site.same({name: (*site.attribute(name), 1) for name in ("kernel_shape", "strides")})
+
+        places = tuple((("n",), ("C",), *dims[2:], ("B",)) for dims in rule.dims)
+        factors = {"c": {"C": channels // size, "B": size}}
+        yield Way(Placed(places, free=frozenset("nC")), rewrite, "blocked", factors=factors)
+
+    return blocked_channels
+
+
+@pytest.fixture(params=[2, 3])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Target, int]:
+    """A target that pools in blocks of channels, and their size."""
+    monkeypatch.setattr("layoutsolve.solver.theory.offer.FORMS", dict(FORMS))
+    form("MaxPool", DOMAIN)(blocked(request.param))
+    return replace(default_target(), name=DOMAIN), request.param
+
+
+def pooled(seed: int) -> tuple[Graph, Random]:
+    """A pooling of channels that the tensor before it, or the one after it, has as a product."""
+    random, builder = np.random.default_rng(seed), GraphBuilder(seed)
+    n, h, w, c = 2, 4, 4, int(random.choice([6, 12]))
+    before, after = ([(2, c // 2), (3, c // 3), (c // 2, 2), (c // 3, 3)][at] for at in random.integers(0, 4, 2))
+    order = [int(axis) for axis in random.permutation(5)]
+    given = builder.input(*([n, h, w, *before][axis] for axis in order))
+    x = builder.reshape(builder.transpose(given, *(order.index(axis) for axis in range(5))), n, h, w, c)
+    y = builder.channels_last("MaxPool", x, shape=(n, 2, 2, c), kernel_shape=(2, 2), strides=(2, 2))
+    return builder.graph(builder.reshape(y, n, 2, 2, *after) if random.random() < 0.5 else y), random
+
+
+def test_a_way_with_factors_of_its_own(blocks: tuple[Target, int]) -> None:
+    """Where its factors cannot be linked it is not available, and the others are what they are without it."""
+    counts = {True: 0, False: 0}
+    for seed in range(40):
+        graph, random = pooled(seed)
+        boundary, permutations = random_ends(graph, random)
+        problem = Statement(graph, boundary, target=blocks[0]).layouts()
+        (kinds,) = {
+            tuple(str(way.kind) for way in each.meaning.ways)
+            for each in problem.operators
+            if each.meaning is not None and "MaxPool" in each.title
+        }
+        assert kinds in (("channels-first, float32",), ("channels-first, float32", "blocked"))
+        counts[len(kinds) == 2] += 1
+        data = feeds(graph, seed)
+        for assignment in samples(problem, random):
+            check(graph, assignment, permutations, data, run(graph, data))
+        found = [solved(graph, target, boundary).price.transposes for target in (blocks[0], default_target())]
+        assert found[0] <= found[1]
+    assert counts[True] >= 5 and counts[False] >= 5
+
+
+def test_blocks_are_chosen(blocks: tuple[Target, int]) -> None:
+    """What is stored in blocks is pooled in blocks, with nothing moved."""
+    builder, size = GraphBuilder(), blocks[1]
+    given = builder.input(2, 12 // size, 4, 4, size)
+    x = builder.reshape(builder.transpose(given, 0, 1, 4, 2, 3), 2, 12, 4, 4)
+    y = builder.op("MaxPool", x, shape=(2, 12, 2, 2), kernel_shape=(2, 2), strides=(2, 2))
+    apart = builder.reshape(y, 2, 12 // size, size, 2, 2)
+    graph = builder.graph(builder.transpose(apart, 0, 1, 3, 4, 2))
+    found = solved(graph, blocks[0])
+    assert found.price == Price()
+    (node,) = apply(graph, found).nodes
+    assert node.attributes["kernel_shape"] == (2, 2, 1)
+    assert solved(graph, default_target()).price.transposes == 2
+    data = feeds(graph)
+    check(graph, found, {}, data, run(graph, data))
+
+
+def solved(graph: Graph, target: Target, boundary: Boundary | None = None) -> Assignment:
     goal = Goal("min-transpose")
-    problem = Statement(graph, goal=goal, target=target).layouts()
+    problem = Statement(graph, boundary, goal, target=target).layouts()
     rows = tuple(solve(problem, goal.tiers, unlimited()).rows)
     return Assignment(problem, rows, price(problem, rows), goal, "test", "optimal", 0)
 
