@@ -136,10 +136,6 @@ class Value:
     quant: Quant | None = None
     data: Array | None = None
 
-    def __str__(self) -> str:
-        kind = f"{self.dtype}{'q' if self.quant else ''}[{','.join(map(str, self.shape))}]"
-        return f"{self.name}: {kind}{' const' if self.data is not None else ''}"
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -198,12 +194,6 @@ class Node:
     region: Region | None = None
     regions: tuple[Region, ...] = ()
 
-    def __str__(self) -> str:
-        attributes = ", ".join(f"{key}={value}" for key, value in self.attributes.items())
-        return (
-            f"{', '.join(self.outputs)} = {self.op}({', '.join(self.inputs)}{'; ' + attributes if attributes else ''})"
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -221,13 +211,6 @@ class Graph:
     names: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     formulas: Mapping[str, Formula] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        def listed(names: Iterable[str]) -> str:
-            return ", ".join(str(self.values[name]) for name in names)
-
-        lines = [f"{self.name}({listed(self.inputs)}) -> ({listed(self.outputs)})"]
-        return "\n".join(lines + [f"  {node}" for node in self.nodes])
 
     @cached_property
     def producers(self) -> dict[str, int]:

@@ -12,10 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from layoutsolve.graph import Dim
 
 Symbols = tuple[str, ...]
 """A product of symbols, sorted, with repetition."""
@@ -130,30 +126,3 @@ def free_symbols(symbols: Iterable[str], formulas: Mapping[str, Formula]) -> set
             seen.add(name)
             stack += formulas[name].symbols if name in formulas else ()
     return seen.difference(formulas)
-
-
-def evaluate(dim: Dim, formulas: Mapping[str, Formula], known: Mapping[str, int]) -> int:
-    """A size in numbers, given those of the free symbols."""
-    if isinstance(dim, int):
-        return dim
-    return _value(Polynomial(((dim.symbols, dim.coefficient),)), formulas, known)
-
-
-def _value(polynomial: Polynomial, formulas: Mapping[str, Formula], known: Mapping[str, int]) -> int:
-    total = 0
-    for symbols, factor in polynomial.terms:
-        for name in symbols:
-            factor *= known[name] if name in known else _meaning(formulas[name], formulas, known)
-        total += factor
-    return total
-
-
-def _meaning(formula: Formula, formulas: Mapping[str, Formula], known: Mapping[str, int]) -> int:
-    operands = [_value(operand, formulas, known) for operand in formula.operands]
-    if formula.op == "quotient":
-        return operands[0] // operands[1]
-    if formula.op == "broadcast":
-        return next((operand for operand in operands if operand != 1), 1)
-    if formula.op == "min":
-        return min(operands)
-    return max(operands) if formula.op == "max" else operands[0]

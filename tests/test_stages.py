@@ -32,7 +32,7 @@ FAULTS = [
     ("layoutsolve.api", "lowered", "lower"),
     ("layoutsolve.frontend.tflite.lower", "fold", "lower"),
     ("layoutsolve.api", "in_steps", "lower"),
-    ("layoutsolve.solver.search.search", "solve", "solve"),
+    ("layoutsolve.solver.strategies.staged", "solve", "solve"),
     ("layoutsolve.solver.statement.statement.Statement", "orders", "solve"),
     ("layoutsolve.api", "apply", "emit"),
     ("layoutsolve.emit.apply._Applier", "_operator", "emit"),

@@ -95,7 +95,7 @@ def test_interrupted_anywhere(tmp_path: Path, number: int) -> None:
 SEARCH = """
 import random
 from ortools.sat.python import cp_model
-from layoutsolve.solver.cpsat import _interruptible
+from layoutsolve.solver.search.cpsat import _interruptible
 model, generator = cp_model.CpModel(), random.Random(0)
 taken = [model.new_bool_var("") for _ in range(50)]
 for _ in range(6):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from layoutsolve.frontend.tflite.lowering.arithmetic import Arithmetic, Meanings
 from layoutsolve.frontend.tflite.lowering.shapes import LAST, Span, span_size
 from layoutsolve.graph import Dim, Graph, Node, Size, Value, product, symbol
-from layoutsolve.sizes import evaluate
+from layoutsolve.sizes import Formula, Polynomial
 from tests.graphs import run
 
 NAMES = ("a", "b", "c")
@@ -21,6 +22,33 @@ A, B = symbol("a"), symbol("b")
 def sizes() -> Arithmetic:
     numbers = count()
     return Arithmetic(Meanings(lambda name: f"{name}_{next(numbers)}"), "x")
+
+
+def evaluate(dim: Dim, formulas: Mapping[str, Formula], known: Mapping[str, int]) -> int:
+    """A size in numbers, given those of the free symbols."""
+    if isinstance(dim, int):
+        return dim
+    return _value(Polynomial(((dim.symbols, dim.coefficient),)), formulas, known)
+
+
+def _value(polynomial: Polynomial, formulas: Mapping[str, Formula], known: Mapping[str, int]) -> int:
+    total = 0
+    for symbols, factor in polynomial.terms:
+        for name in symbols:
+            factor *= known[name] if name in known else _meaning(formulas[name], formulas, known)
+        total += factor
+    return total
+
+
+def _meaning(formula: Formula, formulas: Mapping[str, Formula], known: Mapping[str, int]) -> int:
+    operands = [_value(operand, formulas, known) for operand in formula.operands]
+    if formula.op == "quotient":
+        return operands[0] // operands[1]
+    if formula.op == "broadcast":
+        return next((operand for operand in operands if operand != 1), 1)
+    if formula.op == "min":
+        return min(operands)
+    return max(operands) if formula.op == "max" else operands[0]
 
 
 Known = dict[str, int]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 _SEARCH = """
-from layoutsolve.solver.cpsat import cp_model
+from layoutsolve.solver.search.cpsat import cp_model
 model = cp_model.CpModel()
 x, y = (model.new_bool_var("") for _ in range(2))
 model.add_exactly_one([x, y])
@@ -20,7 +20,7 @@ assert solver.solve(model) == cp_model.OPTIMAL and solver.boolean_value(y)
 
 _SERIES = """
 import pandas
-from layoutsolve.solver.cpsat import cp_model
+from layoutsolve.solver.search.cpsat import cp_model
 model = cp_model.CpModel()
 found = model.new_bool_var_series("x", pandas.Index(range(3)))
 model.minimize(found.sum())
