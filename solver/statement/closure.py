@@ -91,12 +91,10 @@ class Closure:
         kinds, exact = tuple(self.target.named(entry.op, way) for way in found.ways), self.kept is not None
         weigh = self.target.weigh(entry.op, kinds, size)
         alike = (entry.op, size, kinds) if weigh else ()
-        own = entry.own
-        key = (limit, alike, found.forms, ports, *own.items())
+        forms, own = found.forms, entry.own
+        key = (limit, alike, forms, ports, *own.items())
         if key not in self.shared:
-            self.shared[key] = Shared(
-                lambda: Generator(ports, found.forms, outputs, limit, finest_only, exact, weigh, own)
-            )
+            self.shared[key] = Shared(lambda: Generator(ports, forms, outputs, limit, finest_only, exact, weigh, own))
         return self.shared[key].walker()
 
     def problem(self) -> LayoutProblem:

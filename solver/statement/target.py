@@ -198,7 +198,7 @@ def load(text: str) -> Target:
     refused = frozenset((operator, kind) for operator, kinds in found["unsupported"].items() for kind in kinds)
     kernels, classes = dict(_pairs(found.get("kernels", {}))), found.get("classes", {})
     told = {
-        operator: tuple(Class(one.pop("of"), name, one) for name, one in kinds.items())
+        operator: tuple(Class(one["of"], name, one["least"]) for name, one in kinds.items())
         for operator, kinds in classes.items()
     }
     return Target(found["name"], dict(_pairs(found["hidden"])), refused, latency, kernels, told)

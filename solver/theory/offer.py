@@ -55,6 +55,8 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
         return opaque(site)
     name = operator_name(site.node)
     own = dict.fromkeys(function for each in sorted(offer.has) for function in FORMS.get((each, name), ()))
-    ways = (*found.ways, *(way for function in own for way in function(site, found)))
-    offered = tuple(way for way in ways if offer.runs(site.node.op, way))
-    return replace(found, ways=offered) if offered else opaque(site)
+    ways = [*found.ways, *(way for function in own for way in function(site, found))]
+    offered = [way for way in ways if offer.runs(site.node.op, way)]
+    if len(offered) == len(found.ways) == len(ways):
+        return found
+    return replace(found, ways=tuple(offered)) if offered else opaque(site)
