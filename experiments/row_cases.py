@@ -205,7 +205,7 @@ def resizes() -> Iterator[Group]:
                     attributes = {"mode": mode, "coordinate_transformation_mode": "half_pixel"}
                     nodes = [Node("Resize", ["x", "", "", "sizes"], attributes=attributes)]
                     wanted = "KRRK" if pattern == "KKRR" else "KKRR"
-                    kind = f"{mode} {dtype} {pattern}"
+                    kind = f"{mode} {pattern}, {dtype}"
                     found.append(variant(kind, nodes, spec, _to(pattern, wanted), {"sizes": sizes}))
                 yield Group("Resize", tuple(found))
 

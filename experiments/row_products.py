@@ -9,7 +9,7 @@ import onnx
 
 from experiments.ort_timing import Array, Node, Spec, model, transpose
 from experiments.row_cases import Group, Variant, described
-from layoutsolve.solver.theory.rules.contraction import LARGE
+from layoutsolve.solver.statement.target_file import default_target
 
 PRODUCT_SIZES = (
     *((17, 48, 48), (64, 128, 128), (49, 512, 512), (196, 256, 256)),
@@ -122,10 +122,11 @@ def _batched(left: Spec, right: Spec) -> Iterator[Variant]:
     first = [Node("Transpose", ["a"], ["t"], turn), Node("MatMul", ["t", "b"])]
     second = [Node("Transpose", ["b"], ["t"], turn), Node("MatMul", ["a", "t"])]
     last = [Node("MatMul", ["a", "b"], ["z"]), Node("Transpose", ["z"], ["y"], turn)]
-    large = " from large" if left.shape[1] >= max(2 * right.shape[2], LARGE) else ""
+    sizes = {"left": left.shape[1], "left by right": left.shape[1] // right.shape[2]}
+    (large,) = default_target().classes["MatMul"]
     for kind, nodes, turns in (
         ("MatMul", [plain], ""),
-        (f"swapped MatMul{large}", [swapped], "ab"),
+        (large.name if large.has(sizes) else large.of, [swapped], "ab"),
         ("Transpose A", first, "a"),
         ("Transpose B", second, "b"),
         ("MatMul, Transpose", last, ""),

@@ -7,8 +7,8 @@ their layouts is pushed through the relations of all operators that touch the va
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.generator import Generator
@@ -26,7 +26,7 @@ class Entry:
     """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
 
     ``free`` ones, which are ends of the graph or states, take any layout that keeps the dimensions of their tensors
-    whole, whose logical layouts those are.
+    whole, whose logical layouts those are. ``relations`` are its ports, ``own`` those of ways with labels of their own.
     """
 
     title: str
@@ -36,6 +36,7 @@ class Entry:
     fixed: tuple[Row, ...] = ()
     op: str = ""
     relations: tuple[Port, ...] | None = None
+    own: Mapping[int, tuple[Port, ...]] = field(default_factory=dict)
     meaning: Rule | None = None
     free: tuple[Layout, ...] = ()
     end: str = ""
@@ -87,11 +88,13 @@ class Closure:
         found, ports, outputs = entry.meaning, entry.relations, len(entry.ports) - entry.inputs
         finest_only = self.finest_only  # what makes a generator must not hold the closure: nothing would free the two
         size = max((self.variables[variable].bytes for variable in entry.ports), default=0) if self.timed else 0
-        weigh, exact = self.target.weigh(entry.op, found.kind, size), self.kept is not None
-        alike = (entry.op, size, tuple(self.variables[variable].sizes for variable in entry.ports)) if weigh else ()
-        key = (limit, alike, found.forms, ports)
+        kinds, exact = tuple(self.target.named(entry.op, way) for way in found.ways), self.kept is not None
+        weigh = self.target.weigh(entry.op, kinds, size)
+        alike = (entry.op, size, kinds) if weigh else ()
+        forms, own = found.forms, entry.own
+        key = (limit, alike, forms, ports, *own.items())
         if key not in self.shared:
-            self.shared[key] = Shared(lambda: Generator(ports, found.forms, outputs, limit, finest_only, exact, weigh))
+            self.shared[key] = Shared(lambda: Generator(ports, forms, outputs, limit, finest_only, exact, weigh, own))
         return self.shared[key].walker()
 
     def problem(self) -> LayoutProblem:
@@ -138,7 +141,8 @@ class Closure:
     def _alike(entry: Entry) -> list[object]:
         """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
         found, relations = entry.meaning, entry.relations
-        if found is None or relations is None or not all(isinstance(form, Arranged) for form in found.forms):
+        arranged = found is not None and all(isinstance(form, Arranged) for form in found.forms)
+        if found is None or relations is None or entry.own or not arranged:
             return list(range(len(entry.ports)))
         pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
         return [(port, *(number in each for each in pinned)) for number, port in enumerate(relations)]

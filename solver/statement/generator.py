@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
@@ -31,11 +31,13 @@ class Generator:
         orders: bool = False,
         exact: bool = False,
         weigh: Callable[[Row], Price | None] | None = None,
+        own: Mapping[int, tuple[Port, ...]] | None = None,
     ) -> None:
         """``outputs`` is the number of ports that are written; ``limit`` cuts rows off when it is over. With
         ``orders`` the rows tell orders apart, not groupings. With ``exact`` an alternative form is offered where its
         very layout is suggested, else, or where another form may have the same orders at another price, where its order
         is. ``weigh`` prices a row by itself, None if it cannot be run; without it all rows are free.
+        ``own`` are the ports of forms, by number, that have labels of their own.
         """
         self.ports = tuple(ports)
         self.limit, self.orders, self.exact = limit, orders, exact
@@ -44,17 +46,19 @@ class Generator:
         self.capped = False
         self._seen: set[tuple[tuple[Layout, ...], Price]] = set()
         mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
-        self._forms = [(self._maker(form, outputs, mixed), number) for number, form in enumerate(forms)]
+        self._own = own or {}
+        self._forms = [(self._maker(form, number, outputs, mixed), number) for number, form in enumerate(forms)]
         source = [row.layouts for maker, _ in self._forms if isinstance(maker, Arranger) for row in maker.source()]
         self._units = [
             max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
             for number, port in enumerate(self.ports)
         ]
 
-    def _maker(self, form: Form, outputs: int, mixed: bool) -> Arranger | Placer:
+    def _maker(self, form: Form, number: int, outputs: int, mixed: bool) -> Arranger | Placer:
+        ports = self._own.get(number, self.ports)
         if isinstance(form, Arranged):
-            return Arranger(self.ports, form, outputs, self.limit)
-        return Placer(self.ports, form, self.exact and not mixed, self.limit)
+            return Arranger(ports, form, outputs, self.limit)
+        return Placer(ports, form, self.exact and not mixed, self.limit)
 
     def start(self) -> list[Row]:
         """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
@@ -65,7 +69,9 @@ class Generator:
     def push(self, port: int, layout: Layout) -> list[Row]:
         """The rows that a layout suggested at a port makes possible, without those known already."""
         readings = tuple(self.ports[port].readings(layout))
-        return self._fresh((number, maker.push(port, layout, readings)) for maker, number in self._forms)
+        own = {number: tuple(ports[port].readings(layout)) for number, ports in self._own.items()}
+        found = ((number, maker.push(port, layout, own.get(number, readings))) for maker, number in self._forms)
+        return self._fresh(found)
 
     def rest(self) -> list[Row]:
         """The rows of fixed forms that are known, but that no layout has asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
@@ -14,7 +14,8 @@ from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variab
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.motion import as_layouts
-from layoutsolve.solver.theory.relation import Placed, Port
+from layoutsolve.solver.theory.offer import Offer
+from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Row
 
 CANDIDATES, FEW = 1024, 32
@@ -53,13 +54,17 @@ class Statement:
         self.goal = goal or Goal()
         self.target = self.goal.target
         self.boundary.check(graph)
-        self._atoms = Atoms(graph, opaque_views, self.target.domains)
+        self._atoms = Atoms(graph, opaque_views, self._offer())
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
         self._rows: dict[Layout, Row] = {}
         self.entries: list[Entry] = []
         self._state()
+
+    def _offer(self) -> Offer:
+        """The ways that there are to run operators."""
+        return Offer(self.target.has, self.target.runs)
 
     def orders(self, limit: Limit | None = None, most: int = CANDIDATES) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
@@ -182,8 +187,9 @@ class Statement:
             ports.append(variable)
             sizes = self.variables[variable].sizes
             relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
+        own = {way: tuple(self._own_ports(number, way, ports)) for way in self._atoms.factored(number)}
         title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
-        entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), found)
+        entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), own, found)
         if node.op in ("Transpose", "Reshape"):
             entry.fixed = self._view_rows(number, relations)
         elif node.op == "State":
@@ -193,13 +199,22 @@ class Statement:
             entry.relations = None
         self.entries.append(entry)
 
+    def _own_ports(self, number: int, way: int, ports: Sequence[int]) -> Iterator[Port]:
+        """The ports of a node as a way with labels of its own has them."""
+        names = port_names(self.graph, number, self._atoms.rule(number))
+        for port, (name, variable) in enumerate(zip(names, ports, strict=True)):
+            found = self.variables[variable]
+            yield self._atoms.port(number, port, found.readings[name], found.sizes, found.constant, way)
+
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""
         node = self.graph.nodes[number]
         layouts, turns = tuple(port.logical for port in ports), _turns(node.region)
         still = self.target.reshape_price(1, turns, self.goal.timed)
         if node.op == "Reshape":
-            return (Row(layouts, price=still),)
+            forms = enumerate(self._atoms.rule(number).forms)
+            written = next((at for at, form in forms if isinstance(form, Arranged) and form.price.reshapes), 0)
+            return (Row(layouts, written, price=still),)
         stored = self.graph.values[node.inputs[0]]
         sizes, source, target = as_layouts(stored.shape, node.attributes["perm"])
         moved = Variable(stored.name, tuple(sizes), turns * _bytes(stored), {}, turns=turns)

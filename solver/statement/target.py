@@ -8,10 +8,15 @@ apart:
 * for reductions, runs of kept (K) and reduced (R) dimensions: ``KR``, ``RKR``; ``1RK`` is ``RK`` with a dimension of
   size 1 in front that is not among the reduced axes;
 * for layer normalisation, ``operator`` or ``written out``;
-* for Resize, mode, element type and every stored dimension, resampled (R) or kept (K): ``linear float32 KRRK``;
+* for Resize, mode, every stored dimension, resampled (R) or kept (K), and element type: ``linear KRRK, float32``;
+* for convolution, pooling and the like ``channels-first``, and element type;
 * for Transposes, the motion;
-* for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul from large`` where the left
-  side is the larger one, ``swapped MatMul of weights`` where the right side is constant.
+* for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul of weights`` where the right
+  side is constant; then the element type of the result, and ``quantised`` (all of it), ``quantised with bias``,
+  ``quantised weights`` or ``partly quantised``.
+
+What follows a comma is a fact: an entry without it holds for all kinds with it, unless a more precise one is there.
+``classes`` give ways of certain sizes a kind of their own: ``swapped MatMul from large``.
 """
 
 from __future__ import annotations
@@ -24,10 +29,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from layoutsolve.graph import static_elements
+from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
+from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.layout import Layout, move, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
 from layoutsolve.solver.theory.row import FREE, Price, Row
-from layoutsolve.solver.theory.rule import CONTRIB, Kind
+from layoutsolve.solver.theory.rule import CONTRIB, Way
 
 if TYPE_CHECKING:
     from layoutsolve.solver.statement.problem import Variable
@@ -72,32 +79,75 @@ class Latency:
 @dataclass(frozen=True)
 class Target:
     """A runtime. ``hidden`` is the number of transpositions that a row of an operator and kind is worth, 0 where it is
-    native; ``unsupported`` are those it refuses. ``domains`` are those whose operators may be used beside ONNX's own.
-    One of which nothing else is known prices Transposes alone.
+    native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it as it is
+    written, which is anything of which nothing is said. ``classes`` lists by operator the kinds that depend on sizes.
+    ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the targets
+    that it extends. One of which nothing else is known prices Transposes alone.
     """
 
     name: str
-    hidden: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    unsupported: frozenset[tuple[str, str]] = frozenset()
+    hidden: Mapping[Key, int] = field(default_factory=dict)
+    unsupported: frozenset[Key] = frozenset()
     latency: Latency = field(default_factory=Latency)
     domains: frozenset[str] = frozenset()
+    kernels: Mapping[Key, bool] = field(default_factory=dict)
+    classes: Mapping[str, tuple[Class, ...]] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
 
-    def weigh(self, operator: str, kind: Kind | None, size: int = 0) -> Callable[[Row], Price | None] | None:
-        """What prices the rows of an operator on ``size`` bytes, None for one that is refused.
+    @property
+    def has(self) -> frozenset[str]:
+        """The names under which forms of its own are registered."""
+        return frozenset({self.name}) | self.names | self.domains
 
-        None where all rows are alike. Without a size, time is not priced.
+    def runs(self, operator: str, way: Way) -> bool:
+        """Whether it runs an operator in a way; where that depends on the row, rows are refused one by one."""
+        kind = self.named(operator, way)
+        return not isinstance(kind, str) or self._judged(operator, kind).runs
+
+    def named(self, operator: str, way: Way) -> Kind:
+        """The kind of a way, that of its class where it belongs to one."""
+        classes = self.classes.get(operator)
+        if classes and isinstance(way.kind, str):
+            name, *facts = way.kind.split(", ")
+            for each in classes:
+                if each.of == name and each.has(way.sizes):
+                    return ", ".join((each.name, *facts))
+        return way.kind
+
+    def weigh(self, operator: str, kinds: Sequence[Kind], size: int = 0) -> Callable[[Row], Price | None] | None:
+        """What prices the rows of an operator on ``size`` bytes, given the kinds of its ways; None for a row that is
+        refused.
+
+        None where all rows are free. Without a size, time is not priced.
         """
-        if operator not in self.rated or kind is None:
+        if operator not in self.rated:
             return None
+        if all(isinstance(kind, str) and self._judged(operator, kind).free for kind in kinds):
+            return None
+        known: dict[str, Price | None] = {}
 
         def price(row: Row) -> Price | None:
-            way = (operator, kind(row))
-            if way in self.unsupported:
-                return None
-            lost = round(self.latency.extra.get(way, 0.0) * size * 1e9)
-            return Price(hidden=self.hidden.get(way, 0), nanoseconds=lost)
+            kind = kinds[row.form]
+            text = kind if isinstance(kind, str) else kind(row)
+            if text not in known:
+                known[text] = self._judged(operator, text).price(size)
+            return known[text]
 
         return price
+
+    def _judged(self, operator: str, kind: str) -> Verdict:
+        known, key = self._verdicts, (operator, kind)
+        if key not in known:
+            tables = {**dict.fromkeys(self.unsupported, False), **self.kernels}
+            runs = operator not in self.rated or entry(tables, operator, kind, True)
+            hidden, extra = entry(self.hidden, operator, kind, 0), entry(self.latency.extra, operator, kind, 0.0)
+            known[key] = Verdict(runs, hidden, extra)
+        return known[key]
+
+    @cached_property
+    def _verdicts(self) -> dict[Key, Verdict]:
+        """Those that were looked up."""
+        return {}
 
     def move_price(self, variable: Variable, source: Layout, target: Layout, timed: bool = False) -> Price:
         """What moving a variable from one layout to another costs, in time as well where that counts (``timed``)."""
@@ -150,6 +200,9 @@ class Target:
             "transpose": costs,
             "reshape": asdict(self.latency.reshape),
             "domains": sorted(self.domains),
+            "kernels": {" ".join(way): runs for way, runs in self.kernels.items()},
+            "classes": {operator: list(map(asdict, classes)) for operator, classes in self.classes.items()},
+            "names": sorted(self.names),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -162,4 +215,4 @@ class Target:
     def rated(self) -> frozenset[str]:
         """The operators of which some rows are slow or refused."""
         slow = {operator for (operator, _), hidden in self.hidden.items() if hidden}
-        return frozenset(slow | {operator for operator, _ in self.unsupported})
+        return frozenset(slow | {operator for operator, _ in (*self.unsupported, *self.kernels)})

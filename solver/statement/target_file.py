@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from layoutsolve.errors import OptionError
+from layoutsolve.solver.statement.kinds import Class
 from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.rules import RULES
@@ -31,7 +32,7 @@ MOST_HIDDEN, MOST_SECONDS, MOST_BYTES, LONGEST = 100, 1.0, 64, 200
 and characters of a text.
 """
 
-_FIELDS = ("name", "runtime", "extends", "domains", "hidden", "unsupported", "extra", "latency")
+_FIELDS = ("name", "runtime", "extends", "domains", "hidden", "unsupported", "kernels", "classes", "extra", "latency")
 _MAY_LACK = ("runtime", "extends", "domains")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
@@ -106,13 +107,17 @@ def _shipped(name: str) -> dict[str, Any]:
 
 
 def _completed(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a file with those of the target that it extends; all that a target needs is there."""
+    """The facts of a file with those of the target that it extends; all that a target needs is there. What it
+    ``extends`` is then a list.
+    """
     _known("", facts, _FIELDS)
     if "extends" in facts:
         base = _text("extends", facts["extends"])
         if base not in SHIPPED:
             raise _WrongError("extends", f"unknown target '{base}': use one of {', '.join(SHIPPED)}")
-        facts = {**_merged(_shipped(base), facts), "name": facts.get("name")}
+        extended = _shipped(base)
+        line = [base, *extended.get("extends", ())]
+        facts = {**_merged(extended, facts), "name": facts.get("name"), "extends": line}
     for field in _FIELDS:
         if facts.get(field) is None and field not in _MAY_LACK:
             raise _WrongError(field, "it is missing")
@@ -138,6 +143,9 @@ def _target(facts: dict[str, Any]) -> Target:
         frozenset((operator, kind) for operator, kinds in refused.items() for kind in kinds),
         _latency(_object("latency", facts["latency"]), _by_kind("extra", facts["extra"], _seconds)),
         frozenset(domains),
+        _by_kind("kernels", facts["kernels"], _flag),
+        _of_operators("classes", facts["classes"], _classes),
+        frozenset({facts["name"], *facts.get("extends", ())}),
     )
 
 
@@ -184,6 +192,17 @@ def _kinds(field: str, value: object) -> list[str]:
     return [_text(field, kind) for kind in _list(field, value)]
 
 
+def _classes(field: str, value: object) -> tuple[Class, ...]:
+    found = []
+    for name, facts in _object(field, value).items():
+        place = f"{field}.{name}"
+        _known(place, facts, ("of", "least"), needed=True)
+        least = _object(f"{place}.least", facts["least"])
+        sizes = {size: _whole(f"{place}.least.{size}", number) for size, number in least.items()}
+        found.append(Class(_text(f"{place}.of", facts["of"]), _text(place, name), sizes))
+    return tuple(found)
+
+
 def _known(field: str, facts: Any, names: Any, needed: bool = False) -> None:
     """Every name is one of these; where all are needed, none is missing."""
     for name in _object(field, facts):
@@ -223,6 +242,18 @@ def _one(field: str, value: object, known: tuple[str, ...]) -> str:
 def _count(field: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_HIDDEN:
         raise _WrongError(field, f"it must be a whole number from 0 to {MOST_HIDDEN}")
+    return value
+
+
+def _whole(field: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _WrongError(field, "it must be a whole number, and not negative")
+    return value
+
+
+def _flag(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _WrongError(field, "it must be true or false")
     return value
 
 

@@ -2,22 +2,25 @@
 
 Links are made from the most certain to the least: the rules whose dimensions correspond one to one, then the views of
 the source model, then the rules that need a dimension to be a product (groups of a convolution, blocks of pixels),
-last the trailing factors that an operation along an axis leaves alone. Where a link has no common refinement with
-what is linked already, that one node becomes opaque, or a Reshape in those of its dimensions.
+then the trailing factors that an operation along an axis leaves alone. Where a link has no common refinement with
+what is linked already, the node is linked after all others, in as many of its dimensions as possible: forms that need
+the others are not available, and a node of which no form is left is opaque.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from layoutsolve.graph import Dim, Graph, Size
 from layoutsolve.solver.theory import rules
 from layoutsolve.solver.theory.factor import Factoring, blocks
 from layoutsolve.solver.theory.layout import Layout, grouped
-from layoutsolve.solver.theory.relation import Arranged, Port
+from layoutsolve.solver.theory.offer import EVERYTHING, Offer, rule_of
+from layoutsolve.solver.theory.partial import Dimension, partial
+from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Slot
-from layoutsolve.solver.theory.rule import Rule, Site, opaque, rule_of
+from layoutsolve.solver.theory.rule import Rule, Site, Way, opaque
 
 __all__ = ["Atoms", "rules"]
 
@@ -26,23 +29,26 @@ Axes = list[int]
 
 @dataclass(slots=True)
 class _Linked:
-    """A node's rule with the axis of each label and of each dimension of each port."""
+    """A node's rule with the axis of each label and of each dimension of each port; ``factors`` has those of the labels
+    that single ways have, by the way's number.
+    """
 
     rule: Rule
     labels: dict[str, int]
     ports: list[Axes]
+    factors: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
 class Atoms:
     """The factoring of a graph.
 
     ``views`` are the numbers of the nodes that are views; every other node has an entry in ``rules``.
-    ``opaque_views`` names Transposes and Reshapes, by number, that are to be treated as operators;
-    ``domains`` are those whose operators rules may use beside ONNX's own.
+    ``opaque_views`` names Transposes and Reshapes, by number, that are to be treated as operators; ``offer`` says which
+    ways to run operators there are.
     """
 
-    def __init__(self, graph: Graph, opaque_views: Collection[int] = (), domains: Collection[str] = ()) -> None:
-        self.graph, self.domains = graph, frozenset(domains)
+    def __init__(self, graph: Graph, opaque_views: Collection[int] = (), offer: Offer = EVERYTHING) -> None:
+        self.graph, self.offer = graph, offer
         self._factoring = Factoring()
         self._axes: dict[str, Axes] = {
             name: [self._factoring.axis(dim) for dim in value.shape]
@@ -57,6 +63,10 @@ class Atoms:
     def rule(self, number: int) -> Rule:
         """The rule of a node that is not a view."""
         return self._linked[number].rule
+
+    def factored(self, number: int) -> Collection[int]:
+        """The numbers of those ways of a node that have labels of their own."""
+        return self._linked[number].factors
 
     def reading(self, name: str) -> tuple[Layout, list[int]]:
         """A tensor's logical layout in atoms of its own, numbered in order, and the axis that each atom is."""
@@ -83,18 +93,23 @@ class Atoms:
         leaves = self._factoring.leaves(axes)
         return grouped(range(len(leaves)), counts), leaves
 
-    def port(self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool) -> Port:
-        """A port of a node, given the logical layout of its tensor and the sizes of its atoms.
+    def port(
+        self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool, way: int | None = None
+    ) -> Port:
+        """A port of a node, given the logical layout of its tensor and the sizes of its atoms; as a ``way`` with labels
+        of its own has it, or as all others have.
 
         Those that behave alike are the same one.
         """
         linked = self._linked[number]
+        factors = {} if way is None else linked.rule.ways[way].factors
+        axes = linked.labels if way is None else {**linked.labels, **linked.factors[way]}
         atoms: dict[Slot, tuple[int, ...]] = {}
-        for labels, group in zip(linked.rule.dims[port], logical, strict=True):
+        for whole, group in zip(linked.rule.dims[port], logical, strict=True):
             rest = iter(group)
-            for label in labels:
+            for label in (name for each in whole for name in factors.get(each, (each,))) if factors else whole:
                 name = label.partition(":")[0]
-                own = tuple(next(rest) for _ in self._factoring.leaves([linked.labels[label]]))
+                own = tuple(next(rest) for _ in self._factoring.leaves([axes[label]]))
                 if name in linked.rule.solid:
                     atoms[name, 0] = (*atoms.get((name, 0), ()), *own)
                 else:
@@ -120,24 +135,31 @@ class Atoms:
         nodes = range(len(self.graph.nodes))
         ruled = {number: self._rule(number) for number in nodes if number not in self.views}
         plain = [number for number, found in ruled.items() if not found.composite]
+        failed: dict[int, Rule] = {}
         for number in plain:
-            self._link_or_give_up(number, ruled[number])
+            self._link_or_wait(number, ruled[number], failed)
         for number in sorted(self.views):
             node = self.graph.nodes[number]
             pair = (self._axes[node.inputs[0]], self._axes[node.outputs[0]])
             if node.op == "Reshape" and not self._factoring.link([pair]):
                 self.views.remove(number)
-                self._link_or_give_up(number, self._entangled(number))
+                self._link_or_wait(number, self._entangled(number), failed)
         for number, found in ruled.items():
             if found.composite:
-                self._link_or_give_up(number, found)
+                self._link_or_wait(number, found, failed)
         for number in plain:
-            self._link_tails(number)
+            if number in self._linked:
+                self._link_tails(number)
+        for number, found in failed.items():
+            self._linked[number] = self._link_partially(number, found)
+        for number, linked in self._linked.items():
+            if any(way.factors for way in linked.rule.ways):
+                self._linked[number] = self._link_factors(number, linked)
 
     def _rule(self, number: int) -> Rule:
         """The rule of a node that is no view; a Transpose or Reshape that is not to be one is opaque."""
         site = self._site(number)
-        return opaque(site) if site.node.op in ("Transpose", "Reshape") else rule_of(site)
+        return opaque(site) if site.node.op in ("Transpose", "Reshape") else rule_of(site, self.offer)
 
     def _entangled(self, number: int) -> Rule:
         """The rule of a Reshape that has no common refinement: its blocks are linked but for those that have none."""
@@ -148,18 +170,51 @@ class Atoms:
             for index, (left, right) in enumerate(blocks(site.required(0).shape, site.output().shape) or [])
             if not self._factoring.link([([before[axis] for axis in left], [after[axis] for axis in right])])
         }
-        return rule_of(replace(site, entangled=frozenset(entangled)))
+        return rule_of(replace(site, entangled=frozenset(entangled)), self.offer)
 
     def _site(self, number: int, tails: Mapping[str, int] | None = None) -> Site:
-        return Site(self.graph, self.graph.nodes[number], tails or {}, self.domains)
+        return Site(self.graph, self.graph.nodes[number], tails or {})
 
-    def _link_or_give_up(self, number: int, wanted: Rule) -> None:
-        linked = self._link(number, wanted) or self._link(number, opaque(self._site(number)))
-        if linked is not None:
+    def _link_or_wait(self, number: int, wanted: Rule, failed: dict[int, Rule]) -> None:
+        linked = self._link(number, wanted)
+        if linked is None:
+            failed[number] = wanted
+        else:
             self._linked[number] = linked
 
     def _link(self, number: int, wanted: Rule) -> _Linked | None:
         """Make the labels of a rule equal at all its ports; None, and nothing changed, where that is impossible."""
+        linked = self._labelled(number, wanted)
+        return linked if self._factoring.link(pair for _, pair in _pairs(linked)) else None
+
+    def _link_partially(self, number: int, wanted: Rule) -> _Linked:
+        """Link those dimensions that can be; the others stay whole, and the rule keeps the ways that allow it."""
+        site = self._site(number)
+        if any(isinstance(form, Placed) for form in wanted.forms):
+            linked = self._labelled(number, wanted)
+            whole = [place for place, pair in _pairs(linked) if not self._factoring.link([pair])]
+            left = partial(wanted, whole, site.unchanged)
+            if left is not None:
+                labels = {f"{port}.{axis}": linked.ports[port][axis] for port, axis in whole}
+                return _Linked(left, linked.labels | labels, linked.ports)
+        return self._labelled(number, opaque(site))
+
+    def _link_factors(self, number: int, linked: _Linked) -> _Linked:
+        """Link what single ways need as products; ways of which that is impossible are not available."""
+        ways: list[Way] = []
+        factors: dict[int, dict[str, int]] = {}
+        for way in linked.rule.ways:
+            own = {name: self._factoring.axis(size) for each in way.factors.values() for name, size in each.items()}
+            pairs = [([linked.labels[label]], [own[name] for name in each]) for label, each in way.factors.items()]
+            if self._factoring.link(pairs):
+                factors |= {len(ways): own} if own else {}
+                ways.append(way)
+        if not ways:
+            return self._labelled(number, opaque(self._site(number)))
+        return _Linked(replace(linked.rule, ways=tuple(ways)), linked.labels, linked.ports, factors)
+
+    def _labelled(self, number: int, wanted: Rule) -> _Linked:
+        """A rule with an axis for each label, before they are made equal at all ports."""
         ports = [self._port_axes(name) for name in port_names(self.graph, number, wanted)]
         labels: dict[str, int] = {}
         for dims, axes in zip(wanted.dims, ports, strict=True):
@@ -168,12 +223,7 @@ class Atoms:
                     if label not in labels:
                         size = wanted.sizes.get(label, self._factoring.size(axis))
                         labels[label] = axis if names == (label,) else self._factoring.axis(size)
-        pairs = [
-            ([axis], [labels[label] for label in names])
-            for dims, axes in zip(wanted.dims, ports, strict=True)
-            for names, axis in zip(dims, axes, strict=True)
-        ]
-        return _Linked(wanted, labels, ports) if self._factoring.link(pairs) else None
+        return _Linked(wanted, labels, ports)
 
     def _port_axes(self, name: str) -> Axes:
         """The axes of a tensor's dimensions; a constant gets new ones for every reader, which may want it in its own
@@ -194,7 +244,7 @@ class Atoms:
         tails: dict[str, int] = {}
         for head in sorted(form.heads):
             for tail in self._tails(linked, head):
-                candidate = rule_of(self._site(number, {**tails, head: tail}))
+                candidate = rule_of(self._site(number, {**tails, head: tail}), self.offer)
                 if candidate.composite and (better := self._link(number, candidate)) is not None:
                     self._linked[number] = better
                     tails[head] = tail
@@ -218,6 +268,13 @@ class Atoms:
             total *= size if isinstance(size, int) else 1
             result.append(total)
         return result
+
+
+def _pairs(linked: _Linked) -> Iterator[tuple[Dimension, tuple[Axes, Axes]]]:
+    """For every dimension of every port the axes that are to be equal products."""
+    for port, (dims, axes) in enumerate(zip(linked.rule.dims, linked.ports, strict=True)):
+        for at, (names, axis) in enumerate(zip(dims, axes, strict=True)):
+            yield (port, at), ([axis], [linked.labels[label] for label in names])
 
 
 def port_names(graph: Graph, number: int, found: Rule) -> list[str]:

@@ -62,3 +62,13 @@ class Row:
     arrangement: Arrangement = ()
     price: Price = FREE
     anchored: bool = True
+
+
+def position(arrangement: Arrangement, label: str) -> int:
+    """The stored dimension in which a label lies."""
+    return next(index for index, group in enumerate(arrangement) if any(slot[0] == label for slot in group))
+
+
+def positions(arrangement: Arrangement, labels: frozenset[str]) -> list[int]:
+    """The stored dimensions in which any of some labels lie."""
+    return [index for index, group in enumerate(arrangement) if any(slot[0] in labels for slot in group)]

@@ -1,8 +1,9 @@
 """Rules: what the layouts of an operator's tensors have to do with each other, and how it is written in other layouts.
 
 A rule is stated once per ONNX operator, as one function registered with :func:`rule`. It labels the dimensions of the
-operator's tensors, lists the forms in which the operator can run (:mod:`layoutsolve.solver.theory.relation`), and
-rewrites the operator for a chosen row. An operator without a rule is opaque: all its tensors keep their logical layout.
+operator's tensors, lists the ways in which the operator can run: each has a form
+(:mod:`layoutsolve.solver.theory.relation`), a kind (:mod:`layoutsolve.solver.theory.kind`) and its own rewrite. An
+operator without a rule is opaque: all its tensors keep their logical layout.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.graph import Array, Dim, Graph, Node, Shape, Size, Value
+from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.relation import Arranged, Form, Placed
-from layoutsolve.solver.theory.row import Arrangement, Row
+from layoutsolve.solver.theory.row import Row
 
 Dims = tuple[tuple[str, ...], ...]
 """The labels of a tensor's dimensions: a dimension of several labels is their product, one of none has size 1.
@@ -51,9 +53,6 @@ class Step:
     domain: str = ""
 
 
-Kind = Callable[[Row], str]
-"""From a row to a short text for the way in which the operator then runs: a target tells fast ways from slow ones."""
-
 Rewrite = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...]]
 """From a row and the stored shapes of all ports to the operators that compute the node in that row.
 
@@ -62,21 +61,45 @@ No step at all means that the output is the input, unchanged.
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run an operator: the form of its layouts, how the operator is then written, and its kind.
+
+    A way stands by itself: no other way has to know of it. ``sizes`` are numbers by name that a target may have
+    thresholds for. ``factors`` are labels of the rule that this way alone needs as products: for each the labels that
+    it consists of, with their sizes. Where a neighbour factors it in another way, this way is not available.
+    """
+
+    form: Form
+    rewrite: Rewrite
+    kind: Kind = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    factors: Mapping[str, Mapping[str, Dim]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A node's relation between layouts.
 
     ``inputs`` are the numbers of the node's inputs that are ports; outputs always are. ``dims`` labels each port's
-    dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``solid`` labels keep their factors
-    together in order. ``kind`` names the way in which a row runs, None where all rows are alike.
+    dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``ways`` are the alternatives, whose number
+    a row has as its ``form``; the first one is demanded by the operator itself, the others are for its neighbours to
+    ask for. ``solid`` labels keep their factors together in order.
     """
 
     inputs: tuple[int, ...]
     dims: tuple[Dims, ...]
-    forms: tuple[Form, ...]
-    rewrite: Rewrite
+    ways: tuple[Way, ...]
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     solid: frozenset[str] = frozenset()
-    kind: Kind | None = None
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms of all ways."""
+        return tuple(way.form for way in self.ways)
+
+    def rewrite(self, row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        """The operators that compute the node in a row, given the stored shapes of all ports."""
+        return self.ways[row.form].rewrite(row, shapes)
 
     @property
     def composite(self) -> bool:
@@ -90,8 +113,8 @@ class Rule:
 class Site:
     """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
 
-    ``domains`` are those whose operators may be used beside ONNX's own. ``entangled`` are numbers of blocks of a
-    Reshape (:func:`layoutsolve.solver.theory.factor.blocks`) whose two sides have no common factors.
+    ``entangled`` are numbers of blocks of a Reshape (:func:`layoutsolve.solver.theory.factor.blocks`) whose two sides
+    have no common factors.
 
     A rule may state that an operation along a dimension leaves its trailing factor alone. Which factor that should be
     is seen only when everything else is factored; then the rule is asked again with ``tails``.
@@ -100,7 +123,6 @@ class Site:
     graph: Graph
     node: Node
     tails: Mapping[str, int] = field(default_factory=dict)
-    domains: frozenset[str] = frozenset()
     entangled: frozenset[int] = frozenset()
 
     def input(self, number: int) -> Value | None:
@@ -151,6 +173,10 @@ class Site:
         names = [name for name in (*self.node.inputs, *self.node.outputs) if name]
         return all(self.graph.values[name].quant is None for name in names)
 
+    def unchanged(self, row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        """The rewrite of a way in which the node stays as it is."""
+        return self.same()
+
     def same(
         self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, int | str | Array] | None = None
     ) -> tuple[Step, ...]:
@@ -186,16 +212,15 @@ def rule(*operators: str) -> Callable[[RuleFunction], RuleFunction]:
     return register
 
 
-def rule_of(site: Site) -> Rule:
-    """The rule of a node, which is opaque where nothing is known about it."""
-    return known_rule(site) or opaque(site)
-
-
 def known_rule(site: Site) -> Rule | None:
-    """What is known about a node; the rule of an operator of another domain is registered as ``domain:Name``."""
-    node = site.node
-    function = RULES.get(f"{node.domain}:{node.op}" if node.domain else node.op)
+    """What is known about a node, with all its ways."""
+    function = RULES.get(operator_name(site.node))
     return function(site) if function and not _per_channel(site) else None
+
+
+def operator_name(node: Node) -> str:
+    """The name under which an operator is registered: ``domain:Name`` where it is of another domain than ONNX's."""
+    return f"{node.domain}:{node.op}" if node.domain else node.op
 
 
 def _per_channel(site: Site) -> bool:
@@ -216,43 +241,7 @@ def opaque(site: Site) -> Rule:
     ]
     dims = tuple(tuple((f"{port}.{axis}",) for axis in range(len(value.shape))) for port, value in enumerate(values))
     solid = frozenset(label for port in dims for labels in port for label in labels)
-    return Rule(inputs, dims, (Placed(dims),), lambda row, shapes: site.same(), solid=solid)
-
-
-def position(arrangement: Arrangement, label: str) -> int:
-    """The stored dimension in which a label lies."""
-    return next(index for index, group in enumerate(arrangement) if any(slot[0] == label for slot in group))
-
-
-def positions(arrangement: Arrangement, labels: frozenset[str]) -> list[int]:
-    """The stored dimensions in which any of some labels lie."""
-    return [index for index, group in enumerate(arrangement) if any(slot[0] in labels for slot in group)]
-
-
-def along(label: str) -> Kind:
-    """The kind of an operator that works along an axis: where the axis lies among the stored dimensions above 1."""
-
-    def kind(row: Row) -> str:
-        where, layout = position(row.arrangement, label), row.layouts[0]
-        if not any(layout[where + 1 :]):
-            return "innermost"
-        return "middle" if any(layout[:where]) else "outermost"
-
-    return kind
-
-
-def runs(labels: frozenset[str]) -> Kind:
-    """The kind of a reduction: the runs of kept (K) and reduced (R) stored dimensions above 1, as in ``KRK``."""
-
-    def kind(row: Row) -> str:
-        found = ""
-        for group, stored in zip(row.arrangement, row.layouts[0], strict=True):
-            letter = "R" if any(slot[0] in labels for slot in group) else "K"
-            if stored and not found.endswith(letter):
-                found += letter
-        return found
-
-    return kind
+    return Rule(inputs, dims, (Way(Placed(dims), site.unchanged),), solid=solid)
 
 
 def numbered(shape: Shape) -> Dims:
@@ -308,25 +297,21 @@ __all__ = [
     "Arranged",
     "Between",
     "Dims",
-    "Kind",
     "Placed",
     "Rewrite",
     "Rule",
     "Site",
     "Step",
-    "along",
+    "Way",
     "int64",
     "integers",
     "known_rule",
     "marked",
     "numbered",
     "opaque",
-    "position",
-    "positions",
+    "operator_name",
     "reordered",
     "rule",
-    "rule_of",
-    "runs",
     "sizes",
     "static",
 ]  # fmt: skip

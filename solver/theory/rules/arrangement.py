@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from layoutsolve.graph import Dim, Shape, Size, product, reshape_entries
 from layoutsolve.solver.theory.factor import blocks, factors
-from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.kind import Along
+from layoutsolve.solver.theory.row import Price, Row, position
 from layoutsolve.solver.theory.rule import (  # fmt: skip
     Arranged,
     Dims,
@@ -14,12 +15,11 @@ from layoutsolve.solver.theory.rule import (  # fmt: skip
     Rule,
     Site,
     Step,
-    along,
+    Way,
     int64,
     integers,
     marked,
     numbered,
-    position,
     reordered,
     rule,
     sizes,
@@ -40,7 +40,7 @@ def concat(site: Site) -> Rule:
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})
 
-    return Rule(inputs, dims, (form,), rewrite, extents, frozenset("k"), along("k"))
+    return Rule(inputs, dims, (Way(form, rewrite, Along("k")),), extents, frozenset("k"))
 
 
 @rule("Split")
@@ -58,7 +58,7 @@ def split(site: Site) -> Rule | None:
         where = position(row.arrangement, "k")
         return site.same({"axis": where}, {1: int64(*(static(stored[where]) for stored in shapes[1:]))})
 
-    return Rule((0,), dims, (form,), rewrite, extents, frozenset("k"), along("k"))
+    return Rule((0,), dims, (Way(form, rewrite, Along("k")),), extents, frozenset("k"))
 
 
 def joined(shapes: list[Shape], axis: int, tail: int | None) -> tuple[tuple[Dims, ...], dict[str, Dim]]:
@@ -106,16 +106,18 @@ def reshape(site: Site) -> Rule | None:
         if len(common) > 1:
             extents.update({f"d{number}.{index}": size for index, size in enumerate(common)})
     solid = frozenset(f"k{number}" for number in site.entangled)
-    forms = (Arranged(frame=0), Arranged(frame=0, alone=solid, spread=solid, price=Price(reshapes=1)))
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        if not row.price.reshapes:
-            return ()
+    def nothing(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return ()
+
+    def regrouped(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         entries = reshape_entries(shapes[0], shapes[-1])
         steps, target = sizes(shapes[-1]) if entries is None else ((), int64(*entries))
         return (*steps, Step("Reshape", (0, target)))
 
-    return Rule((0,), (tuple(dims[0]), tuple(dims[1])), forms, rewrite, extents, solid)
+    spread = Arranged(frame=0, alone=solid, spread=solid, price=Price(reshapes=1))
+    ways = (Way(Arranged(frame=0), nothing, "nothing"), Way(spread, regrouped, "operator"))
+    return Rule((0,), (tuple(dims[0]), tuple(dims[1])), ways, extents, solid)
 
 
 def _filled(size: Dim, labels: Iterator[tuple[str, Dim]]) -> tuple[str, ...]:
@@ -148,7 +150,7 @@ def tile(site: Site) -> Rule | None:
         steps, vector = sizes(counts)
         return (*steps, *site.same(inputs={1: vector}))
 
-    return Rule((0,), (before, after), (Arranged(frame=1, alone=labels),), rewrite, solid=labels)
+    return Rule((0,), (before, after), (Way(Arranged(frame=1, alone=labels), rewrite),), solid=labels)
 
 
 @rule("Expand")
@@ -163,7 +165,7 @@ def expand(site: Site) -> Rule | None:
         return (*steps, *site.same(inputs={1: vector}))
 
     data, apart = aligned(site.required(0).shape, shape)
-    return Rule((0,), (data, numbered(shape)), (Arranged(frame=1, alone=apart),), rewrite, solid=apart)
+    return Rule((0,), (data, numbered(shape)), (Way(Arranged(frame=1, alone=apart), rewrite),), solid=apart)
 
 
 def _expand_to_computed(site: Site) -> Rule:
@@ -179,7 +181,7 @@ def _expand_to_computed(site: Site) -> Rule:
         steps, vector = reordered(1, picks, len(shape), 1)
         return (*steps, *site.same(inputs={1: vector}))
 
-    return Rule((0, 1), (data, (("vector",),), dims), (form,), rewrite, solid=labels | {"vector"})
+    return Rule((0, 1), (data, (("vector",),), dims), (Way(form, rewrite),), solid=labels | {"vector"})
 
 
 @rule("Shape")
@@ -198,7 +200,7 @@ def shape(site: Site) -> Rule | None:
         stored = Step("Shape", (0,), (integers("stored", len(row.arrangement)),))
         return (stored, Step("Gather", ("stored", int64(*picks)), (0,), {"axis": 0}))
 
-    return Rule((0,), (dims, (("vector",),)), (form,), rewrite, solid=labels | {"vector"})
+    return Rule((0,), (dims, (("vector",),)), (Way(form, rewrite),), solid=labels | {"vector"})
 
 
 @rule("Gather")
@@ -217,14 +219,11 @@ def gather(site: Site) -> Rule | None:
     ]
     label = f"k{axis}"
     form = Arranged(frame=0, alone=frozenset({label}), pinned=frozenset(range(1, len(inputs))))
-    return Rule(
-        inputs,
-        tuple(dims),
-        (form,),
-        lambda row, shapes: site.same({"axis": position(row.arrangement, label)}),
-        solid=frozenset({label, "index"}),
-        kind=along(label),
-    )
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, label)})
+
+    return Rule(inputs, tuple(dims), (Way(form, rewrite, Along(label)),), solid=frozenset({label, "index"}))
 
 
 @rule("GatherND")
@@ -246,11 +245,11 @@ def gather_nd(site: Site) -> Rule | None:
         return ((*batch, *indexed, *behind), *middle, (*batch, *rows, *behind))
 
     free = frozenset(rest)
-    forms = [Placed(ports(inner), free=free)]
+    ways = [Way(Placed(ports(inner), free=free), site.unchanged, "apart")]
     if len(rest) > 1:
-        forms.append(Placed(ports((rest,)), free=free, mixed=True))
+        ways.append(Way(Placed(ports((rest,)), free=free, mixed=True), site.unchanged, "together"))
     solid = frozenset(label for dims in (*batch, *indexed, *rows, ("depth",)) for label in dims)
-    return Rule(inputs, ports(inner), tuple(forms), lambda row, shapes: site.same(), solid=solid)
+    return Rule(inputs, ports(inner), tuple(ways), solid=solid)
 
 
 @rule("DepthToSpace", "SpaceToDepth")
@@ -270,13 +269,12 @@ def depth_space(site: Site) -> Rule:
     def ports(stacked: Dims) -> tuple[Dims, Dims]:
         return (spread, stacked) if deepening else (stacked, spread)
 
-    names = list(modes)
-    placed = tuple(Placed(ports(stacked), free=frozenset("nchw")) for stacked in modes.values())
+    def way(mode: str, stacked: Dims) -> Way:
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            return site.same() if deepening else site.same({"mode": mode})
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        if row.form == len(names):
-            return ()
-        return site.same() if deepening else site.same({"mode": names[row.form]})
+        return Way(Placed(ports(stacked), free=frozenset("nchw")), rewrite, mode)
 
-    logical = ports(modes[site.attribute("mode", "DCR")])
-    return Rule((0,), logical, (*placed, Arranged(frame=0)), rewrite, extents)
+    nothing = Way(Arranged(frame=0), lambda row, shapes: (), "nothing")
+    ways = (*(way(mode, stacked) for mode, stacked in modes.items()), nothing)
+    return Rule((0,), ports(modes[site.attribute("mode", "DCR")]), ways, extents)

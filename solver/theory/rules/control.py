@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layoutsolve.solver.theory.rule import Arranged, Rule, Site, marked, rule
+from layoutsolve.solver.theory.rule import Arranged, Rule, Site, Way, marked, rule
 
 
 @rule("Carry", "Join", "State")
@@ -17,4 +17,4 @@ def tie(site: Site) -> Rule:
     differing = [axis for axis, dims in enumerate(zip(*shapes, strict=True)) if len(set(dims)) > 1]
     dims = tuple(marked(shape, differing, str(port)) for port, shape in enumerate(shapes))
     solid = frozenset(f"k{axis}" for axis in differing)
-    return Rule(inputs, dims, (Arranged(frame=len(shapes) - 1),), lambda row, shapes: site.same(), solid=solid)
+    return Rule(inputs, dims, (Way(Arranged(frame=len(shapes) - 1), site.unchanged),), solid=solid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.graph import Shape
-from layoutsolve.solver.theory.rule import Arranged, Dims, Rule, Site, numbered, rule
+from layoutsolve.solver.theory.rule import Arranged, Dims, Rule, Site, Way, numbered, rule
 
 UNARY = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Clip", "Cos", "Cosh",
@@ -23,7 +23,7 @@ BROADCASTING = (
 def unary(site: Site) -> Rule:
     """Any layout, the same on both sides; further inputs are scalars."""
     dims = numbered(site.output().shape)
-    return Rule((0,), (dims, dims), (Arranged(frame=1),), lambda row, shapes: site.same())
+    return Rule((0,), (dims, dims), (Way(Arranged(frame=1), site.unchanged),))
 
 
 @rule(*BROADCASTING)
@@ -36,7 +36,7 @@ def broadcasting(site: Site) -> Rule:
     complete = frozenset({0} if site.node.op == "PRelu" else ())
     form = Arranged(frame=len(inputs), broadcast=True, alone=apart, complete=complete)
     operands = (operand for operand, _ in pairs)
-    return Rule(inputs, (*operands, numbered(shape)), (form,), lambda row, shapes: site.same(), solid=apart)
+    return Rule(inputs, (*operands, numbered(shape)), (Way(form, site.unchanged),), solid=apart)
 
 
 def aligned(shape: Shape, output: Shape) -> tuple[Dims, frozenset[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layoutsolve.solver.theory.rule import Dims, Placed, Rule, Site, rule
+from layoutsolve.solver.theory.rule import Dims, Placed, Rule, Site, Way, rule
 
 T, B, K, G, H = ("t",), ("b",), ("k",), ("g",), ("h",)
 
@@ -26,4 +26,4 @@ def recurrent(site: Site) -> Rule | None:
     dims = ((T, B, K), ((), G, K), *(state for _ in states), *written)
     free = frozenset("bk") if site.constant(1) is not None else frozenset("b")
     form = Placed(dims, free=free)
-    return Rule((0, 1, *states), dims, (form,), lambda row, shapes: site.same(), solid=frozenset("tgh"))
+    return Rule((0, 1, *states), dims, (Way(form, site.unchanged),), solid=frozenset("tgh"))

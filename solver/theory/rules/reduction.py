@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from layoutsolve.graph import Shape
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.kind import Along, Runs
+from layoutsolve.solver.theory.row import Row, position, positions
 from layoutsolve.solver.theory.rule import (
     Arranged,
     Between,
@@ -16,13 +17,10 @@ from layoutsolve.solver.theory.rule import (
     Rule,
     Site,
     Step,
-    along,
+    Way,
     int64,
     numbered,
-    position,
-    positions,
     rule,
-    runs,
 )
 
 UNCHANGED = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
@@ -54,15 +52,22 @@ def reduce(site: Site) -> Rule | None:
     kept = tuple(() if axis in axes else labels for axis, labels in enumerate(dims))
     if not site.attribute("keepdims", 1):
         kept = tuple(labels for axis, labels in enumerate(kept) if axis not in axes)
-    forms = (Arranged(frame=0, inner=reduced), Arranged(frame=0, dropped=reduced, inner=reduced))
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+    def keeping(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         where = positions(row.arrangement, reduced)
-        if row.form == 0:
-            where = [*_units(shapes[0], where), *where]
-        return site.same({"keepdims": int(row.form == 0), "noop_with_empty_axes": 1}, {1: int64(*where)})
+        return reducing(1, [*_units(shapes[0], where), *where])
 
-    return Rule((0,), (dims, kept), forms, rewrite, kind=runs(reduced))
+    def dropping(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return reducing(0, positions(row.arrangement, reduced))
+
+    def reducing(keepdims: int, where: Sequence[int]) -> tuple[Step, ...]:
+        return site.same({"keepdims": keepdims, "noop_with_empty_axes": 1}, {1: int64(*where)})
+
+    ways = (
+        Way(Arranged(frame=0, inner=reduced), keeping, Runs(reduced)),
+        Way(Arranged(frame=0, dropped=reduced, inner=reduced), dropping, Runs(reduced)),
+    )
+    return Rule((0,), (dims, kept), ways)
 
 
 def _units(shape: Shape, axes: Sequence[int]) -> list[int]:
@@ -87,9 +92,10 @@ def layer_normalization(site: Site) -> Rule | None:
     operator = Placed((own,) * (len(constants) + 2), inner, prefix=around, columns=frozenset(constants))
     written = Arranged(frame=0, inner=inner)
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        if row.form == 0:
-            return site.same({"axis": -len(own)})
+    def innermost(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": -len(own)})
+
+    def by_steps(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         axes = int64(*positions(row.arrangement, inner))
         kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shapes[0]))
         epsilon = np.array(site.attribute("epsilon", 1e-5), site.real)
@@ -113,11 +119,8 @@ def layer_normalization(site: Site) -> Rule | None:
         )
 
     dims = (data, *(own for _ in constants), data)
-
-    def kind(row: Row) -> str:
-        return ("operator", "written out")[row.form]
-
-    return Rule((0, *constants), dims, (operator, written), rewrite, kind=kind)
+    ways = (Way(operator, innermost, "operator"), Way(written, by_steps, "written out"))
+    return Rule((0, *constants), dims, ways)
 
 
 WHOLE = frozenset("k")
@@ -134,14 +137,11 @@ def softmax(site: Site) -> Rule:
     shape = site.output().shape
     dims = _axis(shape, site.attribute("axis", -1) % len(shape), "k")
     form = Arranged(frame=1, alone=WHOLE, inner=WHOLE)
-    return Rule(
-        (0,),
-        (dims, dims),
-        (form,),
-        lambda row, shapes: site.same({"axis": position(row.arrangement, "k")}),
-        solid=WHOLE,
-        kind=along("k"),
-    )
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k")})
+
+    return Rule((0,), (dims, dims), (Way(form, rewrite, Along("k")),), solid=WHOLE)
 
 
 @rule("CumSum")
@@ -157,7 +157,7 @@ def cumsum(site: Site) -> Rule | None:
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same(inputs={1: np.array(position(row.arrangement, "k"), np.int64)})
 
-    return Rule((0,), (dims, dims), (form,), rewrite, solid=WHOLE, kind=along("k"))
+    return Rule((0,), (dims, dims), (Way(form, rewrite, Along("k")),), solid=WHOLE)
 
 
 @rule("ArgMax", "ArgMin")
@@ -169,15 +169,18 @@ def arg(site: Site) -> Rule:
     kept = tuple(() if index == axis else labels for index, labels in enumerate(dims))
     if not site.attribute("keepdims", 1):
         kept = kept[:axis] + kept[axis + 1 :]
-    forms = (
-        Arranged(frame=0, alone=WHOLE, inner=WHOLE),
-        Arranged(frame=0, alone=WHOLE, dropped=WHOLE, inner=WHOLE),
+
+    def keeping(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k"), "keepdims": 1})
+
+    def dropping(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k"), "keepdims": 0})
+
+    ways = (
+        Way(Arranged(frame=0, alone=WHOLE, inner=WHOLE), keeping, Along("k")),
+        Way(Arranged(frame=0, alone=WHOLE, dropped=WHOLE, inner=WHOLE), dropping, Along("k")),
     )
-
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return site.same({"axis": position(row.arrangement, "k"), "keepdims": int(row.form == 0)})
-
-    return Rule((0,), (dims, kept), forms, rewrite, solid=WHOLE, kind=along("k"))
+    return Rule((0,), (dims, kept), ways, solid=WHOLE)
 
 
 @rule("TopK")
@@ -189,11 +192,9 @@ def topk(site: Site) -> Rule | None:
     axis = site.attribute("axis", -1) % len(shape)
     before, after = _axis(shape, axis, "k:i"), _axis(shape, axis, "k:o")
     form = Arranged(frame=0, alone=WHOLE, inner=WHOLE)
-    return Rule(
-        (0,),
-        (before, *(after for name in site.node.outputs if name)),
-        (form,),
-        lambda row, shapes: site.same({"axis": position(row.arrangement, "k")}),
-        solid=WHOLE,
-        kind=along("k"),
-    )
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k")})
+
+    dims = (before, *(after for name in site.node.outputs if name))
+    return Rule((0,), dims, (Way(form, rewrite, Along("k")),), solid=WHOLE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.graph import Shape
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.kind import Along
+from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import (
     Arranged,
     Dims,
@@ -13,10 +14,9 @@ from layoutsolve.solver.theory.rule import (
     Rule,
     Site,
     Step,
-    along,
+    Way,
     marked,
     numbered,
-    position,
     rule,
 )
 
@@ -30,14 +30,12 @@ def scatter_elements(site: Site) -> Rule | None:
         return None
     whole, part, label = marked(data, [axis], "i"), marked(data, [axis], "o"), f"k{axis}"
     labels = frozenset({label})
-    return Rule(
-        (0, 1, 2),
-        (whole, part, part, whole),
-        (Arranged(frame=0, alone=labels),),
-        lambda row, shapes: site.same({"axis": position(row.arrangement, label)}),
-        solid=labels,
-        kind=along(label),
-    )
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, label)})
+
+    way = Way(Arranged(frame=0, alone=labels), rewrite, Along(label))
+    return Rule((0, 1, 2), (whole, part, part, whole), (way,), solid=labels)
 
 
 @rule("ScatterND")
@@ -59,11 +57,11 @@ def scatter_nd(site: Site) -> Rule | None:
         return ((*indexed, *behind), *middle, (*rows, *behind), (*indexed, *behind))
 
     free = frozenset(rest)
-    forms = [Placed(ports(inner), free=free)]
+    ways = [Way(Placed(ports(inner), free=free), site.unchanged, "apart")]
     if len(rest) > 1:
-        forms.append(Placed(ports((rest,)), free=free, mixed=True))
+        ways.append(Way(Placed(ports((rest,)), free=free, mixed=True), site.unchanged, "together"))
     solid = frozenset(label for dims in (*indexed, *moved) for label in dims)
-    return Rule(inputs, ports(inner), tuple(forms), lambda row, shapes: site.same(), solid=solid)
+    return Rule(inputs, ports(inner), tuple(ways), solid=solid)
 
 
 @rule("ReverseSequence")
@@ -79,15 +77,20 @@ def reverse_sequence(site: Site) -> Rule | None:
     def ports(dims: Dims) -> tuple[Dims, ...]:
         return (dims, *((("b",),),) * (len(inputs) - 1), dims)
 
-    behind: tuple[Dims, ...] = (inner,) if len(rest) < 2 else (inner, (rest,))
-    ways = [(first, dims) for first in (("b", "t"), ("t", "b")) for dims in behind]
-    forms = tuple(Placed(ports(((a,), (b,), *dims)), free=frozenset(rest), mixed=True) for (a, b), dims in ways)
+    def way(order: str, behind: Dims, kind: str) -> Way:
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            return site.same({"batch_axis": order.index("b"), "time_axis": order.index("t")})
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        first = ways[row.form][0]
-        return site.same({"batch_axis": first.index("b"), "time_axis": first.index("t")})
+        places = ports((*((label,) for label in order), *behind))
+        return Way(Placed(places, free=frozenset(rest), mixed=True), rewrite, kind)
 
-    return Rule(inputs, ports(logical), forms, rewrite, solid=frozenset("bt"))
+    behind: tuple[tuple[str, Dims], ...] = (("apart", inner), *([("together", (rest,))] if len(rest) > 1 else []))
+    ways = tuple(
+        way(order, dims, f"{first} first, {how}")
+        for order, first in (("bt", "batch"), ("tb", "time"))
+        for how, dims in behind
+    )
+    return Rule(inputs, ports(logical), ways, solid=frozenset("bt"))
 
 
 @rule("DFT")
@@ -114,4 +117,4 @@ def dft(site: Site) -> Rule | None:
         return site.same(inputs={2: np.array(len(shapes[0]) - 2, np.int64)})
 
     dims = (labelled(before, "s", "c"), labelled(after, "p", "e"))
-    return Rule((0,), dims, (Placed(places, prefix=prefix),), rewrite, solid=frozenset("scpe"))
+    return Rule((0,), dims, (Way(Placed(places, prefix=prefix), rewrite),), solid=frozenset("scpe"))

@@ -8,20 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.graph import Dim, Shape, Size
-from layoutsolve.solver.theory.relation import Form
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.kind import Among, Marked
+from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import (  # fmt: skip
     Arranged,
     Dims,
-    Kind,
     Placed,
     Rule,
     Site,
     Step,
-    along,
+    Way,
     int64,
     marked,
-    position,
     reordered,
     rule,
     static,
@@ -92,7 +90,7 @@ def slice_(site: Site) -> Rule | None:
             }
         )
 
-    return Rule((0,), dims, (form,), rewrite, sizes, whole, kind=_among(whole))
+    return Rule((0,), dims, (Way(form, rewrite, Among(whole)),), sizes, whole)
 
 
 def _computed_slice(site: Site, axes: list[int]) -> Rule:
@@ -107,14 +105,7 @@ def _computed_slice(site: Site, axes: list[int]) -> Rule:
         return site.same(inputs={3: int64(*(position(row.arrangement, f"k{axis}") for axis in axes))})
 
     solid = whole | {f"v{number}" for number in vectors}
-    return Rule((0, *vectors), (before, *names, after), (form,), rewrite, solid=solid, kind=_among(whole))
-
-
-def _among(labels: frozenset[str]) -> Kind:
-    """The kind of an operator that changes several axes: where the innermost of them lies."""
-    kinds = [along(label) for label in sorted(labels)]
-    order = ("innermost", "middle", "outermost")
-    return lambda row: min((kind(row) for kind in kinds), key=order.index, default="")
+    return Rule((0, *vectors), (before, *names, after), (Way(form, rewrite, Among(whole)),), solid=solid)
 
 
 def _clamped(index: int, size: int) -> int:
@@ -165,7 +156,7 @@ def pad(site: Site) -> Rule | None:
     filler = _computed_filler(site)
     ports = (dims[0], *([()] * len(filler)), dims[1])
     scalar = replace(form, pinned=frozenset(range(1, 1 + len(filler))))
-    return Rule((0, *filler), ports, (scalar,), rewrite, sizes, whole, kind=_among(whole))
+    return Rule((0, *filler), ports, (Way(scalar, rewrite, Among(whole)),), sizes, whole)
 
 
 def _computed_filler(site: Site) -> tuple[int, ...]:
@@ -191,12 +182,12 @@ def _computed_pad(site: Site) -> Rule:
         return (*steps, *site.same(inputs={1: vector}))
 
     dims: tuple[Dims, ...] = (before, (("pads",),), *([()] * len(filler)), after)
-    return Rule((0, 1, *filler), dims, (form,), rewrite, solid=whole | {"pads"}, kind=_among(whole))
+    return Rule((0, 1, *filler), dims, (Way(form, rewrite, Among(whole)),), solid=whole | {"pads"})
 
 
 @rule("Resize")
 def resize(site: Site) -> Rule | None:
-    """Resampled axes stay whole. Interpolation has kernels for the two innermost axes and for the two before the
+    """Resampled axes stay whole. Interpolation takes an image, in any order of rows before columns and of batch before
     channels.
     """
     shape, result = site.required(0).shape, site.output().shape
@@ -212,25 +203,13 @@ def resize(site: Site) -> Rule | None:
         for axis in range(rank)
         if shape[axis] != result[axis] or factors[axis] != (1.0 if number == 2 else shape[axis])
     ]
-    forms: tuple[Form, ...]
-    if nearest:
-        dims = (marked(shape, axes, "i"), marked(result, axes, "o"))
-        forms = (Arranged(frame=0, alone=frozenset(f"k{axis}" for axis in axes)),)
-    else:
-        if rank != 4 or any(axis in (0, 3) for axis in axes):
-            return None
-        axes = [1, 2]
-        dims = (marked(shape, axes, "i"), marked(result, axes, "o"))
-        planes = (dims[0][0], dims[0][3], ("k1",), ("k2",))
-        pixels = (dims[0][0], ("k1",), ("k2",), dims[0][3])
-        forms = tuple(Placed((places, places), free=frozenset({"d0", "d3"})) for places in (planes, pixels))
+    if not nearest and (rank != 4 or any(axis in (0, 3) for axis in axes)):
+        return None
+    axes = axes if nearest else [1, 2]
+    resampled = frozenset(f"k{axis}" for axis in axes)
+    dims = (marked(shape, axes, "i"), marked(result, axes, "o"))
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        where = (
-            {axis: position(row.arrangement, f"k{axis}") for axis in axes}
-            if nearest
-            else ({1: 2, 2: 3}, {1: 1, 2: 2})[row.form]
-        )
+    def resized(where: Mapping[int, int], shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         if number == 3:
             steps, vector = vector_of(shapes[1])
             return (*steps, *site.same(inputs={number: vector}))
@@ -239,13 +218,26 @@ def resize(site: Site) -> Rule | None:
             stored[index] = scales[axis]
         return site.same(inputs={number: stored})
 
-    def kind(row: Row) -> str:
-        if not nearest:
-            return f"linear {dtype} {('KKRR', 'KRRK')[row.form]}"
-        where = {position(row.arrangement, f"k{axis}") for axis in axes}
-        return f"nearest {dtype} {''.join('R' if index in where else 'K' for index in range(len(row.arrangement)))}"
+    def anywhere(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return resized({axis: position(row.arrangement, f"k{axis}") for axis in axes}, shapes)
 
-    return Rule((0,), dims, forms, rewrite, solid=frozenset(f"k{axis}" for axis in axes), kind=kind)
+    def interpolating(letters: str) -> Way:
+        """The operator with resampled dimensions (R) in some places and the others (K) around them, in order."""
+        kept, moved = iter((dims[0][0], dims[0][3])), iter((("k1",), ("k2",)))
+        places = tuple(next(moved if letter == "R" else kept) for letter in letters)
+        where = dict(zip((1, 2), (index for index, letter in enumerate(letters) if letter == "R"), strict=True))
+
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            return resized(where, shapes)
+
+        return Way(Placed((places, places), free=frozenset({"d0", "d3"})), rewrite, f"linear {letters}, {dtype}")
+
+    ways: tuple[Way, ...]
+    if nearest:
+        ways = (Way(Arranged(frame=0, alone=resampled), anywhere, Marked("nearest", resampled, dtype)),)
+    else:
+        ways = tuple(map(interpolating, ("KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK")))
+    return Rule((0,), dims, ways, solid=resampled)
 
 
 def _resize_factors(site: Site) -> tuple[int, list[float | Dim]] | None:

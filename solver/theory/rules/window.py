@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from layoutsolve.graph import Dim, Shape
-from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Dims, Placed, Rule, Site, Step, rule
-from layoutsolve.solver.theory.rules.contraction import kernels, product, products
+from layoutsolve.graph import Dim
+from layoutsolve.solver.theory.relation import Placed
+from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, rule
+from layoutsolve.solver.theory.rules.contraction import numbers, products
 
 
 def _space(name: str, count: int) -> Dims:
@@ -36,9 +36,8 @@ def convolution(site: Site) -> Rule:
     places.append((("n",), outward, *_space("p", rank)))
     constant = all(site.constant(number) is not None for number in inputs[1:])
     free = frozenset("ngco") if constant else frozenset("n")
-    form = Placed(tuple(places), free=free)
-    solid = _whole("s", "k", "p", count=rank)
-    return Rule(inputs, _dense(places, sizes), (form,), lambda row, shapes: site.same(), sizes, solid)
+    way = Way(Placed(tuple(places), free=free), site.unchanged, f"channels-first, {numbers(site)}")
+    return Rule(inputs, _dense(places, sizes), (way,), sizes, _whole("s", "k", "p", count=rank))
 
 
 def _pointwise(site: Site) -> bool:
@@ -60,20 +59,10 @@ def pointwise(site: Site) -> Rule:
     biased = site.input(2) is not None
     bias: tuple[Dims, ...] = ((("o",),),) if biased else ()
     dims = ((("n",), ("c",), *space), (("o",), ("c",), *units), *bias, (("n",), ("o",), *space))
-    forms = kernels(site, products(pixels, "c", "o", free=frozenset({*pixels, "c", "o"}), biased=biased))
-    conv = Placed(dims, free=frozenset("nco"))
-
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        if row.form == 0:
-            return site.same()
-        return product(forms[row.form - 1][0], Between("product", site.real, shapes[-1]) if biased else None)
-
-    inputs = (0, 1, 2) if biased else (0, 1)
-
-    def kind(row: Row) -> str:
-        return "" if row.form == 0 else forms[row.form - 1][0]
-
-    return Rule(inputs, dims, (conv, *(form for _, form in forms)), rewrite, kind=kind)
+    facts = numbers(site)
+    conv = Way(Placed(dims, free=frozenset("nco")), site.unchanged, f"channels-first, {facts}")
+    ways = (conv, *products(pixels, "c", "o", frozenset({*pixels, "c", "o"}), site.real if biased else "", facts))
+    return Rule((0, 1, 2) if biased else (0, 1), dims, ways)
 
 
 def _divided(size: Dim, groups: int) -> int:
@@ -92,8 +81,8 @@ def pooling(site: Site) -> Rule | None:
         return None
     rank = len(site.required(0).shape) - 2
     dims = ((("n",), ("c",), *_space("s", rank)), (("n",), ("c",), *_space("p", rank)))
-    form = Placed(dims, free=frozenset("nc"))
-    return Rule((0,), dims, (form,), lambda row, shapes: site.same(), solid=_whole("s", "p", count=rank))
+    way = Way(Placed(dims, free=frozenset("nc")), site.unchanged, f"channels-first, {site.output().dtype}")
+    return Rule((0,), dims, (way,), solid=_whole("s", "p", count=rank))
 
 
 @rule("LRN")
@@ -102,7 +91,8 @@ def local_response(site: Site) -> Rule:
     rank = len(site.required(0).shape) - 2
     dims: Dims = (("n",), ("c",), *_space("s", rank))
     form = Placed((dims, dims), free=frozenset("n") | _whole("s", count=rank))
-    return Rule((0,), (dims, dims), (form,), lambda row, shapes: site.same(), solid=frozenset("c"))
+    way = Way(form, site.unchanged, f"channels-first, {site.output().dtype}")
+    return Rule((0,), (dims, dims), (way,), solid=frozenset("c"))
 
 
 @rule("GridSample")
@@ -114,6 +104,6 @@ def sampled(site: Site) -> Rule:
         (("n",), *_space("p", rank), ("k",)),
         (("n",), ("c",), *_space("p", rank)),
     )
-    form = Placed(places, free=frozenset("nc"))
+    way = Way(Placed(places, free=frozenset("nc")), site.unchanged, f"channels-first, {site.output().dtype}")
     solid = _whole("s", "p", count=rank) | {"k"}
-    return Rule((0, 1), places, (form,), lambda row, shapes: site.same(), solid=solid)
+    return Rule((0, 1), places, (way,), solid=solid)

@@ -17,7 +17,8 @@ from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
-from layoutsolve.solver.theory.rule import RULES
+from layoutsolve.solver.theory.offer import rule_of
+from layoutsolve.solver.theory.rule import RULES, Site
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import CASES, Random, graph_of
@@ -95,6 +96,39 @@ def test_rows(operator: str, target: str, seed: int) -> None:
     truth = run(graph, data)
     for assignment in samples(Statement(graph, boundary, Goal(target=shipped(target))), random):
         check(graph, assignment, permutations, data, truth)
+
+
+@pytest.mark.parametrize("operator", sorted(CASES))
+def test_every_row_of_several_ways_has_a_kind(operator: str) -> None:
+    for seed in SEEDS:
+        graph, random = graph_of(operator, seed)
+        for each in Statement(graph, random_ends(graph, random)[0]).layouts().operators:
+            if each.meaning is not None and len(each.meaning.ways) > 1:
+                kinds = [each.meaning.ways[row.form].kind for row in each.rows]
+                texts = [
+                    kind if isinstance(kind, str) else kind(row) for kind, row in zip(kinds, each.rows, strict=True)
+                ]
+                assert all(texts), each.title
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "GridSample"])
+def test_a_data_format_is_a_kind(operator: str) -> None:
+    for seed in SEEDS:
+        graph, _ = graph_of(operator, seed)
+        (node,) = [node for node in graph.nodes if node.op == operator]
+        rule = rule_of(Site(graph, node))
+        assert str(rule.ways[0].kind).startswith("channels-first, ")
+
+
+@pytest.mark.parametrize("operator", sorted(CASES))
+def test_kinds_are_values(operator: str) -> None:
+    """Two nodes that are alike have equal kinds, so that what is found for one serves the other."""
+    for seed in SEEDS:
+        graph, _ = graph_of(operator, seed)
+        for node in graph.nodes:
+            one, other = (rule_of(Site(graph, node)) for _ in range(2))
+            assert [hash(way.kind) for way in one.ways] == [hash(way.kind) for way in other.ways]
+            assert [way.kind for way in one.ways] == [way.kind for way in other.ways]
 
 
 @pytest.mark.parametrize("operator", ["Pad", "Expand"])

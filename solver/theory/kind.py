@@ -1,0 +1,67 @@
+"""Kinds: short texts by which a rule tells the ways to run an operator apart, so that a target can judge them.
+
+A kind is a name, and facts after commas: ``NT, float32`` is a product of some form on numbers of some type. Where the
+kind depends on the row it is a function of it. Such functions are values: two that say the same are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from layoutsolve.solver.theory.row import Row, position
+
+Kind = str | Callable[[Row], str]
+"""A text, or a function from a row to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """Where an axis lies among the stored dimensions above 1: ``innermost``, ``middle`` or ``outermost``."""
+
+    label: str
+
+    def __call__(self, row: Row) -> str:
+        where, layout = position(row.arrangement, self.label), row.layouts[0]
+        if not any(layout[where + 1 :]):
+            return "innermost"
+        return "middle" if any(layout[:where]) else "outermost"
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Where the innermost of several axes lies; ``nowhere`` where there is none."""
+
+    labels: frozenset[str]
+
+    def __call__(self, row: Row) -> str:
+        order = ("innermost", "middle", "outermost")
+        return min((Along(label)(row) for label in self.labels), key=order.index, default="nowhere")
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of kept (K) and reduced (R) stored dimensions above 1, as in ``KRK``; ``unit`` where none is."""
+
+    reduced: frozenset[str]
+
+    def __call__(self, row: Row) -> str:
+        found = ""
+        for group, stored in zip(row.arrangement, row.layouts[0], strict=True):
+            letter = "R" if any(slot[0] in self.reduced for slot in group) else "K"
+            if stored and not found.endswith(letter):
+                found += letter
+        return found or "unit"
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A name, then for each stored dimension whether it is among some labels (R) or not (K), then facts."""
+
+    name: str
+    labels: frozenset[str]
+    facts: str
+
+    def __call__(self, row: Row) -> str:
+        letters = ("R" if any(slot[0] in self.labels for slot in group) else "K" for group in row.arrangement)
+        return f"{self.name} {''.join(letters)}, {self.facts}"

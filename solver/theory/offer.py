@@ -1,0 +1,62 @@
+"""Which ways there are to run an operator: those of its rule and those of a target, but for what the target refuses.
+
+A form that only some targets have is stated in a module of its own in :mod:`layoutsolve.solver.theory.rules`, as a
+function registered with :func:`form`. The theory knows no target: who asks says what is offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from layoutsolve.solver.theory.rule import Rule, Site, Way, known_rule, opaque, operator_name
+
+FormFunction = Callable[[Site, Rule], Iterable[Way]]
+"""From a node and the rule that it has without it to further ways, in the labels of that rule."""
+
+FORMS: dict[tuple[str, str], tuple[FormFunction, ...]] = {}
+"""By what a target has and by operator, the functions that state forms."""
+
+
+def _anything(operator: str, way: Way) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a target says of ways: ``has`` are the names under which forms of its own are registered, ``runs`` tells,
+    given an operator's name and a way, whether it can be run at all. By default there is what ONNX has.
+    """
+
+    has: frozenset[str] = frozenset()
+    runs: Callable[[str, Way], bool] = _anything
+
+
+EVERYTHING = Offer()
+
+
+def form(operator: str, *only: str) -> Callable[[FormFunction], FormFunction]:
+    """Register ways to run an operator that ``only`` some targets have: names of targets, or of operator domains that
+    targets may use.
+    """
+
+    def register(function: FormFunction) -> FormFunction:
+        for name in only:
+            FORMS[name, operator] = (*FORMS.get((name, operator), ()), function)
+        return function
+
+    return register
+
+
+def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
+    """The rule of a node with the ways that are offered; opaque where nothing is known about it, or nothing is left."""
+    found = known_rule(site)
+    if found is None:
+        return opaque(site)
+    name = operator_name(site.node)
+    own = dict.fromkeys(function for each in sorted(offer.has) for function in FORMS.get((each, name), ()))
+    ways = [*found.ways, *(way for function in own for way in function(site, found))]
+    offered = [way for way in ways if offer.runs(site.node.op, way)]
+    if len(offered) == len(found.ways) == len(ways):
+        return found
+    return replace(found, ways=tuple(offered)) if offered else opaque(site)

@@ -1,0 +1,73 @@
+"""Batched products as FusedMatMul, an operator of ONNX Runtime's own domain that transposes its operands inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product as product_of
+
+from layoutsolve.graph import Shape
+from layoutsolve.solver.theory.offer import form
+from layoutsolve.solver.theory.relation import Placed
+from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.rule import CONTRIB, Dims, Rule, Site, Step, Way
+from layoutsolve.solver.theory.rules.contraction import K, M, N, batches, numbers
+
+
+@form("MatMul", CONTRIB)
+def fused(site: Site, rule: Rule) -> Iterator[Way]:
+    """Each operand is transposed or not, in its matrices or between its rows and all of its batch, which then has to be
+    one stored dimension at every port. A right side that is one matrix stays as it is.
+
+    Kinds name the swap of operands and the dimensions of both, with ``b`` for the batch.
+    """
+    labels = batches(len(site.output().shape) - 2)
+    matrix = len(site.required(1).shape) == 2
+    if not site.floating or not labels or not (matrix or rule.dims[0][:-2] == rule.dims[1][:-2]):
+        return
+    facts = numbers(site)
+    for kind, placed in _by_matrix(labels) if matrix else _by_batch(labels):
+        yield _way(kind, placed, facts)
+
+
+def _by_matrix(labels: tuple[str, ...]) -> Iterator[tuple[str, Placed]]:
+    sides = ((K, M), (K, N), (M, N)), ((M, K), (N, K), (N, M))
+    for kind, side in zip(("fused bkm bkn", "fused swapped bnk bmk"), sides, strict=True):
+        yield kind, Placed(side, frozenset("mkn"), prefix=labels, columns=frozenset({1}))
+
+
+def _by_batch(labels: tuple[str, ...]) -> Iterator[tuple[str, Placed]]:
+    free = frozenset("mkn").union(labels)
+    for way, one, other, made in (("fused", "mk", "kn", "mn"), ("fused swapped", "nk", "km", "nm")):
+        for left, right in product_of(_orders(one), _orders(other)):
+            ports = [left, right, f"b{made}"] if way == "fused" else [right, left, f"b{made}"]
+            if left[0] == right[0] == "b":
+                matrices = tuple(((port[1],), (port[2],)) for port in ports)
+                yield f"{way} {left} {right}", Placed(matrices, free, prefix=labels)
+            else:
+                yield f"{way} {left} {right}", Placed(tuple(_places(port, labels) for port in ports), free, mixed=True)
+
+
+def _orders(matrix: str) -> list[str]:
+    """The dimensions of an operand as FusedMatMul takes it: the batch before its matrix, or between its parts."""
+    first, second = matrix[0], matrix[1]
+    return [f"b{first}{second}", f"b{second}{first}", f"{first}b{second}", f"{second}b{first}"]
+
+
+def _places(letters: str, labels: tuple[str, ...]) -> Dims:
+    return tuple(labels if letter == "b" else (letter,) for letter in letters)
+
+
+def _way(kind: str, placed: Placed, facts: str) -> Way:
+    """The FusedMatMul of a form: an operand's rows or columns come last where it is transposed."""
+    *way, left, right = kind.split()
+    swapped = "swapped" in way
+    attributes = {}
+    for side, letters, rows in (("A", left, "n" if swapped else "m"), ("B", right, "k")):
+        attributes[f"trans{side}"] = int(letters.replace("b", "")[0] != rows)
+        attributes[f"transBatch{side}"] = int(letters[1] == "b")
+    steps = (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes, CONTRIB),)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return steps
+
+    return Way(placed, rewrite, f"{kind}, {facts}")
