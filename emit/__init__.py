@@ -2,6 +2,7 @@
 
 from layoutsolve.emit.apply import apply
 from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
-from layoutsolve.emit.serialise import nodes_of, serialise
+from layoutsolve.emit.nodes import nodes_of
+from layoutsolve.emit.serialise import serialise
 
 __all__ = ["LIMIT", "External", "apply", "constant_bytes", "nodes_of", "place", "serialise"]

@@ -12,27 +12,27 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.budget import Budget
-from layoutsolve.emit.constants import rearranged
-from layoutsolve.emit.steps import joined
-from layoutsolve.graph import LATE, Array, Graph, Node, Region, Shape, Value, memory, reshape_entries, static_elements
+from layoutsolve.emit.constants import Constants
+from layoutsolve.graph import LATE, Array, Graph, Node, Region, Value, reshape_entries
 from layoutsolve.names import Names, short
+from layoutsolve.solver.search.concat_steps import joined
 from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.copies import Stored, stored
 from layoutsolve.solver.statement.price import deliver
-from layoutsolve.solver.statement.problem import Operator, Variable
+from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, move, stored_shape
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Rule, Step
+from layoutsolve.solver.theory.rule import Between, Rule, Step
 
 
-def apply(graph: Graph, assignment: Assignment, budget: Budget | None = None) -> Graph:
-    """The graph with every tensor in the layout that the assignment gives it; constants count in the ``budget``."""
-    return _Applier(graph, assignment, budget or Budget()).result()
+def apply(assignment: Assignment, budget: Budget | None = None) -> Graph:
+    """The assignment's graph with every tensor in the layout that it is given; constants count in the ``budget``."""
+    return _Applier(assignment, budget or Budget()).result()
 
 
 class _Applier:
-    def __init__(self, graph: Graph, assignment: Assignment, budget: Budget) -> None:
-        self.graph, self.assignment, self.budget = graph, assignment, budget
+    def __init__(self, assignment: Assignment, budget: Budget) -> None:
+        graph = assignment.graph
+        self.graph, self.assignment = graph, assignment
         self.inputs, self.outputs = frozenset(graph.inputs), frozenset(graph.outputs)
         self.problem = assignment.problem
         self.values: dict[str, Value] = {}
@@ -40,9 +40,7 @@ class _Applier:
         self.taken = Names(graph.values)
         self.stored: dict[tuple[int, Layout], str] = {}
         self.retyped: dict[tuple[str, str], str] = {}
-        self.shared: dict[tuple[str, Shape, bytes], str] = {}
-        self.constants: dict[tuple[str, Stored | None], str] = {}
-        self.arrays: dict[tuple[object, ...], Array] = {}
+        self.constants = Constants(graph.values, self.values, self.taken, budget)
         self.late: dict[int, tuple[int, Layout]] = {}
         self.reserved = self._reserved()
         self.names = frozenset(operator.end for _, operator in self._ends())
@@ -123,7 +121,7 @@ class _Applier:
 
         def read(item: int | str | Array) -> str:
             if isinstance(item, np.ndarray):
-                return self._new_constant(item, main)
+                return self.constants.new(item, main)
             if isinstance(item, str):
                 return local.get(item, item)
             return inputs[item] if item in inputs else self._original(node.inputs[item])
@@ -132,34 +130,20 @@ class _Applier:
             names = tuple(read(item) for item in step.inputs)
             results = []
             for item in step.outputs:
-                if isinstance(item, str) and item:
-                    local[item] = self._between(step, names, self.taken.derived(main, item), outputs[0])
-                    results.append(local[item])
+                if isinstance(item, Between):
+                    local[item.name] = self.taken.derived(main, item.name)
+                    self.values[local[item.name]] = Value(local[item.name], item.dtype, item.shape)
+                    results.append(local[item.name])
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
             written = replace(node, op=step.op, inputs=names, outputs=tuple(results), attributes=step.attributes)
             self.nodes.append(replace(written, pattern=False, domain=step.domain))
 
-    def _between(self, step: Step, inputs: Sequence[str], unique: str, result: str) -> str:
-        """A value between two steps: a vector of sizes, or real numbers as many as the result."""
-        sizes = {
-            "Sizes": lambda: len(step.attributes["dims"]),
-            "Shape": lambda: len(self.values[inputs[0]].shape),
-            "Concat": lambda: sum(static_elements(self.values[each].shape) for each in inputs),
-            "Gather": lambda: static_elements(self.values[inputs[-1]].shape),
-        }
-        if step.op in sizes:
-            self.values[unique] = Value(unique, "int64", (sizes[step.op](),))
-        else:
-            shape = self.values[result].shape if step.shape is None else step.shape
-            self.values[unique] = Value(unique, "float32", shape)
-        return unique
-
     def _input(self, name: str, variable: int, layout: Layout) -> str:
         """The stored tensor from which a port reads."""
         if not self.problem.variables[variable].constant:
             return self._retyped(self.stored[variable, layout], name, self._region(variable))
-        return self._constant(name, self.problem.variables[variable], layout)
+        return self.constants.arranged(name, self.problem.variables[variable], layout)
 
     def _retyped(self, stored: str, name: str, region: Region | None) -> str:
         """A view may read the same stored integers with another scale than they were written with."""
@@ -174,45 +158,12 @@ class _Applier:
         return self.retyped[stored, name]
 
     def _original(self, name: str) -> str:
+        """The name of a value of the source, as it stands there."""
         value = self.graph.values[name]
         if value.data is not None:
-            return self._entered(name, None, value)
+            return self.constants.original(name)
         self.values.setdefault(name, value)
         return name
-
-    def _constant(self, name: str, variable: Variable, layout: Layout) -> str:
-        """Add a constant in the layout of one port; ports that want the same one share it."""
-        way = stored(variable, layout)
-        known = self.constants.get((name, way))
-        if known is not None:
-            return known
-        source = self.graph.values[name]
-        value = rearranged(source, variable.readings[name], layout, variable.sizes)
-        if value.data is source.data:
-            return self.constants.setdefault((name, way), self._entered(name, None, source))
-        if value.data is not None and source.data is not None and value.dtype == source.dtype:
-            # Constants that lie in the same memory also share what is made of it.
-            value = replace(value, data=self.arrays.setdefault((memory(source.data), way), value.data))
-        return self._entered(name, way, value)
-
-    def _entered(self, name: str, way: Stored | None, value: Value) -> str:
-        """Enter a value of the source as it is stored in some way, None for the source's; the first keeps its name."""
-        if (name, way) not in self.constants:
-            unique = self.taken.unique(name) if name in self.values else name
-            if value.data is not None:
-                self.budget.keep(value.data)
-            self.values[unique] = replace(value, name=unique)
-            self.constants[name, way] = unique
-        return self.constants[name, way]
-
-    def _new_constant(self, data: Array, near: str) -> str:
-        key = (str(data.dtype), data.shape, data.tobytes())
-        if key not in self.shared:
-            unique = self.taken.derived(near, "x".join(map(str, data.shape)) or "scalar")
-            self.budget.keep(data)
-            self.values[unique] = Value(unique, str(data.dtype), data.shape, None, data)
-            self.shared[key] = unique
-        return self.shared[key]
 
     def _produce(self, variable: int, layout: Layout, name: str) -> str:
         """Declare the tensor that an operator writes."""
@@ -284,7 +235,7 @@ class _Applier:
             self.values[vector] = Value(vector, "int64", (len(shape),))
             self.nodes.append(Node("Sizes", (), (vector,), {"dims": shape}, region=region))
         else:
-            vector = self._new_constant(np.array(entries, np.int64), name)
+            vector = self.constants.new(np.array(entries, np.int64), name)
         self.values[name] = Value(name, like.dtype, shape, like.quant)
         attributes = {"allowzero": 1} if entries is None or 0 in shape else {}
         self.nodes.append(Node("Reshape", (current, vector), (name,), attributes, storage=True, region=region))

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import onnx
 
-from layoutsolve.emit.barriers import graphs_of
 from layoutsolve.emit.kernels import missing_kernel
+from layoutsolve.emit.nodes import graphs_of
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Origin
 

@@ -1,12 +1,70 @@
-"""Rearranging constants while converting, which is how weights absorb layouts for free."""
+"""Constants of a graph in the making, and rearranging them, which is how weights absorb layouts for free."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from layoutsolve.graph import Array, Dim, Quant, Value
+from layoutsolve.budget import Budget
+from layoutsolve.graph import Array, Dim, Quant, Shape, Value, memory
+from layoutsolve.names import Names
+from layoutsolve.solver.statement.copies import Stored, stored
+from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.rule import static
+
+
+class Constants:
+    """The constants among the ``values`` of a graph in the making, each once for every way in which it is stored.
+
+    ``source`` are the values of the graph that it is made from. All constants count in the ``budget``.
+    """
+
+    def __init__(self, source: Mapping[str, Value], values: dict[str, Value], taken: Names, budget: Budget) -> None:
+        self.source, self.values, self.taken, self.budget = source, values, taken, budget
+        self._entered: dict[tuple[str, Stored | None], str] = {}
+        self._arrays: dict[tuple[object, ...], Array] = {}
+        self._new: dict[tuple[str, Shape, bytes], str] = {}
+
+    def original(self, name: str) -> str:
+        """The name of a constant of the source as it is stored there."""
+        return self._enter(name, None, self.source[name])
+
+    def arranged(self, name: str, variable: Variable, layout: Layout) -> str:
+        """The name of a constant in the layout of one port; ports that want the same one share it."""
+        way = stored(variable, layout)
+        known = self._entered.get((name, way))
+        if known is not None:
+            return known
+        source = self.source[name]
+        value = rearranged(source, variable.readings[name], layout, variable.sizes)
+        if value.data is source.data:
+            return self._entered.setdefault((name, way), self.original(name))
+        if value.data is not None and source.data is not None and value.dtype == source.dtype:
+            # Constants that lie in the same memory also share what is made of it.
+            value = replace(value, data=self._arrays.setdefault((memory(source.data), way), value.data))
+        return self._enter(name, way, value)
+
+    def new(self, data: Array, near: str) -> str:
+        """The name of a constant that the source does not have; equal ones are one, called after the first ``near``."""
+        key = (str(data.dtype), data.shape, data.tobytes())
+        if key not in self._new:
+            name = self.taken.derived(near, "x".join(map(str, data.shape)) or "scalar")
+            self._new[key] = self._keep(name, Value(name, str(data.dtype), data.shape, None, data))
+        return self._new[key]
+
+    def _enter(self, name: str, way: Stored | None, value: Value) -> str:
+        """Enter a constant as it is stored in some way, None for the source's; the first keeps its name."""
+        if (name, way) not in self._entered:
+            unique = self.taken.unique(name) if name in self.values else name
+            self._entered[name, way] = self._keep(unique, replace(value, name=unique))
+        return self._entered[name, way]
+
+    def _keep(self, name: str, value: Value) -> str:
+        if value.data is not None:
+            self.budget.keep(value.data)
+        self.values[name] = value
+        return name
 
 
 def rearranged(value: Value, logical: Layout, layout: Layout, sizes: Sequence[Dim]) -> Value:

@@ -22,7 +22,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 from layoutsolve.emit.check import ELEMENTS
 from layoutsolve.emit.kernels import TABLE
-from layoutsolve.emit.serialise import HIGHEST_OPSET, LOWEST_OPSET
+from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET
 
 _USUAL = ("tensor(float)", "tensor(int64)", "tensor(bool)")
 _CODES = {name: code for code, name in ELEMENTS.items()}

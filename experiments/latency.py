@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from experiments.ort_timing import Node, Spec, Timed, model, paired, share_threads, transpose, write_target
-from layoutsolve.solver.statement.target import Cost, motion_of
+from layoutsolve.solver.statement.target import Cost
+from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
 
 ITEM_SIZES = {"int8": 1, "float32": 4}
 
@@ -84,8 +85,10 @@ def moves() -> list[Move]:
         models = [Timed(transpose(Spec(shape, dtype), permutation)) for shape, permutation in MOVES]
         times = np.median(paired(models), axis=0)
         for (shape, permutation), seconds in zip(MOVES, times, strict=True):
-            motion, block = motion_of(shape, permutation)
-            found.append(Move(shape, permutation, itemsize, str(motion), block, float(seconds)))
+            sizes, source, target = as_layouts(shape, permutation)
+            motion, together = motion_between(source, target)
+            block = prod(size for (atom,) in target[len(target) - together :] if isinstance(size := sizes[atom], int))
+            found.append(Move(shape, permutation, itemsize, motion.name.lower(), block, float(seconds)))
     return found
 
 
@@ -149,7 +152,7 @@ def main() -> None:
     measured = moves()
     between = reshape()
     costs: dict[str, dict[str, Cost]] = defaultdict(dict)
-    for motion in ("swap", "rows", "general"):
+    for motion in (each.name.lower() for each in Motion if each):
         for itemsize in ITEM_SIZES.values():
             chosen = [move for move in measured if (move.motion, move.itemsize) == (motion, itemsize)]
             cost = fitted(chosen)

@@ -63,39 +63,24 @@ __all__ = [
 _HOMES = {
     "api": ("Comparison", "Conversion", "compare", "convert", "verify"),
     "certificate": ("Certificate", "Recheck", "certify", "check_certificate"),
-    "errors": (
-        "BudgetError",
-        "CertificateError",
-        "ConversionError",
-        "Gap",
-        "InternalError",
-        "LayoutError",
-        "LoweringError",
-        "ModelError",
-        "OptionError",
-        "OutputError",
-        "StrategyError",
-        "UnsupportedError",
-        "VerifyError",
-    ),
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
     "solver": ("Assignment", "Boundary", "Price"),
 }
-"""Where each name is defined. That is imported when the name is first asked for: the command line has to be ready for
-signals before it loads anything that takes time.
+"""Where each name is defined, but for errors. That is imported when the name is first asked for: the command line has
+to be ready for signals before it loads anything that takes time.
 """
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    for module, names in _HOMES.items():
-        if name in names:
-            found: object = getattr(import_module(f"layoutsolve.{module}"), name)
-            globals()[name] = found
-            return found
-    raise AttributeError(f"module 'layoutsolve' has no attribute '{name}'")
+    if name not in __all__:
+        raise AttributeError(f"module 'layoutsolve' has no attribute '{name}'")
+    module = next((module for module, names in _HOMES.items() if name in names), "errors")
+    found: object = getattr(import_module(f"layoutsolve.{module}"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ from layoutsolve.errors import OptionError, OutputError, StrategyError, VerifyEr
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph
-from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, assign, in_steps
+from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 class Conversion:
     """A converted model with everything that is known about it.
 
-    ``seconds`` has the time of each stage. ``assignment`` has the layouts; its ``status`` is 'optimal' where no other
-    choice of layouts has a lower price. ``boundary`` and ``reading`` are what was asked for. ``external`` has the
-    constants where they are too large for the model itself; :meth:`save` writes them beside it. ``source`` is the path
-    of the source model, None where that was given as bytes.
+    ``graph`` is the reference graph. ``assignment`` has the layouts, and the graph that they are of; its ``status`` is
+    'optimal' where no other choice of layouts has a lower price. ``seconds`` has the time of each stage. ``boundary``
+    and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the model
+    itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was given as
+    bytes.
     """
 
     graph: Graph
@@ -68,7 +69,7 @@ class Conversion:
         return {
             "strategy": self.assignment.strategy,
             "objective": self.assignment.objective,
-            "contrib": self.assignment.goal.contrib,
+            "target": self.assignment.goal.target.name,
             "status": self.assignment.status,
             "transposes": operators.count("Transpose"),
             "hidden_transposes": self.price.hidden,
@@ -146,11 +147,11 @@ class Conversion:
             if asked == "graph":
                 return printing.graph_text(self.graph)
             if asked == "applied":
-                return printing.graph_text(apply(self.graph, self.assignment))
+                return printing.graph_text(apply(self.assignment))
             if asked == "assignment":
-                return printing.assignment_text(self.graph, self.assignment)
-            statement = Statement(self.graph, self.boundary, self.assignment.goal)
-            return printing.problem_text(self.graph, statement.first(Limit()))
+                return printing.assignment_text(self.assignment)
+            statement = Statement(self.assignment.graph, self.boundary, self.assignment.goal)
+            return printing.problem_text(statement.graph, statement.first(Limit()))
 
     def explain(self, seconds: float | None = None) -> Explanation:
         """Why each Transpose and Reshape is there, and what would remove it.
@@ -170,7 +171,7 @@ def _ends(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]
     """All inputs, outputs and states; a tensor that is both, or an output twice, is there once."""
     both = (ends_of(graph, boundary, assignment, inputs) for inputs in (True, False))
     ends = {end.tensor: end for ends in both for end in ends}
-    return [*ends.values(), *states_of(graph, assignment)]
+    return [*ends.values(), *states_of(assignment)]
 
 
 def convert(
@@ -182,6 +183,7 @@ def convert(
     inputs: Ends = "keep",
     outputs: Ends = "keep",
     opset: int | None = None,
+    target: str | os.PathLike[str] | None = None,
     contrib: bool = False,
     external_data: bool | None = None,
     time_limit: float | None = None,
@@ -196,34 +198,22 @@ def convert(
     one: ``{"image": ("NHWC", "NCHW")}``. ``inputs`` and ``outputs`` say how all others at the ends of the graph are
     stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a mapping from names to such a choice or a pair of orders, how some
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
-    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``contrib`` allows operators that
-    ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model, by default
-    where they are more than a model can hold. ``time_limit`` bounds the conversion, in seconds: the search for layouts
-    gets what reading and writing leave, nothing where that is over. By default counted work bounds the search, so that
-    the same model gives the same bytes on any machine.
+    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``target`` is the
+    runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu', 'ort-cpu-contrib'), or
+    the path of a file as ``docs/targets.md`` describes it. ``contrib`` is short for 'ort-cpu-contrib', which allows
+    operators that ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model,
+    by default where they are more than a model can hold. ``time_limit`` bounds the conversion, in seconds: the search
+    for layouts gets what reading and writing leave, nothing where that is over. By default counted work bounds the
+    search, so that the same model gives the same bytes on any machine.
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
     default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
     are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
     :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
     """
-    options = arguments.options(
-        objective=objective,
-        strategy=strategy,
-        layouts=layouts,
-        inputs=inputs,
-        outputs=outputs,
-        opset=opset,
-        contrib=contrib,
-        external_data=external_data,
-        time_limit=time_limit,
-        custom=custom,
-        signature=signature,
-        shapes=shapes,
-        max_size=max_size,
-    )
+    options = arguments.Options.of(locals())
     limit = None if options.time_limit is None else Limit(seconds=options.time_limit)
-    content, boundary, reading = load(source), options.boundary, options.reading
+    content, boundary, reading, goal = load(source), options.boundary, options.reading, options.goal
     stage = Stages(content, options.said())
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, reading, stage, options.opset, budget)
@@ -232,12 +222,12 @@ def convert(
             graph,
             boundary,
             strategy=options.strategy,
-            objective=options.objective,
-            contrib=options.contrib,
+            objective=goal.objective,
+            target=goal.target,
             limit=limit,
         )
     with stage("emit"):
-        applied = apply(graph, assignment, budget)
+        applied = apply(assignment, budget)
         facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
         external = External() if _apart(applied, options.external_data) else None
         model = serialise(replace(applied, metadata=facts), options.opset, external, budget)
@@ -255,11 +245,11 @@ def _apart(graph: Graph, asked: bool | None) -> bool:
 def reference(
     content: Content, reading: Reading, stage: Stages, opset: int | None = None, budget: Budget | None = None
 ) -> Graph:
-    """The reference graph of a model, as a layout problem is stated of it; ``opset`` is the one that is asked for."""
+    """The reference graph of a model; ``opset`` is the one that is asked for."""
     with stage("read"):
         parsed = parse(content.data)
     with stage("lower", counted="read"):
-        return in_steps(lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget))
+        return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
 
 
 @dataclass(frozen=True)
@@ -280,6 +270,7 @@ def compare(
     layouts: Mapping[str, tuple[str, str]] | None = None,
     inputs: Ends = "keep",
     outputs: Ends = "keep",
+    target: str | os.PathLike[str] | None = None,
     contrib: bool = False,
     time_limit: float | None = None,
     custom: str = "error",
@@ -291,18 +282,7 @@ def compare(
 
     ``time_limit`` bounds the search of each. A strategy that cannot solve the model has no row.
     """
-    options = arguments.options(
-        objective=objective,
-        layouts=layouts,
-        inputs=inputs,
-        outputs=outputs,
-        contrib=contrib,
-        time_limit=time_limit,
-        custom=custom,
-        signature=signature,
-        shapes=shapes,
-        max_size=max_size,
-    )
+    options = arguments.Options.of(locals())
     content = load(source)
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
@@ -315,8 +295,8 @@ def compare(
                     graph,
                     options.boundary,
                     strategy=strategy,
-                    objective=options.objective,
-                    contrib=options.contrib,
+                    objective=options.goal.objective,
+                    target=options.goal.target,
                     seconds=options.time_limit,
                 )
         except StrategyError:

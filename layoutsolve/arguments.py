@@ -6,95 +6,30 @@ A wrong type is a :class:`TypeError`, a wrong value an :class:`OptionError`; bot
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from math import inf, isfinite
 from numbers import Integral, Real
 from reprlib import repr as brief
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
 from layoutsolve.frontend.tflite.lowering.options import CUSTOM
-from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, STRATEGIES, Boundary
+from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, STRATEGIES, Boundary, Goal
 from layoutsolve.solver.statement.boundary import Choice, Ends, Pair
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, read_target, shipped, target_of
+from layoutsolve.solver.theory.rule import CONTRIB
 from layoutsolve.wording import nearest
 
 T = TypeVar("T")
 
 _LARGEST = (1 << 31) - 1
 """The largest size that a dimension of a TensorFlow Lite model can have."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a model is converted, as :func:`layoutsolve.convert` tells it; every field is of the stated type."""
-
-    objective: str = DEFAULT_OBJECTIVE
-    strategy: str = "cpsat"
-    layouts: Mapping[str, Pair] = field(default_factory=dict)
-    inputs: Ends = "keep"
-    outputs: Ends = "keep"
-    opset: int | None = None
-    contrib: bool = False
-    external_data: bool | None = None
-    time_limit: float | None = None
-    custom: str = "error"
-    signature: str = ""
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    max_size: int | None = None
-
-    @property
-    def boundary(self) -> Boundary:
-        """What is fixed from outside."""
-        return Boundary(self.inputs, self.outputs, self.layouts)
-
-    @property
-    def reading(self) -> Reading:
-        """How the model is read."""
-        return Reading(self.custom, self.signature, self.shapes, self.max_size)
-
-    def said(self) -> dict[str, object]:
-        """The options that are not the default, for reports."""
-        default = Options()
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: value for name, value in values.items() if value != getattr(default, name)}
-
-
-def options(
-    *,
-    objective: object,
-    layouts: object,
-    inputs: object,
-    outputs: object,
-    contrib: object,
-    time_limit: object,
-    custom: object,
-    signature: object,
-    shapes: object,
-    max_size: object,
-    strategy: object = "cpsat",
-    opset: object = None,
-    external_data: object = None,
-) -> Options:
-    """Check all options of a conversion."""
-    return Options(
-        choice("objective", objective, OBJECTIVES),
-        choice("strategy", strategy, STRATEGIES),
-        {name: _pair(f"layouts['{name}']", pair) for name, pair in _mapping("layouts", layouts or {}).items()},
-        _ends("inputs", inputs),
-        _ends("outputs", outputs),
-        None if opset is None else whole("opset", opset),
-        flag("contrib", contrib),
-        None if external_data is None else flag("external_data", external_data),
-        seconds("time_limit", time_limit),
-        choice("custom", custom, CUSTOM),
-        text("signature", signature),
-        {name: _shape(f"shapes['{name}']", shape) for name, shape in _mapping("shapes", shapes or {}).items()},
-        None if max_size is None else whole("max_size", max_size, 1),
-    )
 
 
 def text(name: str, value: object) -> str:
@@ -142,6 +77,13 @@ def seconds(name: str, value: object) -> float | None:
     return number
 
 
+def target(name: str, value: object) -> Target:
+    """A target by its name, or by the path of its file."""
+    if not isinstance(value, (str, os.PathLike)):
+        _wrong(name, "the name of a target, or the path of its file", value)
+    return read_target(os.fsdecode(value)) if isinstance(value, os.PathLike) else target_of(value)
+
+
 def path(name: str, value: object) -> str:
     """The path of a file to write."""
     if not isinstance(value, (str, os.PathLike)):
@@ -158,6 +100,11 @@ def _mapping(name: str, value: object) -> dict[str, object]:
     if not isinstance(value, Mapping):
         _wrong(name, "a mapping from names", value)
     return {text(f"a name in {name}", key): item for key, item in value.items()}
+
+
+def _each(name: str, value: object, read: Callable[[str, object], T]) -> dict[str, T]:
+    """A mapping from names, of which each value is read; None is an empty one."""
+    return {key: read(f"{name}['{key}']", item) for key, item in _mapping(name, value or {}).items()}
 
 
 def _pair(name: str, value: object) -> Pair:
@@ -187,3 +134,70 @@ def _shape(name: str, value: object) -> tuple[int, ...]:
 def _wrong(name: str, expected: str, value: object) -> NoReturn:
     kind = type(value).__name__
     raise TypeError(f"{name} must be {expected}, not {kind if value is None else f'{kind} {brief(value)}'}")
+
+
+def _by(check: Callable[[str, Any], object]) -> Mapping[str, Callable[[str, Any], object]]:
+    """What a field of the options knows about how a value for it is checked."""
+    return {"check": check}
+
+
+def _unless_none(check: Callable[[str, Any], object]) -> Mapping[str, Callable[[str, Any], object]]:
+    return _by(lambda name, value: None if value is None else check(name, value))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is converted, as :func:`layoutsolve.convert` tells it; every field is of the stated type.
+
+    ``target`` is None where none was named.
+    """
+
+    objective: str = field(default=DEFAULT_OBJECTIVE, metadata=_by(partial(choice, known=OBJECTIVES)))
+    strategy: str = field(default="cpsat", metadata=_by(partial(choice, known=STRATEGIES)))
+    layouts: Mapping[str, Pair] = field(default_factory=dict, metadata=_by(partial(_each, read=_pair)))
+    inputs: Ends = field(default="keep", metadata=_by(_ends))
+    outputs: Ends = field(default="keep", metadata=_by(_ends))
+    opset: int | None = field(default=None, metadata=_unless_none(whole))
+    target: Target | None = field(default=None, metadata=_unless_none(target))
+    contrib: bool = field(default=False, metadata=_by(flag))
+    external_data: bool | None = field(default=None, metadata=_unless_none(flag))
+    time_limit: float | None = field(default=None, metadata=_unless_none(seconds))
+    custom: str = field(default="error", metadata=_by(partial(choice, known=CUSTOM)))
+    signature: str = field(default="", metadata=_by(text))
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata=_by(partial(_each, read=_shape)))
+    max_size: int | None = field(default=None, metadata=_unless_none(partial(whole, least=1)))
+
+    def __post_init__(self) -> None:
+        if self.contrib and self.target is not None and CONTRIB not in self.target.domains:
+            allowing = f"target '{self.target.name}' does not allow operators of {CONTRIB}"
+            raise OptionError(f"contrib: {allowing}; leave contrib or the target out")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """Check all options of a conversion among what a function was given, by the names of its arguments."""
+        checks = {each.name: each.metadata["check"] for each in fields(cls)}
+        return cls(**{name: check(name, given[name]) for name, check in checks.items() if name in given})
+
+    @property
+    def goal(self) -> Goal:
+        """What layouts are chosen for."""
+        return Goal(self.objective, self.target or shipped(CONTRIB_TARGET if self.contrib else DEFAULT_TARGET))
+
+    @property
+    def boundary(self) -> Boundary:
+        """What is fixed from outside."""
+        return Boundary(self.inputs, self.outputs, self.layouts)
+
+    @property
+    def reading(self) -> Reading:
+        """How the model is read."""
+        return Reading(self.custom, self.signature, self.shapes, self.max_size)
+
+    def said(self) -> dict[str, object]:
+        """The options that are not the default, for reports."""
+        default, values = Options(), {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: value.name if isinstance(value, Target) else value
+            for name, value in values.items()
+            if value != getattr(default, name)
+        }

@@ -7,7 +7,7 @@ the types and shapes that the file itself gives its tensors.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -41,14 +41,15 @@ _Elements = tuple[_Kind, int, int]
 class Recount:
     """What the operators of a file come to.
 
-    ``scattered`` are those of the ``transposes`` that move single elements in no simple order: neither do two
-    neighbouring blocks change places, nor are there innermost dimensions that stay innermost. ``reshapes`` are all
-    operators that only change a shape. ``bytes`` are what the Transposes move, in the body of a loop :data:`TURNS`
+    ``motions`` counts the ``transposes`` by what they do: 'swap' where two neighbouring blocks change places, the
+    innermost dimension among them, 'rows' where innermost dimensions stay innermost, 'general' where single elements
+    move in no simple order; one that moves nothing is none of these. ``reshapes`` are all operators that only change a
+    shape. ``bytes`` are what the Transposes move, in the body of a loop :data:`TURNS`
     times, with a size that is known by name only as 1.
     """
 
     transposes: int
-    scattered: int
+    motions: Mapping[str, int]
     reshapes: int
     bytes: int
 
@@ -58,16 +59,17 @@ def recount(model: onnx.ModelProto) -> Recount:
 
     Raises :class:`ValueError` where the file does not tell what a Transpose moves.
     """
-    transposes = scattered = reshapes = moved = 0
+    transposes = reshapes = moved = 0
+    motions: Counter[str] = Counter()
     for node, types, turns in _nodes(model.graph, ChainMap(), 1):
         if node.op_type in _VIEWS:
             reshapes += 1
         elif node.op_type == "Transpose":
             bits, shape, permutation = _moved(node, types)
             transposes += 1
-            scattered += _is_scattered([size != 1 for size, _ in shape], permutation)
+            motions.update(_motions([size != 1 for size, _ in shape], permutation))
             moved += turns * (bits * prod(number for _, number in shape) // 8)
-    return Recount(transposes, scattered, reshapes, moved)
+    return Recount(transposes, motions, reshapes, moved)
 
 
 def copied_bytes(model: onnx.ModelProto, source: onnx.ModelProto) -> int:
@@ -137,16 +139,18 @@ def _permutation(node: onnx.NodeProto, rank: int) -> list[int]:
     return found
 
 
-def _is_scattered(larger: Sequence[bool], permutation: Sequence[int]) -> bool:
-    """Whether a Transpose moves single elements in no simple order; ``larger`` tells dimensions that are not 1."""
+def _motions(larger: Sequence[bool], permutation: Sequence[int]) -> list[str]:
+    """What a Transpose does, nothing where it moves nothing; ``larger`` tells dimensions that are not 1."""
     before = [axis for axis, counts in enumerate(larger) if counts]
     after = [axis for axis in permutation if larger[axis]]
     while before and before[0] == after[0]:  # outer dimensions that stay where they are
         before, after = before[1:], after[1:]
-    if not before or before[-1] == after[-1]:
-        return False
+    if not before:
+        return []
+    if before[-1] == after[-1]:
+        return ["rows"]
     cut = before.index(after[0])
-    return after != before[cut:] + before[:cut]
+    return ["swap" if after == before[cut:] + before[:cut] else "general"]
 
 
 def _kind(constant: onnx.TensorProto) -> _Kind:

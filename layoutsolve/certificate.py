@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from layoutsolve import arguments
 from layoutsolve.api import Conversion, reference
-from layoutsolve.audit import copied_bytes, recount
+from layoutsolve.audit import Recount, copied_bytes, recount
 from layoutsolve.emit import serialise
 from layoutsolve.errors import CertificateError, ConversionError, OptionError
 from layoutsolve.files import Output, written
@@ -33,12 +33,14 @@ from layoutsolve.solver.proof.restated import Restated, restate
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.search import ENUMERATED, enumerated
 from layoutsolve.solver.statement.boundary import Ends
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import SHIPPED, shipped
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.source import Buffer, Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 2"
+FORMAT = "layoutsolve certificate 3"
 PROVING = ("cpsat", "mincut")
 
 
@@ -61,7 +63,8 @@ class Certificate:
     """What is claimed about a conversion.
 
     ``source`` and ``model`` are the SHA-256 of the two files, ``data`` that of the constants beside the model, None
-    where there are none. ``rows`` has for each operator its title and the layouts
+    where there are none. ``target`` is the name of the runtime that the model is for, ``table`` the SHA-256 of what is
+    known about it. ``rows`` has for each operator its title and the layouts
     of its ports. ``bound`` is a lower bound on the first tier of the objective: the bounds of ``components`` and
     ``fixed``, which is what parts without a choice cost. ``capped`` says that the candidates were cut off, and the
     bound holds within them only. ``reading`` is how the source was read.
@@ -71,7 +74,8 @@ class Certificate:
     model: str
     data: str | None
     objective: str
-    contrib: bool
+    target: str
+    table: str
     boundary: Boundary
     rows: tuple[tuple[str, tuple[Layout, ...]], ...]
     price: Price
@@ -170,7 +174,8 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         _digest(model),
         None if conversion.external is None else _digest_of(conversion.external.write),
         found.objective,
-        found.goal.contrib,
+        found.goal.target.name,
+        found.goal.target.digest,
         conversion.boundary,
         tuple(zip(titles, rows, strict=True)),
         found.price,
@@ -182,13 +187,17 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
     )
 
 
-def check_certificate(source: Source, model: Source, certificate: Certificate) -> Recheck:
+def check_certificate(
+    source: Source, model: Source, certificate: Certificate, *, target: str | os.PathLike[str] | None = None
+) -> Recheck:
     """Check a certificate against the source and the ONNX file, each given as a path or as bytes.
 
-    An ONNX model whose constants are apart is given as a path. Returns which components' bounds were proven again.
+    An ONNX model whose constants are apart is given as a path. ``target`` is the file of a target that does not come
+    with layoutsolve. Returns which components' bounds were proven again.
     Raises :class:`CertificateError` where something does not hold.
     """
     claimed = arguments.instance("certificate", certificate, Certificate)
+    table = None if target is None else arguments.target("target", target)
     content, file = load(source), load(model, "model")
     with Stages(content)("check"):
         data = None
@@ -196,11 +205,16 @@ def check_certificate(source: Source, model: Source, certificate: Certificate) -
             if file.path is None:
                 raise CertificateError("the constants of this model are apart: give the path of the ONNX file")
             data = _digest(load(f"{file.path}.data").data)
-        return check(claimed, content, file.data, data)
+        return check(claimed, content, file.data, data, table)
 
 
-def check(certificate: Certificate, source: Content, model: Buffer, data: str | None) -> Recheck:
-    """Check a certificate against the contents of files; ``data`` is the SHA-256 of the constants beside the model."""
+def check(
+    certificate: Certificate, source: Content, model: Buffer, data: str | None, target: Target | None = None
+) -> Recheck:
+    """Check a certificate against the contents of files; ``data`` is the SHA-256 of the constants beside the model.
+
+    ``target`` is the one that the model is for, by default that of its name which comes with layoutsolve.
+    """
     for found, wanted, name in (
         (_digest(source.data), certificate.source, "source"),
         (_digest(model), certificate.model, "ONNX file"),
@@ -208,9 +222,10 @@ def check(certificate: Certificate, source: Content, model: Buffer, data: str | 
     ):
         if found != wanted:
             raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
+    goal = Goal(certificate.objective, _target(certificate, target))
     try:
         graph = reference(source, certificate.reading, Stages(source))
-        stated = _restated(graph, certificate)
+        stated = _restated(graph, certificate, goal)
     except CertificateError:
         raise
     except ConversionError as error:
@@ -219,9 +234,27 @@ def check(certificate: Certificate, source: Content, model: Buffer, data: str | 
     return _check_bounds(stated, certificate)
 
 
-def _restated(graph: Graph, certificate: Certificate) -> Restated:
+def _target(certificate: Certificate, given: Target | None) -> Target:
+    """The target that the certificate is about, with the very table that it was."""
+    if given is None and certificate.target not in SHIPPED:
+        raise CertificateError(
+            f"the certificate is about target '{certificate.target}', which does not come with layoutsolve: "
+            "give its file as target"
+        )
+    found = given or shipped(certificate.target)
+    if found.name != certificate.target:
+        raise CertificateError(f"the certificate is about target '{certificate.target}', not '{found.name}'")
+    if found.digest != certificate.table:
+        raise CertificateError(
+            f"target '{found.name}' was measured anew: its table is another one than when the certificate was written; "
+            "convert and certify again"
+        )
+    return found
+
+
+def _restated(graph: Graph, certificate: Certificate, goal: Goal) -> Restated:
     rows = [layouts for _, layouts in certificate.rows]
-    stated = restate(graph, certificate.boundary, Goal(certificate.objective, certificate.contrib), rows)
+    stated = restate(graph, certificate.boundary, goal, rows)
     for operator, (title, _) in zip(stated.fine.operators, certificate.rows, strict=True):
         if operator.title != title:
             raise CertificateError(f"the certificate has operator '{title}' where the source has '{operator.title}'")
@@ -251,11 +284,16 @@ def _check_price(stated: Restated, graph: Graph, model: bytes, certificate: Cert
         ("Transpose operators", found.transposes, price.transposes),
         ("Reshape operators", found.reshapes, price.reshapes),
         ("bytes moved by Transposes", found.bytes, price.bytes),
-        ("hidden transpositions of Transposes", stated.fine.scatter * found.scattered, price.hidden - stated.inside),
+        ("hidden transpositions of Transposes", _hidden(stated.fine.target, found), price.hidden - stated.inside),
         ("bytes of copied constants", copies, price.copies),
     ):
         if counted != claimed:
             raise CertificateError(f"the ONNX file has {counted} {name}, not {claimed}")
+
+
+def _hidden(target: Target, found: Recount) -> int:
+    """The hidden transpositions of the Transposes of a file."""
+    return sum(target.hidden.get(("Transpose", motion), 0) * count for motion, count in found.motions.items())
 
 
 def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
@@ -350,7 +388,8 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         str(facts["model"]),
         None if facts["data"] is None else str(facts["data"]),
         facts["objective"],
-        bool(facts["contrib"]),
+        str(facts["target"]),
+        str(facts["table"]),
         Boundary(_ends(limits["inputs"]), _ends(limits["outputs"]), layouts),
         tuple(_row(text) for text in facts["rows"]),
         Price(**{name: int(count) for name, count in facts["price"].items()}),

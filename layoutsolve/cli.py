@@ -149,7 +149,8 @@ def _certified(source: Content, conversion: Conversion, target: str) -> tuple[Ce
     from layoutsolve.certificate import certify, check
 
     certificate = certify(source, conversion, target)
-    return certificate, check(certificate, source, conversion.content(target), certificate.data)
+    table = conversion.assignment.goal.target
+    return certificate, check(certificate, source, conversion.content(target), certificate.data, table)
 
 
 def _tell(text: str, written: Sequence[str]) -> None:

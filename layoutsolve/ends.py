@@ -49,19 +49,20 @@ def ends_of(graph: Graph, boundary: Boundary, assignment: Assignment, inputs: bo
     An output that is an input as well is stored as that input is.
     """
     fixed = boundary.fixed(graph)
-    permutations = _permutations(graph, assignment)
     found = []
     for name in graph.inputs if inputs else graph.outputs:
         asked = fixed.inputs[name] if name in fixed.inputs else fixed.outputs[name]
         reads = not inputs and name not in fixed.inputs
-        stored = permutations.get((name, reads), tuple(range(len(graph.values[name].shape))))
+        stored = tuple(range(len(graph.values[name].shape)))
+        if (name, reads) in assignment.ends:
+            stored = permutation(*assignment.ends[name, reads])
         found.append(End(graph.names.get(name, name), name, stored, asked is None))
     return found
 
 
-def states_of(graph: Graph, assignment: Assignment) -> list[End]:
+def states_of(assignment: Assignment) -> list[End]:
     """The states of the graph: each is an input, and an output that replaces it, stored in the same way."""
-    found = []
+    graph, found = assignment.graph, []
     for number, operator in enumerate(assignment.problem.operators):
         if operator.node >= 0 and graph.nodes[operator.node].op == "State":
             name = graph.nodes[operator.node].outputs[0]
@@ -73,14 +74,3 @@ def states_of(graph: Graph, assignment: Assignment) -> list[End]:
 def metadata(ends: Sequence[End]) -> dict[str, str]:
     """What the ONNX model's metadata say about those that are not stored as in the source model."""
     return {f"{METADATA}{end.name}": " ".join(map(str, end.permutation)) for end in ends if end.moved}
-
-
-def _permutations(graph: Graph, assignment: Assignment) -> dict[tuple[str, bool], tuple[int, ...]]:
-    """The permutation of each end by its name and whether it reads (an output) or writes (an input)."""
-    found, ends = {}, frozenset((*graph.inputs, *graph.outputs))
-    for number, operator in enumerate(assignment.problem.operators):
-        if operator.end in ends:
-            logical = assignment.problem.variables[operator.ports[0]].readings[operator.end]
-            layout = assignment.row(number).layouts[0]
-            found[operator.end, bool(operator.inputs)] = permutation(logical, layout)
-    return found

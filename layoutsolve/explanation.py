@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 
 from layoutsolve.solver.explanation.explain import Demand, Explained
+from layoutsolve.solver.explanation.remedy import Change, Remedy
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def _lines(group: Sequence[Explained]) -> list[str]:
     first = group[0]
     if not first.held:
         lines = [f"{head}: a part of how {first.after} is written" for head in heads]
-        return lines + [f"  with {remedy}" for remedy in first.remedies]
+        return lines + [f"  with {_helps(remedy)}" for remedy in first.remedies]
     lines = [*heads, f"  '{_short(first.tensor)}' from {first.after} to {', '.join(first.before)}"]
     lines += [
         f"  stored as {order} for {_demand(demand)}"
@@ -72,8 +73,22 @@ def _demand(demand: Demand | None) -> str:
 
 def _verdict(item: Explained) -> list[str]:
     if item.remedies:
-        return [f"with {remedy}" for remedy in item.remedies]
+        return [f"with {_helps(remedy)}" for remedy in item.remedies]
     if not item.necessary:
         return ["nothing that was tried helps"]
     sides = [demand.operator for demand in (item.gives, item.wants) if demand is not None]
     return [f"necessary whatever the ends are{': between ' if sides else ''}{' and '.join(sides)}"]
+
+
+def _helps(remedy: Remedy) -> str:
+    noun = "Transpose" if remedy.transposes == 1 else "Transposes"
+    return f"{' and '.join(map(asked, remedy.changes))}: {remedy.transposes} {noun} in all"
+
+
+def asked(change: Change) -> str:
+    """How the command line is asked for a change."""
+    if change.kind == "layout":
+        return f"no --layout for {change.tensor}"
+    if change.kind == "strategy":
+        return f"--strategy {change.choice}"
+    return f"--{change.kind} {change.tensor}={change.choice}" + (" instead of its --layout" if change.instead else "")

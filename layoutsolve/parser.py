@@ -62,7 +62,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def said(options: argparse.Namespace) -> dict[str, object]:
     """The options that are not the default, but for the names of files, for reports."""
     parser = _parser()
-    named = ("model", "file", "certify")
+    named = ("model", "file", "certify", "target")
     return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
 
 
@@ -75,6 +75,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "inputs": _ends(options.inputs, options.input, "input"),
         "outputs": _ends(options.outputs, options.output, "output"),
         "opset": options.opset,
+        "target": options.target,
         "contrib": options.contrib,
         "external_data": options.external_data,
         "time_limit": options.time_limit,
@@ -152,7 +153,14 @@ def _parser() -> _Parser:
         help="seconds that a conversion may take (default: counted work, the same on any machine)",
     )
     parser.add_argument(
-        "--contrib", action="store_true", help="allow operators that only ONNX Runtime has, where they save a Transpose"
+        "--target",
+        metavar="NAME|FILE.json",
+        help="the runtime that the model is for: ort-cpu (default), ort-cpu-contrib or a file (docs/targets.md)",
+    )
+    parser.add_argument(
+        "--contrib",
+        action="store_true",
+        help="as --target ort-cpu-contrib: allow operators that only ONNX Runtime has, where they save a Transpose",
     )
     parser.add_argument(
         "--external-data",

@@ -52,7 +52,7 @@ def problem_text(graph: Graph, problem: LayoutProblem) -> str:
     return "\n".join(lines)
 
 
-def assignment_text(graph: Graph, assignment: Assignment) -> str:
+def assignment_text(assignment: Assignment) -> str:
     """An assignment: what is proven, what it costs, the row of each operator, and the moves of each variable."""
     problem, rows = assignment.problem, assignment.rows
     lines = [
@@ -61,7 +61,10 @@ def assignment_text(graph: Graph, assignment: Assignment) -> str:
         f"price: {_price(assignment.price) or 'nothing'}",
     ]
     for number, operator in enumerate(problem.operators):
-        lines += [f"p{number} {_operator(graph, operator)}", f"  {_row(assignment.row(number), operator.inputs)}"]
+        lines += [
+            f"p{number} {_operator(assignment.graph, operator)}",
+            f"  {_row(assignment.row(number), operator.inputs)}",
+        ]
     for number in problem.moving():
         written, cost = assignment.written(number), _price(price_of_variable(problem, rows, number))
         for wanted in assignment.read(number):

@@ -2,7 +2,6 @@
 format.
 """
 
-from layoutsolve.solver.search.concat_steps import in_steps
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
@@ -20,5 +19,4 @@ __all__ = [
     "LayoutProblem",
     "Price",
     "assign",
-    "in_steps",
 ]

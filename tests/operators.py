@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from layoutsolve.emit.serialise import required_opset
+from layoutsolve.emit.opset import required_opset
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.gaps import REFUSED
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import array
+import inspect
 import io
 import mmap
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Certificate, ConversionError, LayoutError, ModelError, OptionError
+from layoutsolve.arguments import Options
 from layoutsolve.cli import main
 from tests.builder import Builder
 
@@ -26,6 +29,7 @@ WRONG_TYPES: list[tuple[str, list[Any]]] = [
     ("inputs", [5, None, ["keep"], {"image": 5}, {5: "keep"}, {"image": ("NHWC",)}, {"image": None}, True]),
     ("outputs", [5, None, ["keep"], {"result": 5}, {5: "keep"}, {"result": ("NHWC", None)}]),
     ("opset", ["18", 18.0, True, np.float32(18), [18], np.bool_(True)]),
+    ("target", [5, b"ort-cpu", True, {"name": "x"}, ["ort-cpu"]]),
     ("contrib", [1, 0, "yes", None, np.int64(1)]),
     ("external_data", ["yes", 1, 0, []]),
     ("time_limit", ["x", True, [1], b"1", 1j, np.bool_(True)]),
@@ -38,6 +42,7 @@ WRONG_TYPES: list[tuple[str, list[Any]]] = [
 WRONG_VALUES: list[tuple[str, list[Any]]] = [
     ("objective", ["", "speed", "min-executed "]),
     ("strategy", ["", "luck"]),
+    ("target", ["", "ort", "ort_cpu", "none.json", "/none", "/", Path("ort-cpu"), "a\0.json", "x\ny"]),
     ("time_limit", [NAN, INFINITE, -INFINITE, -1, 0, 10**400, -(10**400), np.float64(NAN)]),
     ("custom", ["", "drop"]),
     ("shapes", [{"image": (1, 2**31, 5, 3)}, {"image": (1, -2, 5, 3)}, {"image": ()}]),
@@ -55,7 +60,7 @@ def model() -> bytes:
 @pytest.mark.parametrize("function", [layoutsolve.convert, layoutsolve.compare])
 @pytest.mark.parametrize(("name", "values"), WRONG_TYPES)
 def test_wrong_types(function: Callable[..., object], name: str, values: list[Any]) -> None:
-    if function is layoutsolve.compare and name in ("strategy", "opset", "external_data"):
+    if function is layoutsolve.compare and name in NOT_COMPARED:
         return
     for value in values:
         with pytest.raises(TypeError, match=name):
@@ -67,6 +72,37 @@ def test_wrong_values(name: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(OptionError, match="image" if name == "shapes" else name):
             layoutsolve.convert(model(), **{name: value})
+
+
+def test_contrib_is_short_for_a_target() -> None:
+    """It agrees with a target that allows the same operators, and contradicts one that does not."""
+    allowing, usual = {"target": "ort-cpu-contrib"}, {"target": "ort-cpu"}
+    for options, name in (
+        ({}, "ort-cpu"), (usual, "ort-cpu"), ({"contrib": True}, "ort-cpu-contrib"), (allowing, "ort-cpu-contrib"),
+        ({**allowing, "contrib": True}, "ort-cpu-contrib"), ({**allowing, "contrib": False}, "ort-cpu-contrib"),
+    ):  # fmt: skip
+        assert layoutsolve.convert(model(), **options).report["target"] == name  # type: ignore[arg-type]
+    for function in (layoutsolve.convert, layoutsolve.compare):
+        with pytest.raises(OptionError, match=r"contrib: target 'ort-cpu' does not allow operators of com\.microsoft"):
+            function(model(), **usual, contrib=True)  # type: ignore[operator]
+
+
+NOT_COMPARED = {"strategy", "opset", "external_data"}
+"""Options of a conversion that a comparison of strategies has no use for."""
+
+
+def test_the_options_are_those_of_the_functions() -> None:
+    """Every argument is an option that is checked, with the same default."""
+    options = Options()
+    for function, lacking in (
+        (layoutsolve.convert, set()),
+        (layoutsolve.compare, {"strategy", "opset", "external_data"}),
+    ):
+        given = dict(inspect.signature(function).parameters)
+        assert given.pop("source").default is inspect.Parameter.empty
+        assert {each.name for each in fields(Options)} - given.keys() == lacking
+        for name, parameter in given.items():
+            assert (parameter.default or None) == (getattr(options, name) or None), name
 
 
 def test_what_is_as_good() -> None:
@@ -167,6 +203,7 @@ def test_other_functions(tmp_path: Path) -> None:
 NEAR: list[tuple[type[ConversionError], dict[str, Any], str]] = [
     (OptionError, {"objective": "min-latancy"}, "min-latency"),
     (OptionError, {"strategy": "CPSAT"}, "cpsat"),
+    (OptionError, {"target": "ort_cpu"}, "ort-cpu"),
     (OptionError, {"custom": "pass-through"}, "passthrough"),
     (LayoutError, {"inputs": "nhcw"}, "nchw"),
     (LayoutError, {"inputs": {"imgae": "nchw"}}, "image"),

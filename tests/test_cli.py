@@ -132,6 +132,31 @@ def test_layout_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [1, 3, 4, 5]
 
 
+def test_target_option(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A target by name or by file; what is written in a file changes the layouts, and what is wrong in it is named."""
+    output, path, record = tmp_path / "a.onnx", tmp_path / "mine.json", tmp_path / "record.json"
+    for options, name in (
+        ([], "ort-cpu"),
+        (["--contrib"], "ort-cpu-contrib"),
+        (["--target", "ort-cpu"], "ort-cpu"),
+        (["--target", "ort-cpu-contrib", "--contrib"], "ort-cpu-contrib"),
+    ):
+        assert main([str(demo), "-o", str(output), "--json", *options]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["target"], report["hidden_transposes"]) == (name, 0)
+    path.write_text('{"name": "mine", "extends": "ort-cpu", "hidden": {"Transpose": {"swap": 1}}}')
+    options = ["--target", str(path), "--certify", str(record), "--explain", "--json"]
+    assert main([str(demo), "-o", str(output), *options]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["target"], report["transposes"], report["hidden_transposes"]) == ("mine", 1, 1)
+    layoutsolve.check_certificate(demo, output, layoutsolve.Certificate.load(record), target=path)
+    path.write_text('{"name": "mine", "extends": "ort-cpu", "hidden": {"Transpose": {"swap": -1}}}')
+    assert main([str(demo), "-o", str(output), *options]) == 2
+    captured = capsys.readouterr()
+    assert f"layoutsolve: target '{path}': hidden.Transpose.swap: it must be a whole number" in captured.err
+    assert captured.err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -158,6 +183,9 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (["--objective", "speed"], "unknown objective"),
         (["--strategy", "luck"], "unknown strategy"),
+        (["--target", "luck"], "unknown target 'luck': use one of ort-cpu, ort-cpu-contrib, or a FILE.json"),
+        (["--target", "no.json"], "cannot read target 'no.json': No such file"),
+        (["--target", "ort-cpu", "--contrib"], "contrib: target 'ort-cpu' does not allow"),
         (["--inputs", "sideways"], "unknown choice"),
         (["--layout", "image"], "NAME=SRC:DST"),
         (["--layout", "nobody=NHWC:NCHW"], "no tensor is called"),

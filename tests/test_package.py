@@ -1,12 +1,20 @@
-"""The wheel has every module of the source tree."""
+"""The wheel has every module of the source tree, and the package every name that type checkers are told of."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import Path
+
+import pytest
+
+import layoutsolve
+from layoutsolve import errors
 
 ROOT = Path(__file__).parent.parent
 ROOMS = {
@@ -27,5 +35,30 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     expected = {f"layoutsolve/{path.name}" for path in (ROOT / "layoutsolve").glob("*.py")}
     for room, package in ROOMS.items():
         expected |= {f"{package}/{path.relative_to(ROOT / room).as_posix()}" for path in (ROOT / room).rglob("*.py")}
-    expected |= {"layoutsolve/solver/statement/targets/ort_cpu.json", "layoutsolve/emit/kernels.json"}
+    expected |= {f"layoutsolve/solver/statement/targets/{name}.json" for name in ("ort_cpu", "ort_cpu_contrib")}
+    expected.add("layoutsolve/emit/kernels.json")
     assert packed == expected
+
+
+def test_names_are_what_type_checkers_are_told() -> None:
+    """Each name that is imported for them alone is public, and there when it is asked for."""
+    tree = ast.parse(Path(layoutsolve.__file__).read_text())
+    told = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module]
+    homes = {
+        name.name: node.module for node in told for name in node.names if str(node.module).startswith("layoutsolve.")
+    }
+    assert sorted(homes) == layoutsolve.__all__
+    for name, module in homes.items():
+        assert getattr(layoutsolve, name) is getattr(import_module(str(module)), name)
+    assert {*layoutsolve.__all__} <= {*dir(layoutsolve)}
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        layoutsolve.Nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_every_error_is_public() -> None:
+    refusals = {
+        name
+        for name, each in vars(errors).items()
+        if inspect.isclass(each) and each.__module__ == errors.__name__ and not name.startswith("_")
+    }
+    assert refusals <= {*layoutsolve.__all__}

@@ -135,7 +135,7 @@ def _check_price(conversion: Conversion, best: Conversion, way: Mapping[str, Any
         and "time_limit" not in way
         and report["status"] != "optimal"
     ):
-        orders = Statement(conversion.graph, conversion.boundary, conversion.assignment.goal).orders()
+        orders = Statement(conversion.assignment.graph, conversion.boundary, conversion.assignment.goal).orders()
         assert orders.capped or conversion.assignment.problem.capped, f"not proven to be optimal with {way}"
     elif conversion is best:
         assert _transpositions(conversion) == report["bound"]

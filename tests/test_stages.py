@@ -31,7 +31,7 @@ FAULTS = [
     ("layoutsolve.api", "parse", "read"),
     ("layoutsolve.api", "lowered", "lower"),
     ("layoutsolve.frontend.tflite.lower", "fold", "lower"),
-    ("layoutsolve.api", "in_steps", "lower"),
+    ("layoutsolve.solver.strategies.assign", "in_steps", "solve"),
     ("layoutsolve.solver.strategies.staged", "solve", "solve"),
     ("layoutsolve.solver.statement.statement.Statement", "orders", "solve"),
     ("layoutsolve.api", "apply", "emit"),

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layoutsolve.graph import Graph
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import ranked
@@ -47,14 +46,14 @@ class _Visit:
 class Walk:
     """Walks over the rows of a solved problem, which tell layouts apart (``orders`` False) or orders alone (True)."""
 
-    def __init__(self, graph: Graph, boundary: Boundary, assignment: Assignment, orders: bool) -> None:
+    def __init__(self, boundary: Boundary, assignment: Assignment, orders: bool) -> None:
         self.problem, self.orders = assignment.problem, orders
         self.tiers = assignment.goal.tiers
         chosen = [assignment.row(number) for number in range(len(self.problem.operators))]
         self.chosen = [tuple(map(self.seen, row.layouts)) for row in chosen]
         self.prices = [ranked(row.price, self.tiers)[0] for row in chosen]
         stated = (
-            Statement(graph, boundary, assignment.goal, _kept_views(graph, assignment)).orders()
+            Statement(assignment.graph, boundary, assignment.goal, _kept_views(assignment)).orders()
             if orders
             else self.problem
         )
@@ -102,11 +101,12 @@ class Walk:
         ]
 
 
-def _kept_views(graph: Graph, assignment: Assignment) -> set[int]:
+def _kept_views(assignment: Assignment) -> set[int]:
     """The Transposes and Reshapes of the graph that were stated as opaque operators."""
+    nodes = assignment.graph.nodes
     operators = {operator.node: operator for operator in assignment.problem.operators if operator.node >= 0}
     return {
         number
         for number, operator in operators.items()
-        if graph.nodes[number].op in ("Transpose", "Reshape") and not passes(operator)
+        if nodes[number].op in ("Transpose", "Reshape") and not passes(operator)
     }

@@ -68,10 +68,10 @@ def explain(
 ) -> tuple[Explained, ...]:
     """Explain every Transpose and Reshape that an assignment leads to, in the order of the written model.
 
-    ``boundary`` is the one that was solved with. What would help is found by solving again, a few times at most, all
+    ``graph`` and ``boundary`` are what was solved. What would help is found by solving again, a few times at most, all
     within one limit: ``seconds``, or the work that solving once is allowed.
     """
-    limit = Limit.of(len(graph.nodes), seconds)
+    limit = Limit.of(len(assignment.graph.nodes), seconds)
     return _Explainer(graph, boundary, assignment).result(limit)
 
 
@@ -87,15 +87,15 @@ class _Explainer:
     def __init__(self, graph: Graph, boundary: Boundary, assignment: Assignment) -> None:
         self.graph, self.boundary, self.assignment = graph, boundary, assignment
         self.problem = assignment.problem
-        self.names = _source_names(graph)
+        self.names = _source_names(assignment.graph)
 
     @cached_property
     def orders(self) -> Walk:
-        return Walk(self.graph, self.boundary, self.assignment, orders=True)
+        return Walk(self.boundary, self.assignment, orders=True)
 
     @cached_property
     def layouts(self) -> Walk:
-        return Walk(self.graph, self.boundary, self.assignment, orders=False)
+        return Walk(self.boundary, self.assignment, orders=False)
 
     def result(self, limit: Limit) -> tuple[Explained, ...]:
         drafts: list[_Draft] = []

@@ -38,13 +38,6 @@ class Change:
     choice: str
     instead: bool = False
 
-    def __str__(self) -> str:
-        if self.kind == "layout":
-            return f"no --layout for {self.tensor}"
-        if self.kind == "strategy":
-            return f"--strategy {self.choice}"
-        return f"--{self.kind} {self.tensor}={self.choice}" + (" instead of its --layout" if self.instead else "")
-
 
 @dataclass(frozen=True)
 class Remedy:
@@ -52,10 +45,6 @@ class Remedy:
 
     changes: tuple[Change, ...]
     transposes: int
-
-    def __str__(self) -> str:
-        noun = "Transpose" if self.transposes == 1 else "Transposes"
-        return f"{' and '.join(map(str, self.changes))}: {self.transposes} {noun} in all"
 
 
 @dataclass(frozen=True)
@@ -132,15 +121,15 @@ class Trials:
         outputs += [name for name in inputs if name in self.graph.outputs]
         changed = self.boundary.freed(self.graph, inputs, outputs, inner)
         goal = self.assignment.goal
-        return assign(self.graph, changed, objective=goal.objective, contrib=goal.contrib, limit=self.limit.part(1.0))
+        return assign(self.graph, changed, objective=goal.objective, target=goal.target, limit=self.limit.part(1.0))
 
     def _changes(self, side: Freeing, solved: Assignment) -> tuple[Change, ...]:
-        """What the solver chose for the freed ends, in the words of the options.
+        """What the solver chose for the freed ends, as it is asked for.
 
         To ask for what it chose is to get the same number of Transposes.
         """
         fixed = self.boundary.fixed(self.graph)
-        stored = _stored(solved)
+        stored = solved.ends
         changes = []
         for kind, name in sorted(side, key=lambda end: (END_KINDS.index(end[0]), end[1])):
             public = self.graph.names.get(name, name)
@@ -156,18 +145,6 @@ def _asked(fixed: Fixed, kind: str, name: str, choice: str) -> bool:
     if asked is None or choice == "free":
         return False
     return asked == (channels_first(len(asked)) if choice == "nchw" else tuple(range(len(asked))))
-
-
-def _stored(solved: Assignment) -> dict[tuple[str, bool], tuple[Layout, Layout]]:
-    """The logical and the stored layout of each end, by its name and whether it reads."""
-    return {
-        (operator.end, bool(operator.inputs)): (
-            solved.problem.variables[operator.ports[0]].readings[operator.end],
-            solved.row(number).layouts[0],
-        )
-        for number, operator in enumerate(solved.problem.operators)
-        if operator.end
-    }
 
 
 def _choice(logical: Layout, stored: Layout) -> str:

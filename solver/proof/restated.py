@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.errors import CertificateError, StrategyError
 from layoutsolve.graph import Graph
+from layoutsolve.solver.search.concat_steps import in_steps
 from layoutsolve.solver.search.presolve import Component, Domains, components
 from layoutsolve.solver.search.search import presolved, price_of_component
 from layoutsolve.solver.statement.boundary import Boundary
@@ -63,7 +64,7 @@ class Restated:
 
         A cut counts moves, so it says nothing of time.
         """
-        if not self.over_orders or self.coarse.clock is not None:
+        if not self.over_orders or self.coarse.timed:
             return None
         try:
             return cut(self.coarse, self.domains, component, self.tiers).value
@@ -72,14 +73,14 @@ class Restated:
 
 
 def restate(graph: Graph, boundary: Boundary, goal: Goal, rows: Sequence[Layouts]) -> Restated:
-    """State the problem of a graph and find the rows with the recorded layouts in it.
+    """State the problem of a graph with its concatenations in steps, and find the rows with the recorded layouts in it.
 
     Rows that cost nothing have no components: nothing is cheaper, whatever else there is to choose. Raises
     :class:`CertificateError` where there are none.
     """
     tiers = goal.tiers
     coarse_only = coarse_tiers(tiers)
-    statement = Statement(graph, boundary, goal)
+    statement = Statement(in_steps(graph), boundary, goal)
     _check_shapes(statement.source(), rows)
     kept = None if coarse_only is None else [Row(tuple(map(finest, layouts))) for layouts in rows]
     fine = statement.layouts(kept)

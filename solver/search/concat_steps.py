@@ -2,14 +2,17 @@
 
 A detection head writes maps as ``[N, A, B, H, W]``, which are rows ``[N, (H W A), B]`` to be joined. With one A for all
 maps they are joined as they are, on ``[N, A, B, (H W)]``. Where A differs, that works for those who share it: joined
-first, they need one Transpose together. A step that nothing is moved after is no operator of its own in the end
-(:mod:`layoutsolve.emit.steps`).
+first, they need one Transpose together.
+
+Steps are free choices that a graph is given before its layout problem is stated (:func:`in_steps`). Of solutions that
+cost the same the one with the fewest steps is taken (:func:`settled`), and a step that nothing is moved after is put
+together again with the concatenation that it belongs to (:func:`joined`). An assignment is one of the graph in steps.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -125,6 +128,15 @@ class _Factors:
         return self.graph.values[name].data is None and set(own).issubset(self.atoms.reading(name)[1])
 
 
+def _common(one: frozenset[Dim] | None, other: frozenset[Dim] | None) -> frozenset[Dim] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+# -- what is left of them ------------------------------------------------------------------------------------------
+
+
 class _Steps:
     """The steps of concatenations in a solution, and the operators that take part in them."""
 
@@ -201,7 +213,45 @@ def settled(graph: Graph, problem: LayoutProblem, rows: Sequence[int], tiers: Ti
     return tuple(steps.rows)
 
 
-def _common(one: frozenset[Dim] | None, other: frozenset[Dim] | None) -> frozenset[Dim] | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+def joined(graph: Graph, kept: Collection[str]) -> Graph:
+    """The graph with every Concat left out that only another one along the same axis reads, which reads its operands
+    instead; ``kept`` are names of tensors that have to stay.
+    """
+    reads = Counter(name for node in graph.nodes for name in node.inputs)
+    reads.update([*graph.outputs, *kept])
+    single: dict[str, Node] = {}
+    gone: dict[str, Node] = {}
+    for node in graph.nodes:
+        if node.op == "Concat":
+            parts = {name for name in node.inputs if name in single and _continues(graph, single[name], node)}
+            gone.update({name: single[name] for name in parts})
+            if reads[node.outputs[0]] == 1:
+                single[node.outputs[0]] = node
+    if not gone:
+        return graph
+    values = {name: value for name, value in graph.values.items() if name not in gone}
+    left = (node for node in graph.nodes if not (node.op == "Concat" and node.outputs[0] in gone))
+    return replace(graph, values=values, nodes=tuple(_whole(node, gone) for node in left))
+
+
+def _whole(node: Node, gone: Mapping[str, Node]) -> Node:
+    """A node that reads the operands of concatenations that are left out instead of their results."""
+    if gone.keys().isdisjoint(node.inputs):
+        return node
+    operands: list[str] = []
+    stack = list(node.inputs)[::-1]
+    while stack:
+        name = stack.pop()
+        if name in gone:
+            stack.extend(gone[name].inputs[::-1])
+        else:
+            operands.append(name)
+    return replace(node, inputs=tuple(operands))
+
+
+def _continues(graph: Graph, first: Node, node: Node) -> bool:
+    """Whether a Concat does what another one began, on values that mean the same."""
+    step, whole = (graph.values[each.outputs[0]] for each in (first, node))
+    axes = {each.attributes["axis"] % len(whole.shape) for each in (first, node)}
+    same = step.quant.matches(whole.quant) if step.quant else whole.quant is None
+    return len(axes) == 1 and same and first.storage == node.storage and first.region is node.region

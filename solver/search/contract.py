@@ -4,7 +4,7 @@ Let a variable have one reader, which has a free row for every layout in which t
 data after that reader is then no worse than moving it before: whatever the reader's result is moved to, a move before
 it would have to be made as well or would save one move at most, at the price of one. So the reader takes what is
 written, and its producer can be taken to write the result. This holds for orders, where Reshapes do not count, for
-moves of the same number of bytes, and where none of the Transposes would be a scattered one.
+moves of the same number of bytes, and where none of them may cost more than others.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limi
         if any(operators[producer].rows[row].layouts[port] not in choices for row in domains[producer]):
             continue
         limit.spend(len(domains[producer]) * len(domains[number]))
-        if _scattering(problem, domains, target, operators[producer], domains[producer], port, choices, operator):
+        if _loses(problem, domains, target, operators[producer], domains[producer], port, choices, operator):
             continue
         operators[producer] = _renamed(operators[producer], port, target, operator, choices)
         operators[number] = replace(operator, ports=(), inputs=0, rows=(Row(()),))
@@ -80,7 +80,7 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limi
     return Contraction(smaller, narrowed, follows, problem)
 
 
-def _scattering(
+def _loses(
     problem: LayoutProblem,
     domains: Domains,
     result: int,
@@ -90,8 +90,8 @@ def _scattering(
     choices: dict[Layout, int],
     follower: Operator,
 ) -> bool:
-    """Whether some Transpose of a follower's result would be a scattered one, so that a stop on its way may pay."""
-    if not problem.scatter:
+    """Whether some move of a follower's result may cost more than others, so that a stop on its way may pay."""
+    if problem.even:
         return False
     given = {follower.rows[choices[producer.rows[row].layouts[port]]].layouts[follower.inputs] for row in domain}
     wanted = {

@@ -341,10 +341,10 @@ class _Model:
         """Charge what a Transpose costs by the order that it starts from: time, and hidden transpositions."""
         if (isinstance(moved, int) and moved == 0) or not lost:
             return
-        known, clock = self.problem.variables[variable], self.problem.clock
         self._charge_by_source("hidden", written, lost, moved)
-        if clock is not None:
-            self._charge_by_source("nanoseconds", written, {each: clock(known, each, target) for each in lost}, moved)
+        if self.problem.timed:
+            spent = {each: self.problem.move_price(variable, each, target).nanoseconds for each in lost}
+            self._charge_by_source("nanoseconds", written, spent, moved)
 
     def _charge_by_source(
         self,

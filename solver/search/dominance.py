@@ -16,27 +16,30 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from itertools import pairwise
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.presolve import Domains
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.theory.layout import Layout, order, scatterings
+from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
 
 Place = tuple[int, int]
 """An operator and one of its ports."""
 
 
-_Losses = dict[Place, tuple[int, dict[Layout, int]]]
-"""Which moves at a place are scattered, for each layout that is open there: a bit each, and all of these bits."""
+_Losses = dict[Place, tuple[int, tuple[dict[Layout, int], ...]]]
+"""Which moves at a place lose at least so much, for each level of losses and each layout that is open there: a bit for
+each move; and all of these bits.
+"""
 
 
 def dominate(problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> Domains:
     """The rows that are left, at the latest when the limit is over; ``orders`` says that layouts stand for orders.
     Time is not counted by moves: it keeps all.
     """
-    if problem.clock is not None:
+    if problem.timed:
         return domains
     return _Dominance(problem, domains, tiers, orders, limit).result()
 
@@ -70,6 +73,8 @@ class _Dominance:
     def __init__(self, problem: LayoutProblem, domains: Domains, tiers: Tiers, orders: bool, limit: Limit) -> None:
         self.problem, self.tiers, self.orders, self.limit = problem, tiers, orders, limit
         self.domains = [list(domain) for domain in domains]
+        self.levels = _levels(problem.target.levels)
+        self.most = problem.target.levels[-1] if problem.target.levels else 0
         self.places: list[list[Place]] = [list(readers) for readers in problem.readers]
         for variable, writer in enumerate(problem.writers):
             if writer is not None:
@@ -214,32 +219,44 @@ class _Dominance:
             (moved if self.orders else 0) + mine.bytes - theirs.bytes,
         )
         free = (0,) * len(self.tiers)
-        if not (self.orders and self.problem.scatter):
+        if not self.orders or self.problem.even:
             return ranked(change, self.tiers) <= free
         saved = sum(least for _, _, least in differing)
-        if ranked(change + Price(hidden=-saved * self.problem.scatter), self.tiers) > free:
+        if ranked(change + Price(hidden=-saved * self.most), self.tiers) > free:
             return False
         for place, most, least in differing:
             if place not in losses:
                 losses[place] = self._losses(place)
-            every, ways = losses[place]
-            ours, others = (ways[rows[row].layouts[place[1]]] for row in (best, other))
+            every, levels = losses[place]
             self.limit.spend(2 * every.bit_count())
-            if place[1] >= self.problem.operators[place[0]].inputs:
-                lost += (ours & ~others).bit_count()
-            else:
-                lost += most * (ours > 0) - least * (others == every > 0)
-        return ranked(change + Price(hidden=lost * self.problem.scatter), self.tiers) <= free
+            for (step, _), ways in zip(self.levels, levels, strict=True):
+                ours, others = (ways[rows[row].layouts[place[1]]] for row in (best, other))
+                if place[1] >= self.problem.operators[place[0]].inputs:
+                    lost += step * (ours & ~others).bit_count()
+                else:
+                    lost += step * (most * (ours > 0) - least * (others == every > 0))
+        return ranked(change + Price(hidden=lost), self.tiers) <= free
 
-    def _losses(self, place: Place) -> tuple[int, dict[Layout, int]]:
+    def _losses(self, place: Place) -> tuple[int, tuple[dict[Layout, int], ...]]:
         """See :data:`_Losses`: the moves are those to layouts that are read, or from layouts that are written."""
         own, variable = list(self.open[place]), self._at(place)
         writer = self.problem.writers[variable]
         if place[1] >= self.problem.operators[place[0]].inputs:
-            ways = scatterings(own, list(self._tally(variable).wanted))
+            ways = self.problem.losses(own, list(self._tally(variable).wanted))
         elif writer is None:
             ways = [b""] * len(own)
         else:
-            ways = [bytes(column) for column in zip(*scatterings(list(self.open[writer]), own), strict=True)]
+            ways = [bytes(column) for column in zip(*self.problem.losses(list(self.open[writer]), own), strict=True)]
         every = int.from_bytes(b"\1" * len(ways[0]), "little")
-        return every, {layout: int.from_bytes(way, "little") for layout, way in zip(own, ways, strict=True)}
+        return every, tuple(
+            {layout: int.from_bytes(way.translate(above), "little") for layout, way in zip(own, ways, strict=True)}
+            for _, above in self.levels
+        )
+
+
+def _levels(losses: Sequence[int]) -> list[tuple[int, bytes]]:
+    """For each level of losses how far it is above the one below, and which losses reach it, as a table of bytes.
+
+    A loss is the sum of the steps up to its level, so that what may be lost is counted level by level.
+    """
+    return [(level - below, bytes(loss >= level for loss in range(256))) for below, level in pairwise([0, *losses])]

@@ -26,10 +26,10 @@ Domains = list[list[int]]
 def open_rows(problem: LayoutProblem) -> Domains:
     """The rows that a demand leads to. Others are no better: moving to a layout that nobody demands helps nobody.
 
-    An operator that no demand reaches keeps its source layout. Where some Transpose may be a scattered one, a stop on
-    its way may pay, and all rows are open.
+    An operator that no demand reaches keeps its source layout. Where some move may cost more than others, a stop
+    on its way may pay, and all rows are open.
     """
-    if problem.scatter and any(_scattering(problem, variable) for variable in problem.moving()):
+    if not problem.even and any(_loses(problem, variable) for variable in problem.moving()):
         return [list(range(len(operator.rows))) for operator in problem.operators]
     domains = []
     for operator in problem.operators:
@@ -38,8 +38,8 @@ def open_rows(problem: LayoutProblem) -> Domains:
     return domains
 
 
-def _scattering(problem: LayoutProblem, variable: int) -> bool:
-    """Whether a variable may need a scattered Transpose."""
+def _loses(problem: LayoutProblem, variable: int) -> bool:
+    """Whether a move of a variable may cost more than others of it."""
     writer = problem.writers[variable]
     places = [*([writer] if writer else []), *problem.readers[variable]]
     found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
+from layoutsolve.graph import Graph
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
@@ -29,6 +31,8 @@ class Part:
 class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
 
+    ``graph`` is the one that the operators' numbers of nodes are about. It is not always the one that was to be solved:
+    concatenations may be in steps (:mod:`layoutsolve.solver.search.concat_steps`). Assignments are compared without it.
     ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
     proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
     ``branched`` the Boolean variables that reached the solver. ``parts`` has what is known about each component; it
@@ -36,6 +40,7 @@ class Assignment:
     for none.
     """
 
+    graph: Graph = field(compare=False, repr=False)
     problem: LayoutProblem
     rows: tuple[int, ...]
     price: Price
@@ -52,6 +57,18 @@ class Assignment:
     def objective(self) -> str:
         """The objective that was minimised."""
         return self.goal.objective
+
+    @cached_property
+    def ends(self) -> dict[tuple[str, bool], tuple[Layout, Layout]]:
+        """The logical and the stored layout of each end and each explicit layout, by the tensor's name and whether
+        it reads (an output, an explicit layout) or writes (an input).
+        """
+        found = {}
+        for number, operator in enumerate(self.problem.operators):
+            if operator.end:
+                logical = self.problem.variables[operator.ports[0]].readings[operator.end]
+                found[operator.end, bool(operator.inputs)] = logical, self.row(number).layouts[0]
+        return found
 
     def row(self, operator: int) -> Row:
         """The chosen row of an operator."""

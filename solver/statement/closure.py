@@ -111,8 +111,7 @@ class Closure:
                 self.capped |= generator.capped
         self.capped |= self.limit.over
         operators = tuple(entry.operator(rows) for entry, rows in zip(self.entries, self.rows, strict=True))
-        clock = self.target.clock if self.timed else None
-        return LayoutProblem(tuple(self.variables), operators, self.capped, clock, scatter=self.target.scatter)
+        return LayoutProblem(tuple(self.variables), operators, self.capped, self.target, self.timed)
 
     def _seed(self, number: int, kept: Sequence[Layout], generator: Walker | None) -> None:
         """No layout that is demanded, or was found in time, leads to the orders to be kept: suggest those orders

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import default_target
 from layoutsolve.solver.theory.row import Price
 
 Tiers = tuple[tuple[str, ...], ...]
@@ -39,10 +41,10 @@ def coarse_tiers(tiers: Tiers) -> Tiers | None:
 
 @dataclass(frozen=True)
 class Goal:
-    """What layouts are chosen for: an objective, and whether operators of ONNX Runtime's own domain may serve it."""
+    """What layouts are chosen for: an objective, and the runtime that the model is for."""
 
     objective: str = DEFAULT_OBJECTIVE
-    contrib: bool = False
+    target: Target = field(default_factory=default_target)
 
     @property
     def tiers(self) -> Tiers:

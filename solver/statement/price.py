@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from layoutsolve.solver.statement.copies import copied_bytes
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
@@ -21,19 +21,10 @@ class Delivery:
     """How one variable reaches the layouts its readers want.
 
     ``moves`` lists ``(source, target)`` in an order of execution, each source being the produced layout or an earlier
-    target. ``rigid`` is as in :func:`move`.
+    target.
     """
 
     moves: tuple[tuple[Layout, Layout], ...]
-    rigid: bool = False
-
-    @cached_property
-    def transposes(self) -> int:
-        return sum(move(source, target, self.rigid).transposes for source, target in self.moves)
-
-    @cached_property
-    def reshapes(self) -> int:
-        return sum(move(source, target, self.rigid).reshapes for source, target in self.moves)
 
 
 def deliver(written: Layout, wanted: Iterable[Layout], rigid: bool) -> Delivery:
@@ -55,7 +46,7 @@ def _delivered(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Deliv
             moves.append((written, first))
             source = first
         moves += [(source, layout) for layout in layouts]
-    return Delivery(tuple(moves), rigid)
+    return Delivery(tuple(moves))
 
 
 def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
@@ -84,10 +75,7 @@ def price_of_moves(problem: LayoutProblem, variable: int, written: Layout, wante
     """What moving one variable from the layout that it is written in to those that are wanted costs."""
     if not wanted or wanted == {written}:
         return FREE
-    delivery = deliver(written, wanted, problem.variables[variable].rigid)
-    moved = delivery.transposes
-    hidden = sum(problem.lost(source, target) for source, target in delivery.moves)
-    spent = 0
-    if problem.clock is not None:
-        spent = sum(problem.clock(problem.variables[variable], source, target) for source, target in delivery.moves)
-    return Price(moved, hidden, delivery.reshapes, moved * problem.variables[variable].bytes, spent)
+    moves = deliver(written, wanted, problem.variables[variable].rigid).moves
+    if len(moves) == 1:
+        return problem.move_price(variable, *moves[0])
+    return sum((problem.move_price(variable, source, target) for source, target in moves), FREE)

@@ -9,14 +9,15 @@ same layout share the move.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from layoutsolve.graph import Dim, Size
-from layoutsolve.solver.theory.layout import Layout, scattered, scatterings
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.solver.theory.row import Price, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Variable:
     """Data that lies in memory in some layout. ``readings`` maps each of its tensors to that tensor's own, logical
     layout.
 
-    ``constant`` data is rearranged while converting, which costs nothing; each reader has a variable of its own.
+    ``bytes`` counts those of all ``turns``, which are how often it is taken to be produced. ``constant`` data is
+    rearranged while converting, which costs nothing; each reader has a variable of its own.
     """
 
     title: str
@@ -50,6 +52,7 @@ class Variable:
     bytes: int
     readings: Mapping[str, Layout]
     constant: bool = False
+    turns: int = 1
 
     @property
     def rigid(self) -> bool:
@@ -69,36 +72,44 @@ class Constant:
     output: bool = False
 
 
-Clock = Callable[[Variable, Layout, Layout], int]
+PLAIN = Target("plain")
+"""A runtime of which nothing is known: every row is native, and one Transpose is like another."""
 
 
 @dataclass(frozen=True)
 class LayoutProblem:
     """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``).
 
-    With ``clock`` moves are also priced by time: it gives the nanoseconds of a variable's move between two layouts.
-    ``constants`` are those that are wanted several times.
-    ``scatter`` is the number of hidden transpositions that a scattered Transpose is worth.
+    ``target`` prices moves, in time as well where that counts (``timed``). ``constants`` are those that are wanted
+    several times.
     """
 
     variables: tuple[Variable, ...]
     operators: tuple[Operator, ...]
     capped: bool = False
-    clock: Clock | None = None
+    target: Target = PLAIN
+    timed: bool = False
     constants: tuple[Constant, ...] = ()
-    scatter: int = 0
 
-    def lost(self, source: Layout, target: Layout) -> int:
-        """The hidden transpositions of a Transpose from ``source`` to ``target``."""
-        return self.scatter * scattered(source, target)
+    def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
+        """What moving a variable from one layout to another costs."""
+        return self.target.move_price(self.variables[variable], source, target, self.timed)
 
-    def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[list[int]]:
-        """The same for each of the sources to each of the targets."""
-        return [[self.scatter * each for each in row] for row in scatterings(sources, targets)]
+    def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
+        """For each source the hidden transpositions of a move to each of the targets, a byte each."""
+        return self.target.losses(sources, targets)
+
+    @property
+    def even(self) -> bool:
+        """Whether all moves of a variable between different orders cost the same, so that none pays to make in two."""
+        return not self.timed and not self.target.levels
 
     def loses(self, sources: Iterable[Layout], targets: Iterable[Layout]) -> bool:
-        """Whether a Transpose from one of the sources to one of the targets has hidden transpositions."""
-        return any(map(any, self.losses(list(sources), list(targets))))
+        """Whether some move from one of the sources to one of the targets may cost more than others of the variable."""
+        given, wanted = list(sources), list(targets)
+        if self.timed:
+            return len(set(map(order, (*given, *wanted)))) > 1
+        return any(map(any, self.losses(given, wanted)))
 
     @cached_property
     def writers(self) -> tuple[tuple[int, int] | None, ...]:

@@ -11,11 +11,11 @@ from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
-from layoutsolve.solver.statement.target import Target, default_target, motion_of
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.motion import as_layouts
 from layoutsolve.solver.theory.relation import Placed, Port
-from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.row import Row
 
 CANDIDATES, FEW = 1024, 32
 """The most layouts that one variable may have where orders and groupings are decided one after the other, and where a
@@ -37,8 +37,8 @@ class Statement:
 
     Transposes depend on the orders of atoms alone, so :meth:`orders` states the problem with one candidate per order;
     what is left when the orders are chosen is how to group them, which :meth:`layouts` states. ``opaque_views`` are
-    numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. ``target`` prices rows, by
-    default ONNX Runtime; ``goal`` says whether in time as well. Raises :class:`LayoutError` where an explicit
+    numbers of Transposes and Reshapes that have to stay operators, as heuristics see them. The target of the ``goal``
+    prices rows and moves, its objective says whether in time as well. Raises :class:`LayoutError` where an explicit
     layout does not fit.
     """
 
@@ -48,12 +48,12 @@ class Statement:
         boundary: Boundary | None = None,
         goal: Goal | None = None,
         opaque_views: Collection[int] = (),
-        target: Target | None = None,
     ) -> None:
         self.graph, self.boundary = graph, boundary or Boundary()
-        self.goal, self.target = goal or Goal(), target or default_target()
+        self.goal = goal or Goal()
+        self.target = self.goal.target
         self.boundary.check(graph)
-        self._atoms = Atoms(graph, opaque_views, self.goal.contrib)
+        self._atoms = Atoms(graph, opaque_views, self.target.domains)
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
@@ -123,15 +123,18 @@ class Statement:
 
     def _new_variable(self, name: str) -> int:
         """The variable of a tensor that is produced by something other than a view."""
-        weight = _turns(self.graph.region(name))
-        self._home[name] = self._variable(name, self._atoms.reading(name), weight * _bytes(self.graph.values[name]))
+        turns = _turns(self.graph.region(name))
+        size = turns * _bytes(self.graph.values[name])
+        self._home[name] = self._variable(name, self._atoms.reading(name), size, turns=turns)
         return self._home[name]
 
-    def _variable(self, name: str, reading: tuple[Layout, list[int]], size: int, constant: bool = False) -> int:
+    def _variable(
+        self, name: str, reading: tuple[Layout, list[int]], size: int, constant: bool = False, turns: int = 1
+    ) -> int:
         logical, leaves = reading
         sizes = tuple(self._atoms.size(leaf) for leaf in leaves)
         self._readings.append({name: logical})
-        self.variables.append(Variable(name, sizes, size, self._readings[-1], constant))
+        self.variables.append(Variable(name, sizes, size, self._readings[-1], constant, turns))
         return len(self.variables) - 1
 
     def _end(self, name: str, permutation: Permutation | None, reads: bool) -> None:
@@ -193,14 +196,15 @@ class Statement:
     def _view_rows(self, number: int, ports: Sequence[Port]) -> tuple[Row, ...]:
         """A view that has to stay an operator: it costs what it is."""
         node = self.graph.nodes[number]
-        layouts = tuple(port.logical for port in ports)
+        layouts, turns = tuple(port.logical for port in ports), _turns(node.region)
+        still = self.target.reshape_price(1, turns, self.goal.timed)
         if node.op == "Reshape":
-            return (Row(layouts, price=Price(reshapes=1)),)
-        source = self.graph.values[node.inputs[0]]
-        motion, _ = motion_of([static_elements((dim,)) for dim in source.shape], node.attributes["perm"])
-        hidden = self.target.scatter if motion == "general" else 0
-        size = _turns(node.region) * _bytes(source)
-        return (Row(layouts, price=Price(transposes=1, hidden=hidden, bytes=size)),)
+            return (Row(layouts, price=still),)
+        stored = self.graph.values[node.inputs[0]]
+        sizes, source, target = as_layouts(stored.shape, node.attributes["perm"])
+        moved = Variable(stored.name, tuple(sizes), turns * _bytes(stored), {}, turns=turns)
+        price = still if source == target else self.target.move_price(moved, source, target, self.goal.timed)
+        return (Row(layouts, price=replace(price, transposes=1, reshapes=0, bytes=moved.bytes)),)
 
 
 def _bytes(value: Value) -> int:

@@ -1,7 +1,8 @@
 """What a runtime is good at: which rows are slow or refused, and what layout operators cost in seconds.
 
-A target is data, a JSON file in ``targets/`` that the scripts ``row_classes`` and ``latency`` of ``experiments``
-measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator apart:
+A target is data: those that come with the package are JSON files in ``targets/``, which the scripts ``row_classes`` and
+``latency`` of ``experiments`` measure. A *kind* is a short text by which a rule tells the ways to run an ONNX operator
+apart:
 
 * the place of an axis among stored dimensions larger than 1: ``innermost``, ``middle``, ``outermost``;
 * for reductions, runs of kept (K) and reduced (R) dimensions: ``KR``, ``RKR``; ``1RK`` is ``RK`` with a dimension of
@@ -15,32 +16,32 @@ measure. A *kind* is a short text by which a rule tells the ways to run an ONNX 
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from importlib.resources import files
-from math import prod
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from layoutsolve.graph import static_elements
-from layoutsolve.solver.statement.problem import Variable
-from layoutsolve.solver.theory.layout import Layout, move
-from layoutsolve.solver.theory.row import Price, Row
-from layoutsolve.solver.theory.rule import Kind
+from layoutsolve.solver.theory.layout import Layout, move, order
+from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
+from layoutsolve.solver.theory.row import FREE, Price, Row
+from layoutsolve.solver.theory.rule import CONTRIB, Kind
 
-Motion = Literal["swap", "rows", "general"]
-"""What a Transpose does. ``swap``: two adjacent runs of dimensions change places, the innermost dimension among them.
-``rows``: the innermost dimensions stay, so that blocks are copied. ``general``: anything else.
-"""
+if TYPE_CHECKING:
+    from layoutsolve.solver.statement.problem import Variable
+
+DOMAINS = (CONTRIB,)
+"""The domains that a target may allow beside ONNX's own."""
 
 
 @dataclass(frozen=True)
 class Cost:
     """Seconds of an operator: a fixed part, a part per byte, and one per block that is copied whole."""
 
-    fixed: float
-    per_byte: float
+    fixed: float = 0.0
+    per_byte: float = 0.0
     per_block: float = 0.0
 
     def seconds(self, size: int, blocks: int = 0) -> float:
@@ -54,31 +55,32 @@ class Latency:
     byte of its operand, by operator and kind.
     """
 
-    transpose: Mapping[tuple[Motion, int], Cost]
-    reshape: Cost
-    extra: Mapping[tuple[str, str], float]
+    transpose: Mapping[tuple[Motion, int], Cost] = field(default_factory=dict)
+    reshape: Cost = field(default_factory=Cost)
+    extra: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
-    def transposition(self, shape: Sequence[int], permutation: Sequence[int], itemsize: int) -> float:
-        """The seconds of a Transpose. An element size that was not measured costs as the nearest larger one."""
-        motion, block = motion_of(shape, permutation)
-        if motion is None:
-            return self.reshape.fixed
+    def transposition(self, motion: Motion, elements: int, block: int, itemsize: int) -> float:
+        """The seconds of a Transpose of so many elements, of which ``block`` stay together, each of so many bytes.
+
+        An element size that was not measured costs as the nearest larger one.
+        """
         sizes = sorted(size for each, size in self.transpose if each == motion)
         nearest = next((size for size in sizes if size >= itemsize), sizes[-1])
-        count = prod(shape)
-        return self.transpose[motion, nearest].seconds(count * itemsize, count // block)
+        return self.transpose[motion, nearest].seconds(elements * itemsize, elements // block)
 
 
 @dataclass(frozen=True)
 class Target:
     """A runtime. ``hidden`` is the number of transpositions that a row of an operator and kind is worth, 0 where it is
-    native; ``unsupported`` are those it refuses.
+    native; ``unsupported`` are those it refuses. ``domains`` are those whose operators may be used beside ONNX's own.
+    One of which nothing else is known prices Transposes alone.
     """
 
     name: str
-    hidden: Mapping[tuple[str, str], int]
-    unsupported: frozenset[tuple[str, str]]
-    latency: Latency
+    hidden: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    unsupported: frozenset[tuple[str, str]] = frozenset()
+    latency: Latency = field(default_factory=Latency)
+    domains: frozenset[str] = frozenset()
 
     def weigh(self, operator: str, kind: Kind | None, size: int = 0) -> Callable[[Row], Price | None] | None:
         """What prices the rows of an operator on ``size`` bytes, None for one that is refused.
@@ -97,70 +99,67 @@ class Target:
 
         return price
 
-    def clock(self, variable: Variable, source: Layout, target: Layout) -> int:
-        """The nanoseconds of a move between two layouts of a variable, symbolic dimensions counted as 1."""
+    def move_price(self, variable: Variable, source: Layout, target: Layout, timed: bool = False) -> Price:
+        """What moving a variable from one layout to another costs, in time as well where that counts (``timed``)."""
         steps = move(source, target, variable.rigid)
-        spent = steps.reshapes * self.latency.reshape.fixed
-        if steps.perm is not None:
-            sizes = [static_elements((size,)) for size in variable.sizes]
-            shape = [prod(sizes[atom] for atom in group) for group in steps.split or source]
-            spent += self.latency.transposition(shape, steps.perm, max(1, variable.bytes // max(1, prod(sizes))))
-        return round(spent * 1e9)
+        if steps.perm is None:
+            return self.reshape_price(steps.reshapes, variable.turns, timed)
+        motion, together = motion_between(source, target)
+        spent = 0
+        if timed:
+            innermost = order(target)[-together:] if together else ()
+            spent = self._nanoseconds(variable, motion, innermost, steps.reshapes)
+        return Price(1, self.lost[motion], steps.reshapes, variable.bytes, spent)
 
-    @property
-    def scatter(self) -> int:
-        """The hidden transpositions of a Transpose of the motion ``general``."""
-        return self.hidden.get(("Transpose", "general"), 0)
+    def reshape_price(self, count: int, turns: int = 1, timed: bool = False) -> Price:
+        """What so many Reshapes cost, each of which runs so often."""
+        spent = turns * round(count * self.latency.reshape.fixed * 1e9) if timed else 0
+        return Price(reshapes=count, nanoseconds=spent) if count else FREE
+
+    def _nanoseconds(self, variable: Variable, motion: Motion, innermost: Sequence[int], reshapes: int) -> int:
+        """The time of a Transpose and the Reshapes beside it, symbolic dimensions counted as 1."""
+        elements = static_elements(variable.sizes)
+        block = static_elements(tuple(variable.sizes[atom] for atom in innermost))
+        itemsize = max(1, variable.bytes // max(1, elements * variable.turns))
+        spent = self.latency.transposition(motion, elements, max(1, block), itemsize)
+        return variable.turns * round((spent + reshapes * self.latency.reshape.fixed) * 1e9)
+
+    def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
+        """For each source the hidden transpositions of a move to each of the targets, a byte each: those of
+        :meth:`move_price`, for many moves of one variable between layouts of different orders.
+        """
+        if not self.levels:
+            return [bytes(len(targets))] * len(sources)
+        return [motions.translate(self.lost) for motions in motions_between(sources, targets)]
+
+    @cached_property
+    def lost(self) -> bytes:
+        """The hidden transpositions of a Transpose, by motion; padded to a table of all bytes."""
+        known = bytes(self.hidden.get(("Transpose", motion.name.lower()), 0) for motion in Motion)
+        return known.ljust(256, b"\0")
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of all that the target says, in whatever order and by whatever file it was said."""
+        costs = {f"{motion.name} {size}": asdict(cost) for (motion, size), cost in self.latency.transpose.items()}
+        facts = {
+            "name": self.name,
+            "hidden": {" ".join(way): lost for way, lost in self.hidden.items()},
+            "unsupported": sorted(map(" ".join, self.unsupported)),
+            "extra": {" ".join(way): spent for way, spent in self.latency.extra.items()},
+            "transpose": costs,
+            "reshape": asdict(self.latency.reshape),
+            "domains": sorted(self.domains),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def levels(self) -> tuple[int, ...]:
+        """The hidden transpositions that a Transpose may have, in ascending order, without 0."""
+        return tuple(sorted(set(self.lost) - {0}))
 
     @cached_property
     def rated(self) -> frozenset[str]:
         """The operators of which some rows are slow or refused."""
         slow = {operator for (operator, _), hidden in self.hidden.items() if hidden}
         return frozenset(slow | {operator for operator, _ in self.unsupported})
-
-
-def motion_of(shape: Sequence[int], permutation: Sequence[int]) -> tuple[Motion | None, int]:
-    """How a Transpose moves data, None where it moves nothing, and the elements that stay together.
-
-    Dimensions of size 1 do not count, and neighbours that stay neighbours are one.
-    """
-    kept = [axis for axis in permutation if shape[axis] != 1]
-    runs: list[list[int]] = []
-    rank = {axis: place for place, axis in enumerate(sorted(kept))}
-    for axis in kept:
-        if runs and rank[axis] == rank[runs[-1][-1]] + 1:
-            runs[-1].append(axis)
-        else:
-            runs.append([axis])
-    if len(runs) < 2:
-        return None, prod(shape)
-    order = [run[0] for run in runs]
-    last = runs[-1] if order[-1] == max(order) else []
-    if last:
-        return "rows", prod(shape[axis] for axis in last)
-    leading = order[0] == min(order)
-    return ("swap" if len(order) - leading == 2 else "general"), 1
-
-
-def load(text: str) -> Target:
-    """A target from the text of its file. Raises KeyError or ValueError where that is not one."""
-    found: dict[str, Any] = json.loads(text)
-    costs = found["latency"]
-    transpose = {
-        (motion, int(size)): Cost(**cost)
-        for motion, sizes in costs["transpose"].items()
-        for size, cost in sizes.items()
-    }
-    latency = Latency(transpose, Cost(**costs["reshape"]), dict(_pairs(found["extra"])))
-    refused = frozenset((operator, kind) for operator, kinds in found["unsupported"].items() for kind in kinds)
-    return Target(found["name"], dict(_pairs(found["hidden"])), refused, latency)
-
-
-def _pairs(nested: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
-    return (((operator, kind), value) for operator, kinds in nested.items() for kind, value in kinds.items())
-
-
-@lru_cache(maxsize=1)
-def default_target() -> Target:
-    """ONNX Runtime on the CPU, as it comes with the package."""
-    return load((files("layoutsolve.solver.statement") / "targets" / "ort_cpu.json").read_text())

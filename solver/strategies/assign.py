@@ -10,9 +10,12 @@ from dataclasses import replace
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.concat_steps import in_steps
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import default_target
 from layoutsolve.solver.strategies.heuristics import propagate, transpose
 from layoutsolve.solver.strategies.mincut import mincut
 from layoutsolve.solver.strategies.push import push
@@ -33,13 +36,13 @@ def assign(
     *,
     strategy: str = "cpsat",
     objective: str = DEFAULT_OBJECTIVE,
-    contrib: bool = False,
+    target: Target | None = None,
     seconds: float | None = None,
     limit: Limit | None = None,
 ) -> Assignment:
-    """Choose a layout for every tensor of a graph.
+    """Choose a layout for every tensor of a graph, whose concatenations may be made in steps.
 
-    With ``contrib`` operators of ONNX Runtime's own domain, which other runtimes do not have, may save Transposes.
+    ``target`` is the runtime that the model is for, by default ONNX Runtime on the CPU without operators of its own.
     The search is limited by counted work, so that the result is the same on any machine, or by ``seconds``, or by a
     ``limit`` that several solves share; the best that is known by then, heuristics included, is returned with status
     'feasible' and a bound. Raises :class:`OptionError` for an unknown strategy or objective, :class:`StrategyError`
@@ -52,8 +55,9 @@ def assign(
     if seconds is not None and not seconds > 0:
         raise OptionError(f"a time limit of {seconds} seconds is not positive")
     with _collector_paused():
-        limit = limit or Limit.of(len(graph.nodes), seconds)
-        found = STRATEGIES[strategy](graph, boundary or Boundary(), Goal(objective, contrib), limit)
+        stepped, goal = in_steps(graph), Goal(objective, target or default_target())
+        limit = limit or Limit.of(len(stepped.nodes), seconds)
+        found = STRATEGIES[strategy](stepped, boundary or Boundary(), goal, limit)
         return replace(found, ended=limit.ended)
 
 

@@ -33,7 +33,7 @@ def in_source_order(graph: Graph, statement: Statement, goal: Goal) -> Assignmen
     """Every tensor as in the source model, at the price of what moves then: there is no quicker answer."""
     problem = statement.source()
     rows = [source_row(graph, problem, operator) for operator in problem.operators]
-    return _assignment(problem, rows, goal, "transpose")
+    return _assignment(graph, problem, rows, goal, "transpose")
 
 
 def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = None) -> Assignment:
@@ -68,12 +68,12 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
                 settled.add(number)
                 rows[number] = matching[0]
                 _settle(problem, number, rows[number], layouts, queue)
-    return _assignment(problem, rows, goal, "propagate")
+    return _assignment(graph, problem, rows, goal, "propagate")
 
 
-def _assignment(problem: LayoutProblem, rows: list[int], goal: Goal, strategy: str) -> Assignment:
+def _assignment(graph: Graph, problem: LayoutProblem, rows: list[int], goal: Goal, strategy: str) -> Assignment:
     total = price(problem, rows)
-    return Assignment(problem, tuple(rows), total, goal, strategy, "feasible", 0)
+    return Assignment(graph, problem, tuple(rows), total, goal, strategy, "feasible", 0)
 
 
 def _settle(

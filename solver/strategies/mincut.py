@@ -210,16 +210,13 @@ class _Network:
     def _limits(self) -> tuple[int, ...]:
         """For each tier a sum that no solution exceeds, so that tiers can be digits of one weight."""
         moves = [
-            self._move(variable, *ends)
+            self.problem.move_price(variable, *ends)
             for variable in self.component.variables
             for ends in permutations(self.orders[variable], 2)
         ]
         rows = self.problem.operators
         prices = [rows[number].rows[row].price for number in self.choices for row in self.domains[number]]
         return ranked(reduce(Price.__add__, [*moves, *prices], Price()), self.tiers)
-
-    def _move(self, variable: int, source: Layout, target: Layout) -> Price:
-        return Price(1, self.problem.lost(source, target), bytes=self.problem.variables[variable].bytes)
 
     def _weight(self, cost: Price) -> int:
         weight = 0
@@ -273,8 +270,8 @@ class _Network:
         lower, upper = self.orders[variable]
         writer = self._node(*place)
         down, up = (-2, 2 * variable), (-2, 2 * variable + 1)
-        self.graph.add_edge(writer, up, capacity=self._weight(self._move(variable, lower, upper)))
-        self.graph.add_edge(down, writer, capacity=self._weight(self._move(variable, upper, lower)))
+        self.graph.add_edge(writer, up, capacity=self._weight(self.problem.move_price(variable, lower, upper)))
+        self.graph.add_edge(down, writer, capacity=self._weight(self.problem.move_price(variable, upper, lower)))
         for reader in self.problem.readers[variable]:
             self.graph.add_edge(up, self._node(*reader))
             self.graph.add_edge(self._node(*reader), down)

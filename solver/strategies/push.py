@@ -51,7 +51,7 @@ def push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = Non
     for _ in range(SWEEPS):
         if limit.over or not sweep.run():
             break
-    return Assignment(problem, tuple(sweep.rows), price(problem, sweep.rows), goal, "push", "feasible", 0)
+    return Assignment(graph, problem, tuple(sweep.rows), price(problem, sweep.rows), goal, "push", "feasible", 0)
 
 
 def _keeps_dimensions(graph: Graph, node: Node) -> bool:

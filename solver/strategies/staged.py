@@ -61,7 +61,7 @@ def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> A
         if limit.expired:
             return None
         fine = solve(problem, tiers, limit)
-        return _assignment(fine, goal, proven(fine, goal))
+        return _assignment(graph, fine, goal, proven(fine, goal))
     return _staged(graph, statement, goal, coarse, limit)
 
 
@@ -87,7 +87,7 @@ def grouped(
     fine = solve(problem, goal.tiers, limit)
     if not limit.expired:
         fine = replace(fine, rows=settled(graph, fine.problem, fine.rows, goal.tiers))
-    return _assignment(fine, goal, proof, fine.branched)
+    return _assignment(graph, fine, goal, proof, fine.branched)
 
 
 def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
@@ -128,7 +128,7 @@ def proven(solution: Solution, goal: Goal) -> Proof:
     return Proof(solution.optimal, least, bound, solution.components, solution.branched, solution.parts)
 
 
-def _assignment(fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
+def _assignment(graph: Graph, fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
     """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
@@ -136,5 +136,15 @@ def _assignment(fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> 
     status = "optimal" if proof.optimal and fine.optimal and met else "feasible"
     branched += proof.branched
     return Assignment(
-        fine.problem, fine.rows, total, goal, "cpsat", status, proof.bound, proof.components, branched, proof.parts
+        graph,
+        fine.problem,
+        fine.rows,
+        total,
+        goal,
+        "cpsat",
+        status,
+        proof.bound,
+        proof.components,
+        branched,
+        proof.parts,
     )

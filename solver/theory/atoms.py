@@ -37,11 +37,12 @@ class Atoms:
     """The factoring of a graph.
 
     ``views`` are the numbers of the nodes that are views; every other node has an entry in ``rules``.
-    ``opaque_views`` names Transposes and Reshapes, by number, that are to be treated as operators.
+    ``opaque_views`` names Transposes and Reshapes, by number, that are to be treated as operators;
+    ``domains`` are those whose operators rules may use beside ONNX's own.
     """
 
-    def __init__(self, graph: Graph, opaque_views: Collection[int] = (), contrib: bool = False) -> None:
-        self.graph, self.contrib = graph, contrib
+    def __init__(self, graph: Graph, opaque_views: Collection[int] = (), domains: Collection[str] = ()) -> None:
+        self.graph, self.domains = graph, frozenset(domains)
         self._factoring = Factoring()
         self._axes: dict[str, Axes] = {
             name: [self._factoring.axis(dim) for dim in value.shape]
@@ -150,7 +151,7 @@ class Atoms:
         return rule_of(replace(site, entangled=frozenset(entangled)))
 
     def _site(self, number: int, tails: Mapping[str, int] | None = None) -> Site:
-        return Site(self.graph, self.graph.nodes[number], tails or {}, self.contrib)
+        return Site(self.graph, self.graph.nodes[number], tails or {}, self.domains)
 
     def _link_or_give_up(self, number: int, wanted: Rule) -> None:
         linked = self._link(number, wanted) or self._link(number, opaque(self._site(number)))

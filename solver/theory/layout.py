@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-import numpy as np
-
 from layoutsolve.graph import Dim, Shape, product
 
 Group = tuple[int, ...]
@@ -103,41 +101,6 @@ def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
     before = source if split is None else split
     moved = tuple(before[axis] for axis in perm)
     return Move(split, perm, None if moved == target else target)
-
-
-@lru_cache(maxsize=65536)
-def scattered(source: Layout, target: Layout) -> bool:
-    """Whether a Transpose from ``source`` to ``target`` moves single elements in no simple order.
-
-    Simple are two neighbouring blocks that change places, and any order of blocks that stay whole, being innermost in
-    both layouts.
-    """
-    place = {atom: index for index, atom in enumerate(order(source))}
-    places = [place[atom] for atom in order(target)]
-    borders = sum(before + 1 != after for before, after in pairwise([-1, *places]))
-    return borders > 2 and places[-1] != len(places) - 1
-
-
-_LOOKED_UP = 64
-"""Up to so many pairs of layouts are looked up one by one; more are compared at once."""
-
-
-def scatterings(sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
-    """For each source whether a Transpose to each of the targets is :func:`scattered`, a byte that is 0 or 1; all have
-    the same atoms.
-    """
-    if len(sources) * len(targets) <= _LOOKED_UP:
-        return [bytes(scattered(source, target) for target in targets) for source in sources]
-    count = len(order(sources[0]))
-    if count < 2:
-        return [bytes(len(targets)) for _ in sources]
-    given, wanted = ([order(layout) for layout in layouts] for layouts in (sources, targets))
-    places = np.argsort(np.array(given, np.int16), axis=1).astype(np.int16)
-    found = []
-    for wanted_places in (row[np.array(wanted)] for row in places):
-        borders = (wanted_places[:, 0] != 0) + (np.diff(wanted_places, axis=1) != 1).sum(1)
-        found.append(((borders > 2) & (wanted_places[:, -1] != count - 1)).tobytes())
-    return found
 
 
 def _split(source: Layout, wanted: Order) -> Layout | None:

@@ -27,18 +27,28 @@ variants of a label, one after the other, the slot is all of those dimensions.
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """A tensor that one step writes and others read by its ``name``: numbers of ``dtype``, not quantised, as they are
+    stored in the chosen row.
+    """
+
+    name: str
+    dtype: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One operator to write, of ``domain``. An input is a number (that input of the node), an array (a new constant) or
-    a name of a step's own output ('' is one left out); an output is a number (that output of the node) or a name.
-    ``shape`` is that of an own output, None where it is that of the node's first output.
+    the name of a tensor between steps; an output is a number (that output of the node) or such a tensor. '' is one left
+    out.
     """
 
     op: str
     inputs: tuple[int | str | Array, ...]
-    outputs: tuple[int | str, ...] = (0,)
+    outputs: tuple[int | str | Between, ...] = (0,)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
-    shape: Shape | None = None
 
 
 Kind = Callable[[Row], str]
@@ -80,8 +90,8 @@ class Rule:
 class Site:
     """A node with the values it reads and writes; ``tails`` gives for a dimension the size of its trailing factor.
 
-    ``contrib`` allows operators of ONNX Runtime's own domain. ``entangled`` are numbers of blocks of a Reshape
-    (:func:`layoutsolve.solver.theory.factor.blocks`) whose two sides have no common factors.
+    ``domains`` are those whose operators may be used beside ONNX's own. ``entangled`` are numbers of blocks of a
+    Reshape (:func:`layoutsolve.solver.theory.factor.blocks`) whose two sides have no common factors.
 
     A rule may state that an operation along a dimension leaves its trailing factor alone. Which factor that should be
     is seen only when everything else is factored; then the rule is asked again with ``tails``.
@@ -90,7 +100,7 @@ class Site:
     graph: Graph
     node: Node
     tails: Mapping[str, int] = field(default_factory=dict)
-    contrib: bool = False
+    domains: frozenset[str] = frozenset()
     entangled: frozenset[int] = frozenset()
 
     def input(self, number: int) -> Value | None:
@@ -130,6 +140,12 @@ class Site:
         return tuple(node.attributes["dims"]) if node is not None and node.op == "Sizes" else None
 
     @property
+    def real(self) -> str:
+        """The type of the real numbers that the first output has or means."""
+        value = self.output()
+        return value.dtype if value.quant is None else "float32"
+
+    @property
     def floating(self) -> bool:
         """Whether no tensor of the node is quantised."""
         names = [name for name in (*self.node.inputs, *self.node.outputs) if name]
@@ -148,6 +164,9 @@ class Site:
 
 
 RuleFunction = Callable[[Site], "Rule | None"]
+
+CONTRIB = "com.microsoft"
+"""The domain of operators that only ONNX Runtime has."""
 
 RULES: dict[str, RuleFunction] = {}
 
@@ -252,9 +271,9 @@ def reordered(port: int, picks: Sequence[int | None], count: int, filler: int) -
         return (), port
     steps: tuple[Step, ...] = ()
     if None in picks:
-        steps = (Step("Concat", (port, int64(filler)), ("filled",), {"axis": 0}),)
+        steps = (Step("Concat", (port, int64(filler)), (integers("filled", count + 1),), {"axis": 0}),)
     where = int64(*(count if pick is None else pick for pick in picks))
-    picking = Step("Gather", ("filled" if steps else port, where), ("picked",), {"axis": 0})
+    picking = Step("Gather", ("filled" if steps else port, where), (integers("picked", len(picks)),), {"axis": 0})
     return (*steps, picking), "picked"
 
 
@@ -263,7 +282,12 @@ def sizes(dims: Sequence[Dim]) -> tuple[tuple[Step, ...], str | Array]:
     numbers = [dim for dim in dims if not isinstance(dim, Size)]
     if len(numbers) == len(dims):
         return (), int64(*numbers)
-    return (Step("Sizes", (), ("sizes",), {"dims": tuple(dims)}),), "sizes"
+    return (Step("Sizes", (), (integers("sizes", len(dims)),), {"dims": tuple(dims)}),), "sizes"
+
+
+def integers(name: str, count: int) -> Between:
+    """A vector of as many sizes or indices between steps."""
+    return Between(name, "int64", (count,))
 
 
 def static(dim: Dim) -> int:
@@ -279,8 +303,10 @@ def int64(*numbers: int) -> Array:
 
 
 __all__ = [
+    "CONTRIB",
     "RULES",
     "Arranged",
+    "Between",
     "Dims",
     "Kind",
     "Placed",
@@ -290,6 +316,7 @@ __all__ = [
     "Step",
     "along",
     "int64",
+    "integers",
     "known_rule",
     "marked",
     "numbered",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
-from experiments.kernels import _versions
 from layoutsolve.emit import serialise
-from layoutsolve.emit.kernels import TABLE
 from layoutsolve.errors import ConversionError, LoweringError
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
@@ -103,11 +99,3 @@ def test_large_constants_are_not_copied() -> None:
     data = np.broadcast_to(np.float32(1), (1 << 20, 1))
     values = {"x": Value("x", "float32", data.shape, None, data), "y": Value("y", "float32", data.shape)}
     assert len(serialise(replace(graph, values=values, inputs=())).graph.initializer) == 1
-
-
-def test_table_of_kernels() -> None:
-    table = json.loads(TABLE.read_text())
-    if table["onnxruntime"] != onnxruntime.__version__:
-        pytest.skip("the table is of another ONNX Runtime")
-    for name in ("Add", "Clip", "DequantizeLinear", "Max", "OneHot", "Where"):
-        assert table["operators"][""][name] == _versions(name, "")

@@ -60,7 +60,7 @@ class Watched(Limit):
 
 def computes_the_same(graph: Graph, found: Assignment) -> None:
     data = feeds(graph)
-    for expected, result in zip(run(graph, data), run(apply(graph, found), data), strict=True):
+    for expected, result in zip(run(graph, data), run(apply(found), data), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -133,7 +133,7 @@ def test_the_same_bytes_under_load() -> None:
             process.wait()
     found.append(assign(graph, limit=Limit(200_000)))
     assert {each.ended for each in found} == {"work"}
-    first, second = (serialise(apply(graph, each)).SerializeToString(deterministic=True) for each in found)
+    first, second = (serialise(apply(each)).SerializeToString(deterministic=True) for each in found)
     assert first == second
 
 

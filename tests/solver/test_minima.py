@@ -12,17 +12,18 @@ import pytest
 from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Quant, symbol
 from layoutsolve.solver import assign
+from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, SHIPPED, shipped
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 
 
-def minimum(builder: GraphBuilder, *outputs: str, contrib: bool = False) -> tuple[int, int]:
+def minimum(builder: GraphBuilder, *outputs: str, target: str = "ort-cpu") -> tuple[int, int]:
     """Transposes and Reshapes of the proven optimum, whose file is checked and compared with the reference."""
     graph = builder.graph(*outputs)
-    found = assign(graph, objective="min-transpose", contrib=contrib)
+    found = assign(graph, objective="min-transpose", target=shipped(target))
     assert found.status == "optimal"
     assert found.bound == found.price.transposes
-    applied = apply(graph, found)
+    applied = apply(found)
     model = serialise(applied)
     onnx.checker.check_model(model, full_check=True)
     audited(model, found, graph)
@@ -200,9 +201,9 @@ def attention(b: GraphBuilder, x: str, heads: int) -> str:
     return b.add(x, b.dense(merged, d))
 
 
-@pytest.mark.parametrize("contrib", [False, True])
+@pytest.mark.parametrize("target", SHIPPED)
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_transformer(layers: int, contrib: bool) -> None:
+def test_transformer(layers: int, target: str) -> None:
     """Weights give q, k and v as [heads, width, T] without moving anything; a product needs one of its operands the
     other way round, so each layer is left with one Transpose where the pattern has four. FusedMatMul takes either way
     round. The ends, [T, D], meet weights, which read and write either order: they are free."""
@@ -210,4 +211,4 @@ def test_transformer(layers: int, contrib: bool) -> None:
     x = b.dense(b.input(6, 8), 8)
     for _ in range(layers):
         x = attention(b, x, 2)
-    assert minimum(b, b.dense(x, 8), contrib=contrib)[0] == (0 if contrib else layers)
+    assert minimum(b, b.dense(x, 8), target=target)[0] == (0 if target == CONTRIB_TARGET else layers)

@@ -1,5 +1,6 @@
 """The rules, one file per family of operators. Importing this package registers all of them."""
 
+from layoutsolve.solver.theory.rule import RULES
 from layoutsolve.solver.theory.rules import (
     arrangement,
     contraction,
@@ -13,6 +14,7 @@ from layoutsolve.solver.theory.rules import (
 )
 
 __all__ = [
+    "RULES",
     "arrangement",
     "contraction",
     "control",

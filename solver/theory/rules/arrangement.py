@@ -16,6 +16,7 @@ from layoutsolve.solver.theory.rule import (  # fmt: skip
     Step,
     along,
     int64,
+    integers,
     marked,
     numbered,
     position,
@@ -194,7 +195,8 @@ def shape(site: Site) -> Rule | None:
         picks = [position(row.arrangement, label) for (label,) in dims]
         if picks == list(range(len(row.arrangement))):
             return site.same()
-        return (Step("Shape", (0,), ("stored",)), Step("Gather", ("stored", int64(*picks)), (0,), {"axis": 0}))
+        stored = Step("Shape", (0,), (integers("stored", len(row.arrangement)),))
+        return (stored, Step("Gather", ("stored", int64(*picks)), (0,), {"axis": 0}))
 
     return Rule((0,), (dims, (("vector",),)), (form,), rewrite, solid=labels | {"vector"})
 

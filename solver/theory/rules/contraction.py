@@ -6,7 +6,7 @@ from itertools import product as product_of
 
 from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Dims, Placed, Rule, Site, Step, rule
+from layoutsolve.solver.theory.rule import CONTRIB, Between, Dims, Placed, Rule, Site, Step, rule
 
 LARGE = 96
 """Rows from which on it matters which side of a product is prepared."""
@@ -47,7 +47,7 @@ def gemm(site: Site) -> Rule | None:
         ]
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return product(forms[row.form][0], bare)
+        return product(forms[row.form][0], None if bare else Between("product", site.real, shapes[-1]))
 
     ways = tuple(form for _, form in forms)
     return Rule(inputs, (left, right, *bias, (P, M)), ways, rewrite, kind=lambda row: forms[row.form][0])
@@ -88,19 +88,21 @@ def kernels(site: Site, forms: list[tuple[str, Placed]]) -> list[tuple[str, Plac
     return [form for form in forms if form[0] in ("NT", "TT")]
 
 
-def product(kind: str, bare: bool) -> tuple[Step, ...]:
-    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, MatMul and Add, or
-    Conv."""
+def product(kind: str, unbiased: Between | None) -> tuple[Step, ...]:
+    """The operators of a product of data and weights: a Gemm that transposes as ``kind`` says, MatMul and Add, or Conv.
+
+    ``unbiased`` is the product to which a bias is added, None where there is no bias.
+    """
     swapped = kind.startswith("swapped")
     operands: tuple[int, int] = (1, 0) if swapped else (0, 1)
     if kind.endswith("MatMul"):
-        if bare:
+        if unbiased is None:
             return (Step("MatMul", operands, (0,)),)
-        return (Step("MatMul", operands, ("product",)), Step("Add", ("product", 2), (0,)))
+        return (Step("MatMul", operands, (unbiased,)), Step("Add", (unbiased.name, 2), (0,)))
     if kind == "Conv":
-        return (Step("Conv", (0, 1) if bare else (0, 1, 2), (0,), {"kernel_shape": (1, 1)}),)
+        return (Step("Conv", (0, 1) if unbiased is None else (0, 1, 2), (0,), {"kernel_shape": (1, 1)}),)
     transposed = {"transA": int(kind[-2] == "T"), "transB": int(kind[-1] == "T")}
-    return (Step("Gemm", operands if bare else (*operands, 2), (0,), transposed),)
+    return (Step("Gemm", operands if unbiased is None else (*operands, 2), (0,), transposed),)
 
 
 def _integer(site: Site) -> bool:
@@ -139,7 +141,7 @@ def matmul(site: Site) -> Rule | None:
         ("MatMul", Placed(((*rows, K), (K, N), (*rows, N)), free - {*lines}, prefix=lines, columns=columns)),
         ("swapped MatMul", Placed(((K, M), (N, K), (N, M)), free, prefix=labels, columns=columns)),
     ]
-    if site.contrib and site.floating and labels and (matrix or dims[0][:-2] == dims[1][:-2]):
+    if CONTRIB in site.domains and site.floating and labels and (matrix or dims[0][:-2] == dims[1][:-2]):
         forms += _fused(labels, matrix)
     if all(dim == 1 for dim in result[:-2]) and site.output().dtype not in _WITHOUT_GEMM:
         for kind, one, other in (("NT", (M, K), (N, K)), ("TN", (K, M), (K, N)), ("TT", (K, M), (N, K))):
@@ -147,7 +149,7 @@ def matmul(site: Site) -> Rule | None:
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         kind = forms[row.form][0]
-        return _fused_product(kind) if kind.startswith("fused") else product(kind, bare=True)
+        return _fused_product(kind) if kind.startswith("fused") else product(kind, None)
 
     ways = tuple(form for _, form in forms)
     size = " from large" if _large(left[-2], right[-1]) else ""
@@ -209,7 +211,7 @@ def _fused_product(kind: str) -> tuple[Step, ...]:
     for side, letters, rows in (("A", left, "n" if swapped else "m"), ("B", right, "k")):
         attributes[f"trans{side}"] = int(letters.replace("b", "")[0] != rows)
         attributes[f"transBatch{side}"] = int(letters[1] == "b")
-    return (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes, "com.microsoft"),)
+    return (Step("FusedMatMul", (1, 0) if swapped else (0, 1), (0,), attributes, CONTRIB),)
 
 
 def _batched(shape: Shape, batch: int, matrix: str) -> Dims:

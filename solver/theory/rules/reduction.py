@@ -10,6 +10,7 @@ from layoutsolve.graph import Shape
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import (
     Arranged,
+    Between,
     Dims,
     Placed,
     Rule,
@@ -91,16 +92,23 @@ def layer_normalization(site: Site) -> Rule | None:
             return site.same({"axis": -len(own)})
         axes = int64(*positions(row.arrangement, inner))
         kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shapes[0]))
-        epsilon = np.array(site.attribute("epsilon", 1e-5), np.float32)
+        epsilon = np.array(site.attribute("epsilon", 1e-5), site.real)
+
+        def full(name: str) -> Between:
+            return Between(name, site.real, shapes[0])
+
+        def reduced(name: str) -> Between:
+            return Between(name, site.real, kept)
+
         return (
-            Step("ReduceMean", (0, axes), ("mean",), shape=kept),
-            Step("Sub", (0, "mean"), ("centred",)),
-            Step("Mul", ("centred", "centred"), ("squares",)),
-            Step("ReduceMean", ("squares", axes), ("variance",), shape=kept),
-            Step("Add", ("variance", epsilon), ("shifted",), shape=kept),
-            Step("Sqrt", ("shifted",), ("deviation",), shape=kept),
-            Step("Div", ("centred", "deviation"), ("normal",)),
-            *((Step("Mul", ("normal", 1), (0 if len(constants) == 1 else "scaled",)),)),
+            Step("ReduceMean", (0, axes), (reduced("mean"),)),
+            Step("Sub", (0, "mean"), (full("centred"),)),
+            Step("Mul", ("centred", "centred"), (full("squares"),)),
+            Step("ReduceMean", ("squares", axes), (reduced("variance"),)),
+            Step("Add", ("variance", epsilon), (reduced("shifted"),)),
+            Step("Sqrt", ("shifted",), (reduced("deviation"),)),
+            Step("Div", ("centred", "deviation"), (full("normal"),)),
+            *((Step("Mul", ("normal", 1), (0 if len(constants) == 1 else full("scaled"),)),)),
             *(Step("Add", ("scaled", number), (0,)) for number in constants[1:]),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Dims, Placed, Rule, Site, Step, rule
+from layoutsolve.solver.theory.rule import Between, Dims, Placed, Rule, Site, Step, rule
 from layoutsolve.solver.theory.rules.contraction import kernels, product, products
 
 
@@ -64,7 +64,9 @@ def pointwise(site: Site) -> Rule:
     conv = Placed(dims, free=frozenset("nco"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return site.same() if row.form == 0 else product(forms[row.form - 1][0], not biased)
+        if row.form == 0:
+            return site.same()
+        return product(forms[row.form - 1][0], Between("product", site.real, shapes[-1]) if biased else None)
 
     inputs = (0, 1, 2) if biased else (0, 1)
 

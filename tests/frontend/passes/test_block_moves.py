@@ -238,7 +238,7 @@ def test_minimum_between_convolutions(sides: Sides) -> None:
     for each in (graph, recognise(graph)):
         found = assign(each, objective="min-transpose")
         data = feeds(graph)
-        np.testing.assert_allclose(run(apply(each, found), data)[0], run(graph, data)[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(run(apply(found), data)[0], run(graph, data)[0], rtol=1e-4, atol=1e-5)
         counts.append((found.status, found.price.transposes))
     assert counts == [("optimal", 3), ("optimal", 2)]
 
@@ -251,4 +251,4 @@ def test_never_more_transposes(sides: Sides, deepening: bool, seed: int) -> None
     graph = by_hand(sides, deepening, random_sizes(seed))
     before, after = (assign(each, objective="min-transpose") for each in (graph, recognise(graph)))
     assert after.price.transposes <= before.price.transposes
-    same(graph, apply(recognise(graph), after))
+    same(graph, apply(after))

@@ -93,7 +93,7 @@ def test_forms(form: Callable[[Written], Graph], axes: tuple[int, ...], flat: bo
     assert [node.op for node in found.nodes] == ["LayerNormalization"]
     alike(graph, found)
     for objective in ("min-executed", "min-transpose"):
-        alike(graph, apply(found, assign(found, objective=objective)))
+        alike(graph, apply(assign(found, objective=objective)))
 
 
 def test_what_several_read() -> None:

@@ -13,9 +13,9 @@ import layoutsolve
 from experiments.demo import mobilenet
 from layoutsolve.cli import main
 from layoutsolve.emit import apply
-from layoutsolve.explanation import Explanation
+from layoutsolve.explanation import Explanation, asked
 from layoutsolve.graph import Graph, Node, Origin
-from layoutsolve.solver import Boundary, assign, in_steps
+from layoutsolve.solver import Boundary, assign
 from layoutsolve.solver.explanation import remedy
 from layoutsolve.solver.explanation.explain import Explained, dimensions, explain
 from layoutsolve.solver.statement.assignment import Assignment
@@ -42,7 +42,7 @@ def explained(graph: Graph, boundary: Boundary | None = None, objective: str = "
     given = boundary or Boundary()
     found = assign(graph, given, objective=objective)
     items = list(explain(graph, given, found))
-    written = Counter(node.op for node in apply(graph, found).nodes)
+    written = Counter(node.op for node in apply(found).nodes)
     assert Counter(item.operator for item in items) == Counter(
         {op: written[op] for op in ("Transpose", "Reshape") if written[op]}
     )
@@ -62,7 +62,7 @@ def parties(item: Explained) -> tuple[str, str]:
 
 
 def helps(item: Explained) -> list[tuple[str, int]]:
-    return [(" and ".join(map(str, found.changes)), found.transposes) for found in item.remedies]
+    return [(" and ".join(map(asked, found.changes)), found.transposes) for found in item.remedies]
 
 
 def test_conv_relu_conv() -> None:
@@ -178,7 +178,7 @@ def test_concatenation_in_steps() -> None:
     for count in (3, 3, 2):
         x = b.conv(x, count * 4, 3)
         rows.append(b.reshape(x, 1, 64 * count, 4))
-    _, *rest = transposes(in_steps(titled(b.graph(b.op("Concat", *rows, shape=(1, 512, 4), axis=1)))))
+    _, *rest = transposes(titled(b.graph(b.op("Concat", *rows, shape=(1, 512, 4), axis=1))))
     assert sorted((item.after, item.before) for item in rest) == [
         ("CONCATENATION#6", ("CONCATENATION#6",)),
         ("CONV_2D#4", ("CONCATENATION#6",)),
@@ -210,7 +210,7 @@ def test_heuristics_prove_nothing(strategy: str) -> None:
     graph = titled(b.graph(b.conv(x, 5, 3)))
     found = assign(graph, strategy=strategy)
     items = explain(graph, Boundary(), found)
-    written = Counter(node.op for node in apply(graph, found).nodes)
+    written = Counter(node.op for node in apply(found).nodes)
     assert sum(item.operator == "Transpose" for item in items) == written["Transpose"] > 2
     assert not any(item.necessary for item in items)
     moved = [item for item in items if item.held]
@@ -279,6 +279,6 @@ def test_demo_as_json(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_remedy_is_true(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command line takes the advice as it is printed."""
     (item,) = layoutsolve.convert(demo).explain().operators
-    assert main([str(demo), *str(item.remedies[0].changes[0]).split(), "--explain", "--json"]) == 0
+    assert main([str(demo), *asked(item.remedies[0].changes[0]).split(), "--explain", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["transposes"], report["explanation"]) == (0, [])

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from layoutsolve.emit import apply
-from layoutsolve.emit.steps import joined
+import layoutsolve
+from layoutsolve.emit import apply, serialise
+from layoutsolve.frontend import read
 from layoutsolve.graph import Graph, Quant, symbol
-from layoutsolve.solver import STRATEGIES, assign, in_steps
+from layoutsolve.solver import STRATEGIES, Boundary, Goal, assign
+from layoutsolve.solver.limit import unlimited
+from layoutsolve.solver.search.concat_steps import in_steps, joined
+from layoutsolve.solver.strategies.staged import solve_graph
 from tests.graphs import GraphBuilder, feeds, run
+from tests.networks import Network
 
 QUANT = Quant(np.array([0.05], np.float32), np.array([3], np.int8))
 
@@ -82,9 +87,9 @@ def test_nothing_to_do() -> None:
 def test_steps_that_stay(kernel: int, batch: object) -> None:
     """With 3x3 heads one Transpose serves each run. 1x1 heads of one image turn, and one Reshape serves each run."""
     b = GraphBuilder()
-    graph = in_steps(b.graph(concat(b, maps(b, (2, 2, 3, 3), kernel, batch=batch))))
+    graph = b.graph(concat(b, maps(b, (2, 2, 3, 3), kernel, batch=batch)))
     found = assign(graph)
-    applied = apply(graph, found)
+    applied = apply(found)
     assert (found.status, found.price.transposes) == ("optimal", 1 if (kernel, batch) == (1, 1) else 3)
     assert runs(applied) == [2, 2, 2]
     data = feeds(graph)
@@ -98,20 +103,22 @@ def test_no_step_for_nothing(anchors: Sequence[int], kernel: int, objective: str
     """Where steps save no Transpose and no Reshape there are none."""
     b = GraphBuilder()
     whole = b.graph(concat(b, maps(b, anchors, kernel, width=1)))
-    graph = in_steps(whole)
-    assert len(runs(graph)) == 2
-    with_steps, without = assign(graph, objective=objective), assign(whole, objective=objective)
+    with_steps = assign(whole, objective=objective)
+    assert len(runs(with_steps.graph)) == 2
+    without = solve_graph(whole, Boundary(), Goal(objective), unlimited())
+    assert without.graph is whole
     assert with_steps.price == without.price
-    assert runs(apply(graph, with_steps)) == [3]
+    assert runs(apply(with_steps)) == [3]
 
 
 @pytest.mark.parametrize("strategy", [strategy for strategy in STRATEGIES if strategy != "mincut"])
 def test_strategies(strategy: str) -> None:
     """Every strategy solves the graph in steps; where nothing is moved there are none in the file."""
     b = GraphBuilder()
-    graph = in_steps(b.graph(concat(b, maps(b, (2, 3, 3), 1))))
+    graph = b.graph(concat(b, maps(b, (2, 3, 3), 1)))
     found = assign(graph, strategy=strategy)
-    applied = apply(graph, found)
+    applied = apply(found)
+    assert len(runs(found.graph)) == 2
     assert sum(node.op == "Transpose" for node in applied.nodes) == found.price.transposes
     assert runs(applied) == [3] or strategy != "transpose"
     data = feeds(graph)
@@ -130,14 +137,14 @@ def test_quantised(scale: float) -> None:
         count = b.shape(planes)[1]
         rows.append(b.reshape(b.transpose(planes, 0, 3, 4, 1, 2), n, h * w * count, c))  # type: ignore[operator]
     whole = b.graph(concat(b, rows))
-    graph = in_steps(whole)
+    found = assign(whole)
+    graph = found.graph
     assert runs(graph) == [2, 2]
     assert all(graph.values[node.outputs[0]].quant is QUANT for node in graph.nodes if node.op == "Concat")
-    found = assign(graph)
     assert found.price.transposes == 2
     random = np.random.default_rng(0)
     data = [random.integers(-128, 128, [int(str(dim)) for dim in b.shape(name)], np.int8) for name in graph.inputs]
-    np.testing.assert_array_equal(run(apply(graph, found), data)[0], run(whole, data)[0])
+    np.testing.assert_array_equal(run(apply(found), data)[0], run(whole, data)[0])
 
 
 def test_what_is_joined_again() -> None:
@@ -161,3 +168,24 @@ def test_what_is_joined_again() -> None:
     assert left(kept=True) == [2, 2]
     assert left(twice=True) == [2, 2]
     assert left(quant=QUANT) == [2, 2]
+
+
+@pytest.mark.parametrize("strategy", [strategy for strategy in STRATEGIES if strategy != "mincut"])
+@pytest.mark.parametrize(
+    ("anchors", "steps"), [((3, 3, 3), 1), ((2, 3, 3), 2), ((2, 2, 6, 6), 3), ((1, 4, 4, 2, 2), 3)]
+)
+def test_all_ways_lead_to_the_same(anchors: Sequence[int], steps: int, strategy: str) -> None:
+    """What is read, assigned and applied is what is converted: the same assignment and the same bytes."""
+    net = Network()
+    x, rows = net.input(1, 32, 32, 3), []
+    for count in anchors:
+        x = net.conv(x, count * 4, stride=2)
+        _, height, width, _ = net.shapes[x]
+        rows.append(net.reshape(x, 1, height * width * count, 4))
+    source = net.model(net.concat(1, *rows)).source
+    whole, conversion = read(source), layoutsolve.convert(source, strategy=strategy)
+    found = assign(whole, strategy=strategy)
+    assert found == conversion.assignment
+    assert (len(runs(whole)), len(runs(conversion.graph)), len(runs(found.graph))) == (1, 1, steps)
+    written = serialise(apply(found)).SerializeToString(deterministic=True)
+    assert written == conversion.model.SerializeToString(deterministic=True)

@@ -22,7 +22,7 @@ BYTES = 4 * ROWS * WIDTH
 def copies(graph: Graph, strategy: str = "cpsat") -> int:
     """The bytes of copies that the price states, which are in the file; that computes the same."""
     found = assign(graph, strategy=strategy)
-    applied = apply(graph, found)
+    applied = apply(found)
     audited(serialise(applied), found, graph)
     for expected, result in zip(run(graph, feeds(graph)), run(applied, feeds(graph)), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

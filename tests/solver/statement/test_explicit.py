@@ -18,7 +18,7 @@ from tests.graphs import GraphBuilder, feeds, run
 def convert(graph: Graph, boundary: Boundary, stored: Mapping[str, tuple[int, ...]]) -> tuple[Graph, Assignment]:
     """Assign and apply; the result must compute the reference with inputs and outputs stored as ``stored`` says."""
     found = assign(graph, boundary)
-    applied = apply(graph, found)
+    applied = apply(found)
     data = feeds(graph)
     moved = [x.transpose(stored.get(name, range(x.ndim))) for name, x in zip(graph.inputs, data, strict=True)]
     results = run(applied, moved)

@@ -1,33 +1,36 @@
-"""The target that comes with the package, and how Transposes are told apart."""
+"""The target that comes with the package, and what moves cost on a target."""
 
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import replace
+from itertools import permutations
 
+import numpy as np
 import pytest
 
-from layoutsolve.solver.statement.target import default_target, load, motion_of
+from layoutsolve.graph import Dim, static_elements, symbol
+from layoutsolve.solver import OBJECTIVES, Goal, assign
+from layoutsolve.solver.statement.problem import LayoutProblem, Variable
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import default_target, parsed
+from layoutsolve.solver.theory.layout import order
+from layoutsolve.solver.theory.motion import Motion, as_layouts
+from tests.graphs import GraphBuilder
+from tests.solver.theory.test_motion import random_layout
 
 
-@pytest.mark.parametrize(
-    ("shape", "permutation", "motion", "block"),
-    [
-        ((2, 5, 5, 3), (0, 1, 2, 3), None, 150),
-        ((1, 5, 1, 3), (2, 1, 0, 3), None, 15),
-        ((1, 5, 6, 3), (0, 3, 1, 2), "swap", 1),
-        ((7, 5, 6, 3), (0, 2, 3, 1), "swap", 1),
-        ((7, 5, 6, 3), (2, 3, 0, 1), "swap", 1),
-        ((1, 5, 4, 3), (0, 2, 1, 3), "rows", 3),
-        ((2, 5, 4, 3, 6), (0, 2, 1, 3, 4), "rows", 18),
-        ((2, 5, 4, 1), (0, 2, 1, 3), "swap", 1),
-        ((4, 5, 6), (2, 1, 0), "general", 1),
-        ((2, 4, 5, 6, 7), (0, 1, 4, 2, 3), "swap", 1),
-        ((2, 4, 5, 6, 7), (1, 0, 3, 2, 4), "rows", 7),
-        ((2, 4, 5, 6), (1, 0, 3, 2), "general", 1),
-    ],
-)
-def test_motion(shape: tuple[int, ...], permutation: tuple[int, ...], motion: str | None, block: int) -> None:
-    assert motion_of(shape, permutation) == (motion, block)
+def test_a_problem_is_data() -> None:
+    """But for what its operators mean, which is no part of what is searched, it can be written down and read again."""
+    builder = GraphBuilder()
+    graph = builder.graph(builder.relu(builder.transpose(builder.input(2, 3, 4), 2, 1, 0)))
+    for objective in ("min-executed", "min-latency"):
+        problem = Statement(graph, goal=Goal(objective)).orders()
+        bare = replace(problem, operators=tuple(replace(operator, meaning=None) for operator in problem.operators))
+        assert pickle.loads(pickle.dumps(bare)) == problem
+        assert problem.target is default_target()
 
 
 def test_default_target_is_complete() -> None:
@@ -41,30 +44,92 @@ def test_default_target_is_complete() -> None:
     assert set(target.latency.extra) == {key for key, hidden in target.hidden.items() if hidden}
 
 
+def image(*sizes: Dim, itemsize: int = 4, turns: int = 1) -> Variable:
+    """A variable of which every dimension is an atom."""
+    return Variable("image", sizes, turns * itemsize * static_elements(sizes), {}, turns=turns)
+
+
+def spent(shape: tuple[Dim, ...], permutation: tuple[int, ...], itemsize: int = 4, turns: int = 1) -> int:
+    """The nanoseconds of a Transpose of whole dimensions."""
+    sizes, source, target = as_layouts(shape, permutation)
+    return default_target().move_price(image(*sizes, itemsize=itemsize, turns=turns), source, target, True).nanoseconds
+
+
 def test_latency_orders_transposes() -> None:
-    latency = default_target().latency
-    swap = latency.transposition((1, 56, 56, 64), (0, 3, 1, 2), 4)
-    assert latency.transposition((1, 56, 56, 64), (0, 1, 2, 3), 4) < swap
-    assert swap < latency.transposition((64, 56, 56), (2, 1, 0), 4)
-    assert latency.transposition((1, 56, 56, 64), (0, 3, 1, 2), 1) < swap
-    assert latency.transposition((1, 56, 56, 64), (0, 3, 1, 2), 8) == pytest.approx(2 * swap, rel=0.2)
+    swap = spent((1, 56, 56, 64), (0, 3, 1, 2))
+    assert spent((1, 56, 56, 64), (0, 1, 2, 3)) == 0
+    assert 0 < swap < spent((64, 56, 56), (2, 1, 0))
+    assert spent((1, 56, 56, 64), (0, 3, 1, 2), 1) < swap
+    assert spent((1, 56, 56, 64), (0, 3, 1, 2), 8) == pytest.approx(2 * swap, rel=0.2)
+    assert spent((1, 56, 56, 64), (0, 3, 1, 2), turns=10) == 10 * swap
+
+
+def test_a_size_that_is_known_by_name_counts_as_one_in_time_alone() -> None:
+    """Elements and blocks are those of a batch of 1; the motion is that of any other."""
+    target, batch = default_target(), symbol("batch")
+    source, moved = ((0,), (1,), (2,), (3,)), ((1,), (0,), (3,), (2,))
+    price = target.move_price(image(batch, 3, 4, 5), source, moved, timed=True)
+    known = target.move_price(image(2, 3, 4, 5), source, moved, timed=True)
+    assert price.hidden == known.hidden == target.hidden["Transpose", "general"] > 0
+    assert price.bytes * 2 == known.bytes
+    assert 0 < price.nanoseconds < known.nanoseconds
+
+
+@pytest.mark.parametrize("atoms", range(7))
+def test_many_moves_at_once_are_priced_as_one_by_one(atoms: int) -> None:
+    random = np.random.default_rng(atoms)
+    sizes = tuple(symbol(f"n{atom}") if random.random() < 0.5 else 2 + atom for atom in range(atoms))
+    layouts = [random_layout(random, atoms) for _ in range(20)]
+    kinds = ("swap", "rows", "general")
+    for hidden in ((0, 0, 0), (0, 0, 2), (1, 2, 5), (3, 0, 3)):
+        target = Target("any", {("Transpose", kind): lost for kind, lost in zip(kinds, hidden, strict=True)})
+        problem = LayoutProblem((image(*sizes),), (), target=target)
+        table = problem.losses(layouts, layouts)
+        for source, losses in zip(layouts, table, strict=True):
+            for wanted, lost in zip(layouts, losses, strict=True):
+                price = problem.move_price(0, source, wanted)
+                assert price.hidden == lost
+                assert price.transposes == (order(source) != order(wanted))
+                assert price.bytes == price.transposes * problem.variables[0].bytes
+        assert problem.loses(layouts, layouts) == any(map(any, table))
+        assert problem.even == (not any(hidden))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("shape", [(symbol("batch"), 3, 4, 5), (2, 3, 4, 5)])
+def test_a_transpose_that_stays_costs_what_its_move_does(shape: tuple[Dim, ...], objective: str) -> None:
+    """A Transpose between tensors as they are in the source, as an operator and as a move."""
+    for permutation in permutations(range(4)):
+        builder = GraphBuilder()
+        x = builder.input(*shape)
+        moved = tuple(shape[axis] for axis in permutation)
+        graph = builder.graph(builder.op("Transpose", x, shape=moved, perm=permutation))
+        moving, staying = (
+            assign(graph, objective=objective, strategy=strategy).price for strategy in ("cpsat", "transpose")
+        )
+        assert moving == staying or not moving.transposes
+        assert staying.transposes == 1
 
 
 def test_an_unmeasured_element_size_costs_as_the_next_larger_one() -> None:
-    costs = {"fixed": 0.0, "per_byte": 1.0}
+    costs = {"fixed": 0.0, "per_byte": 0.01}
     text = {
         "name": "t",
         "hidden": {},
         "unsupported": {"Resize": ["linear"]},
-        "extra": {"Softmax": {"middle": 2.0}},
+        "extra": {"Softmax": {"middle": 0.5}},
         "latency": {
-            "transpose": {"swap": {"1": costs, "4": {"fixed": 5.0, "per_byte": 2.0}}},
-            "reshape": {"fixed": 3.0, "per_byte": 0.0},
+            "transpose": {
+                "swap": {"1": costs, "4": {"fixed": 0.05, "per_byte": 0.02}},
+                "rows": {"4": costs},
+                "general": {"4": costs},
+            },
+            "reshape": {"fixed": 0.03},
         },
     }
-    target = load(json.dumps(text))
-    assert target.latency.transposition((2, 3), (1, 0), 1) == 6
-    assert target.latency.transposition((2, 3), (1, 0), 2) == 29
-    assert target.latency.transposition((2, 3), (0, 1), 2) == 3
-    assert target.latency.extra == {("Softmax", "middle"): 2.0}
+    target = parsed(json.dumps(text).encode(), "t.json")
+    assert target.latency.transposition(Motion.SWAP, 6, 1, 1) == pytest.approx(0.06)
+    assert target.latency.transposition(Motion.SWAP, 6, 1, 2) == pytest.approx(0.29)
+    assert target.reshape_price(2, 5, timed=True).nanoseconds == 300_000_000
+    assert target.latency.extra == {("Softmax", "middle"): 0.5}
     assert target.unsupported == {("Resize", "linear")}

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search import search as solving
 from layoutsolve.solver.search.contract import contract
 from layoutsolve.solver.search.cpsat import solve_component
 from layoutsolve.solver.search.presolve import components, open_rows
@@ -23,6 +22,7 @@ from layoutsolve.solver.search.search import Solution, enumerated, price_of_comp
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies import staged as solving
 from layoutsolve.solver.strategies.mincut import cut
 from layoutsolve.solver.theory.row import Price, Row
 from tests.graphs import GraphBuilder
@@ -235,7 +235,7 @@ def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monke
             continue
         with monkeypatch.context() as patch:
             if fault == "unproven":
-                patch.setattr(solving, "solve", unproven)
+                patch.setattr("layoutsolve.solver.strategies.staged.solve", unproven)
             else:
                 patch.setattr(Statement, "orders", left_out)
             doubted = assign(graph, strategy="mincut", objective="min-transpose")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from layoutsolve.emit import apply, serialise
-from layoutsolve.graph import Array, Graph
+from layoutsolve.graph import Array, Dim, Graph, Size, symbol
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
 from layoutsolve.solver.theory.rule import RULES
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
@@ -42,40 +44,56 @@ def random_ends(graph: Graph, random: Random) -> tuple[Boundary, Permutations]:
     return Boundary(layouts=layouts), permutations
 
 
-def samples(problem: LayoutProblem, random: Random) -> list[Assignment]:
+def samples(statement: Statement, random: Random) -> list[Assignment]:
     """Assignments that between them choose every row of the operators, up to a number."""
+    problem = statement.layouts()
     count = max(len(operator.rows) for operator in problem.operators)
     chosen = range(count) if count <= ROWS else sorted(random.choice(count, ROWS, replace=False).tolist())
     found = []
     for number in chosen:
         rows = tuple(number % len(operator.rows) for operator in problem.operators)
-        found.append(Assignment(problem, rows, price(problem, rows), Goal(), "test", "feasible", 0))
+        found.append(Assignment(statement.graph, problem, rows, price(problem, rows), Goal(), "test", "feasible", 0))
     return found
+
+
+def size(dim: Dim) -> int:
+    """A size where all that are known by name are 2, as in what graphs are fed."""
+    return dim.coefficient * 2 ** len(dim.symbols) if isinstance(dim, Size) else dim
 
 
 def check(
     graph: Graph, assignment: Assignment, permutations: Permutations, data: list[Array], truth: list[Array]
 ) -> None:
-    """The file has what the price says, and computes what the reference graph computes."""
-    applied = apply(graph, assignment)
+    """The file has what the price says, and computes what the reference graph computes; all that the main graph's nodes
+    write is of the type and shape that are stated.
+    """
+    applied = apply(assignment)
     audited(serialise(applied), assignment, graph)
     stored = [
         array.transpose(permutations.get(name, range(array.ndim)))
         for name, array in zip(graph.inputs, data, strict=True)
     ]
-    for name, expected, found in zip(graph.outputs, truth, run(applied, stored), strict=True):
+    written = [name for node in applied.nodes for name in node.outputs if name and applied.region(name) is None]
+    written = [name for name in written if name not in applied.outputs]
+    results = run(replace(applied, outputs=(*applied.outputs, *written)), stored)
+    for name, found in zip(written, results[len(graph.outputs) :], strict=True):
+        value = applied.values[name]
+        assert (str(found.dtype), found.shape) == (value.dtype, tuple(map(size, value.shape))), value
+    for name, expected, found in zip(graph.outputs, truth, results, strict=False):
         wanted = expected.transpose(permutations.get(name, range(expected.ndim)))
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(applied))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("operator", "contrib"), [*((name, False) for name in sorted(CASES)), ("MatMul", True)])
-def test_rows(operator: str, contrib: bool, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("operator", "target"), [*((name, DEFAULT_TARGET) for name in sorted(CASES)), ("MatMul", CONTRIB_TARGET)]
+)
+def test_rows(operator: str, target: str, seed: int) -> None:
     graph, random = graph_of(operator, seed)
     boundary, permutations = random_ends(graph, random)
     data = feeds(graph, seed)
     truth = run(graph, data)
-    for assignment in samples(Statement(graph, boundary, Goal(contrib=contrib)).layouts(), random):
+    for assignment in samples(Statement(graph, boundary, Goal(target=shipped(target))), random):
         check(graph, assignment, permutations, data, truth)
 
 
@@ -95,8 +113,8 @@ def test_computed_sizes_beside_units(operator: str) -> None:
     y = builder.channels_last("MaxPool", made, shape=(1, shape[0], 1, shape[1]), kernel_shape=(1, 1))
     graph = builder.graph(y)
     data = feeds(graph)
-    found = samples(Statement(graph).layouts(), np.random.default_rng(0))
-    operators = [[node.op for node in apply(graph, assignment).nodes] for assignment in found]
+    found = samples(Statement(graph), np.random.default_rng(0))
+    operators = [[node.op for node in apply(assignment).nodes] for assignment in found]
     assert any("Concat" in each for each in operators)
     for assignment in found:
         check(graph, assignment, {}, data, run(graph, data))
@@ -108,8 +126,8 @@ def test_shape_beside_units(image: tuple[int, ...]) -> None:
     builder = GraphBuilder()
     x = builder.channels_last("MaxPool", builder.input(*image), shape=image, kernel_shape=(1, 1))
     graph = builder.graph(builder.op("Shape", builder.reshape(x, 2, 3), shape=(2,), dtype="int64"))
-    found = samples(Statement(graph).layouts(), np.random.default_rng(0))
-    assert any("Gather" in [node.op for node in apply(graph, assignment).nodes] for assignment in found)
+    found = samples(Statement(graph), np.random.default_rng(0))
+    assert any("Gather" in [node.op for node in apply(assignment).nodes] for assignment in found)
     data = feeds(graph)
     for assignment in found:
         check(graph, assignment, {}, data, run(graph, data))
@@ -124,7 +142,55 @@ def test_filler_is_a_number(computed: bool) -> None:
     pads = builder.input(8, dtype="int64") if computed else builder.constant(sizes, "int64")
     value = builder.reshape(builder.input(1))
     graph = builder.graph(builder.op("Pad", x, pads, value, shape=(1, 3, 5, 5)))
-    for assignment in samples(Statement(graph).layouts(), np.random.default_rng(0)):
-        applied = apply(graph, assignment)
+    for assignment in samples(Statement(graph), np.random.default_rng(0)):
+        applied = apply(assignment)
         (node,) = [node for node in applied.nodes if node.op == "Pad"]
         assert applied.values[node.inputs[2]].shape == ()
+
+
+def pointwise(b: GraphBuilder) -> str:
+    return b.conv(b.reshape(b.relu(b.input(12, 6)), 1, 3, 4, 6), 5)
+
+
+def dense(b: GraphBuilder) -> str:
+    return b.dense(b.reshape(b.relu(b.input(2, 3, 4)), 6, 4), 5)
+
+
+def normalised(b: GraphBuilder) -> str:
+    x = b.channels_last("MaxPool", b.input(1, 4, 5, 3), shape=(1, 4, 5, 3), kernel_shape=(1, 1))
+    return b.op("LayerNormalization", x, b.weights(3), b.weights(3), shape=(1, 4, 5, 3), axis=-1)
+
+
+def expanded(b: GraphBuilder) -> str:
+    shape = (symbol("batch"), 2, symbol("width"), 3)
+    x = b.channels_last(
+        "MaxPool", b.input(shape[0], 1, *shape[2:]), shape=(shape[0], 1, *shape[2:]), kernel_shape=(1, 1)
+    )
+    return b.op("Expand", x, b.op("Sizes", shape=(4,), dtype="int64", dims=shape), shape=shape)
+
+
+def measured(b: GraphBuilder) -> str:
+    x = b.channels_last("MaxPool", b.input(2, 4, 5, 3), shape=(2, 4, 5, 3), kernel_shape=(1, 1))
+    return b.op("Shape", x, shape=(4,), dtype="int64")
+
+
+@pytest.mark.parametrize(
+    ("write", "wanted"),
+    [
+        (pointwise, {"product"}),
+        (dense, {"product"}),
+        (normalised, {"mean", "centred", "squares", "variance", "shifted", "deviation", "normal", "scaled"}),
+        (expanded, {"sizes"}),
+        (measured, {"stored"}),
+    ],
+)
+def test_between_steps(write: Callable[[GraphBuilder], str], wanted: set[str]) -> None:
+    """What an operator in several steps writes between them is of the type and shape that its rule states."""
+    builder = GraphBuilder()
+    graph = builder.graph(write(builder))
+    data = feeds(graph)
+    truth, found = run(graph, data), set()
+    for assignment in samples(Statement(graph), np.random.default_rng(0)):
+        check(graph, assignment, {}, data, truth)
+        found.update(name.rpartition("/")[2] for name in apply(assignment).values)
+    assert found >= wanted

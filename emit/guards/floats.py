@@ -1,0 +1,43 @@
+"""What ONNX Runtime's optimiser would treat wrongly, or make slower, whether numbers are quantised or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+
+from layoutsolve.emit.guards.scope import Scope
+
+_REMOVED = frozenset(
+    {"Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+)
+"""The operators between a Pad and what reads it that may be passed over, removed or moved away."""
+
+
+def of_reciprocals(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The products with ``1 / x`` that no quotient by ``x`` equals: those of integers, and where 1 adds dimensions."""
+    one = scope.constant(node.input[0])
+    if one is None or one.size != 1 or one.item() != 1 or (one.dtype.kind == "f" and not one.ndim):
+        return []
+    return [reader for reader in scope.readers.get(node.output[0], ()) if reader.op_type == "Mul"]
+
+
+def pooled(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The maxima of what is padded with zeros: padding of the pooling itself counts as less than all numbers."""
+    pads, value = (scope.constant(name) if name else None for name in (*node.input, "", "")[1:3])
+    if len(node.input) > 3 or pads is None or (value is not None and value.any()):
+        return []
+    return [reader for reader in scope.following(node.output[0], _REMOVED) if reader.op_type == "MaxPool"]
+
+
+def normalised(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """The normalisation that alone reads a sum: the kernel that adds as well takes several times as long as the two."""
+    readers = scope.readers.get(node.output[0], ())
+    alone = [reader.op_type for reader in readers] == ["LayerNormalization"] and node.output[0] not in scope.results
+    return readers if alone else ()
+
+
+def emptied(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """What is expanded to no elements at all: it is passed on as it is, a size of 1 for one of 0."""
+    shape = scope.constant(node.input[1]) if len(node.input) == 2 else None
+    return [node] if shape is not None and not shape.all() else ()

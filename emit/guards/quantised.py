@@ -1,0 +1,146 @@
+"""What ONNX Runtime's optimiser would treat wrongly between QuantizeLinear and DequantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from layoutsolve.emit.guards.scope import PASSED, Scope
+from layoutsolve.graph import Array
+
+_LIMITS = frozenset({"Clip", "Relu"})
+"""The operators before QuantizeLinear that are removed where its range is what they limit to."""
+
+_BROKEN_OPSET = 21
+"""From here on what DequantizeLinear becomes when it is moved is refused for int8."""
+
+_INT32 = 2.0**31
+"""What 32 bits do not hold."""
+
+_EPSILON = float(np.finfo(np.float32).eps)
+"""The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
+
+
+def moved_too_far(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The views through which a DequantizeLinear must not be moved.
+
+    The process aborts where that leads to an If or Loop that reads the result inside only; from opset 21 on what is
+    written is then refused where the numbers are int8.
+    """
+    zero = scope.constants.get(node.input[2]) if len(node.input) > 2 else None
+    broken = scope.version >= _BROKEN_OPSET and zero is not None and zero.data_type == onnx.TensorProto.INT8
+    if not broken and not scope.captured:
+        return []
+
+    def ends(name: str) -> bool:
+        """Whether a value is quantised at once."""
+        readers = scope.readers.get(name, ())
+        return name not in scope.results and all(reader.op_type == "QuantizeLinear" for reader in readers)
+
+    def is_captured(name: str) -> bool:
+        views = (view for view in scope.following(name, PASSED) if view.op_type in PASSED)
+        return not scope.captured.isdisjoint([name, *(view.output[0] for view in views)])
+
+    views = [view for view in scope.readers.get(node.output[0], ()) if view.op_type in PASSED]
+    return [view for view in views if is_captured(view.output[0]) or (broken and not ends(view.output[0]))]
+
+
+def requantised(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The QuantizeLinear that give quantised numbers other parameters: of two roundings one of another step is made."""
+    before = scope.origin(node.input[0])
+    if before is None or before.op_type != "QuantizeLinear":
+        return []
+
+    return [
+        reader
+        for reader in scope.readers.get(node.output[0], ())
+        if reader.op_type == "QuantizeLinear"
+        and not _alike(scope, node, reader)
+        and any(each.op_type == "DequantizeLinear" for each in scope.following(reader.output[0], PASSED))
+    ]
+
+
+def given_back(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """What leads from quantised numbers to an output with the same parameters, perhaps limited on the way.
+
+    Where the limits change nothing the output takes the place of what it is computed from, and other readers find none.
+    """
+    stored, real = node.input[0], node.output[0]
+    if len(scope.readers[stored]) == 1 and len(scope.readers.get(real, ())) < 2 and stored not in scope.results:
+        return []
+
+    def ends(reader: onnx.NodeProto) -> bool:
+        last = scope.readers.get(reader.output[0], ()) if reader.op_type in _LIMITS else (reader,)
+        return any(
+            each.op_type == "QuantizeLinear" and each.output[0] in scope.results and _alike(scope, node, each)
+            for each in last
+        )
+
+    return [reader for reader in scope.readers.get(real, ()) if ends(reader)]
+
+
+def in_tiny_steps(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The QuantizeLinear of steps so small that a Clip before them is always taken to change nothing."""
+
+    def is_tiny(reader: onnx.NodeProto) -> bool:
+        scale = scope.constant(reader.input[1]) if reader.op_type == "QuantizeLinear" else None
+        return scale is not None and bool((scale < 2 * _EPSILON).any())
+
+    return [reader for reader in scope.readers.get(node.output[0], ()) if is_tiny(reader)]
+
+
+def of_real_weights(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left."""
+    return [node] if _by_constants(scope, node) and _between(scope, node, node.output[0]) else ()
+
+
+def of_large_bias(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """A product of quantised numbers to which more is added than 32 bits hold."""
+    large = len(node.input) > 2 and _overflows(scope, node, node.input[2])
+    return [node] if large and _between(scope, node, node.output[0]) else ()
+
+
+def to_product(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """A sum that would become a Gemm of one of these two kinds."""
+    product = scope.producers.get(node.input[0]) if len(node.input) == 2 else None
+    if product is None or product.op_type != "MatMul" or not _between(scope, product, node.output[0]):
+        return ()
+    return [node] if _by_constants(scope, product) or _overflows(scope, product, node.input[1]) else ()
+
+
+def _alike(scope: Scope, node: onnx.NodeProto, after: onnx.NodeProto) -> bool:
+    """Whether a DequantizeLinear and a QuantizeLinear have the same parameters."""
+    pairs = zip(node.input[1:], after.input[1:], strict=False)
+    return all(np.array_equal(*map(scope.constant, pair)) for pair in pairs)  # type: ignore[arg-type]
+
+
+def _between(scope: Scope, node: onnx.NodeProto, result: str) -> bool:
+    """Whether what a product reads was quantised, and its result is quantised."""
+    before = scope.origin(node.input[0]) if node.input else None
+    if before is None or before.op_type != "DequantizeLinear":
+        return False
+    return any(each.op_type == "QuantizeLinear" for each in scope.following(result, PASSED | _LIMITS))
+
+
+def _overflows(scope: Scope, node: onnx.NodeProto, name: str) -> bool:
+    """Whether 32 bits do not hold what is added to a product of quantised numbers, in steps of both scales."""
+    bias, (first, second) = scope.constant(name), (_scale(scope, each) for each in (*node.input, "", "")[:2])
+    if bias is None or first is None or second is None:
+        return False
+    with np.errstate(all="ignore"):
+        steps = np.abs(bias) / (first * second)
+    return not (steps < _INT32).all()
+
+
+def _scale(scope: Scope, name: str) -> Array | None:
+    """The scales of numbers that were quantised, None of others."""
+    made = scope.origin(name)
+    if made is None or made.op_type != "DequantizeLinear" or len(made.input) < 2:
+        return None
+    return scope.constant(made.input[1])
+
+
+def _by_constants(scope: Scope, node: onnx.NodeProto) -> bool:
+    return any(name in scope.constants for name in node.input[1:2])

@@ -1,0 +1,85 @@
+"""One graph of an ONNX model as guards see it: what makes a value, what reads it, what it is behind views."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import onnx
+from onnx import numpy_helper
+
+from layoutsolve.emit.nodes import graphs_of, outer_names
+from layoutsolve.graph import Array
+
+Fresh = Callable[[str], str]
+"""Makes a name unique."""
+
+PASSED = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
+"""The operators that DequantizeLinear is moved down through, and QuantizeLinear up."""
+
+
+@dataclass(eq=False)
+class Scope:
+    """One graph of a model, and what is around it: ``constants`` are initializers by name."""
+
+    graph: onnx.GraphProto
+    version: int
+    constants: Mapping[str, onnx.TensorProto]
+    fresh: Fresh
+    behind: dict[int, onnx.NodeProto] = field(default_factory=dict)
+    _origins: dict[str, onnx.NodeProto | None] = field(default_factory=dict)
+
+    @cached_property
+    def producers(self) -> dict[str, onnx.NodeProto]:
+        """The node that makes each value."""
+        return {name: node for node in self.graph.node for name in node.output}
+
+    @cached_property
+    def readers(self) -> Mapping[str, Sequence[onnx.NodeProto]]:
+        """The nodes that read each value in this graph itself."""
+        found: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+        for node in self.graph.node:
+            for name in dict.fromkeys(node.input):
+                found[name].append(node)
+        return found
+
+    @cached_property
+    def results(self) -> frozenset[str]:
+        """The names of the outputs."""
+        return frozenset(port.name for port in self.graph.output)
+
+    @cached_property
+    def captured(self) -> frozenset[str]:
+        """The names that branches and loops in this graph read."""
+        return frozenset(name for node in self.graph.node for inner in graphs_of(node) for name in outer_names(inner))
+
+    def constant(self, name: str) -> Array | None:
+        """The elements of a small constant, None where a value is computed."""
+        found = self.constants.get(name)
+        if found is None or found.data_location == onnx.TensorProto.EXTERNAL:
+            return None
+        array: Array = numpy_helper.to_array(found)
+        return array
+
+    def following(self, name: str, operators: frozenset[str]) -> Iterator[onnx.NodeProto]:
+        """What reads a value, itself or behind some of these operators that have it as their data."""
+        reached = [name]
+        for name in reached:
+            for node in self.readers.get(name, ()):
+                yield node
+                if node.op_type in operators and node.input[0] == name:
+                    reached.append(node.output[0])
+
+    def origin(self, name: str) -> onnx.NodeProto | None:
+        """What makes a value, before all operators that DequantizeLinear is moved through."""
+        passed = [name]
+        node = self.producers.get(name)
+        while node is not None and node.op_type in PASSED and node.input and node.input[0] not in self._origins:
+            passed.append(node.input[0])
+            node = self.producers.get(node.input[0])
+        if node is not None and node.op_type in PASSED and node.input:
+            node = self._origins[node.input[0]]
+        self._origins.update(dict.fromkeys(passed, node))
+        return node

@@ -1,0 +1,28 @@
+"""The nodes of ONNX graphs, and the graphs within nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+
+def nodes_of(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """All nodes of a graph, those of branches and loops included."""
+    for node in graph.node:
+        yield node
+        for inner in graphs_of(node):
+            yield from nodes_of(inner)
+
+
+def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs of a node: branches, or the body of a loop."""
+    return (attribute.g for attribute in node.attribute if attribute.type == onnx.AttributeProto.GRAPH)
+
+
+def outer_names(graph: onnx.GraphProto) -> set[str]:
+    """The names that a graph reads and does not define."""
+    read = {name for node in graph.node for name in node.input} | {port.name for port in graph.output}
+    read.update(name for node in graph.node for inner in graphs_of(node) for name in outer_names(inner))
+    defined = {name for node in graph.node for name in node.output}
+    return read - defined - {port.name for port in graph.input} - {item.name for item in graph.initializer}

@@ -1,0 +1,58 @@
+"""Which operator sets a model is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+from onnx import helper
+
+from layoutsolve.errors import OptionError
+from layoutsolve.graph import Graph
+
+LOWEST_OPSET = 18
+"""The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
+
+HIGHEST_OPSET = 24
+
+_OF_OPERATOR = {"DFT": 20, "Gelu": 20}
+_OF_STRINGS = {"Equal": 19}
+_OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
+_OF_BLOCKS = 21
+
+_VERSIONS = {"ai.onnx.ml": 3}
+"""The version of other domains, where it is not 1: that of opset 18's time."""
+
+
+def required_opset(graph: Graph) -> int:
+    """The lowest operator set, from :data:`LOWEST_OPSET` on, that carries the graph."""
+    operators = (_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes if not node.domain)
+    texts = (
+        _OF_STRINGS.get(node.op, LOWEST_OPSET)
+        for node in graph.nodes
+        if any(name and graph.values[name].dtype == "string" for name in node.inputs)
+    )
+    stored = (
+        _OF_BLOCKS if value.quant.block else _OF_STORAGE.get(value.dtype, LOWEST_OPSET)
+        for value in graph.values.values()
+        if value.quant
+    )
+    return max([LOWEST_OPSET, *operators, *texts, *stored])
+
+
+def chosen_opset(graph: Graph, asked: int | None) -> int:
+    """The operator set to write: the one that is asked for, else the lowest that carries the graph.
+
+    Raises :class:`OptionError` where ``asked`` is too low for the graph or outside of what is written at all.
+    """
+    lowest = required_opset(graph)
+    version = lowest if asked is None else asked
+    if not lowest <= version <= HIGHEST_OPSET:
+        raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
+    return version
+
+
+def imports(version: int, domains: Iterable[str]) -> list[onnx.OperatorSetIdProto]:
+    """What a model has to import that is written in an operator set and has operators of other domains."""
+    others = [helper.make_opsetid(domain, _VERSIONS.get(domain, 1)) for domain in sorted(set(domains))]
+    return [helper.make_opsetid("", version), *others]

@@ -1,0 +1,78 @@
+"""Quantisation annotations written as QuantizeLinear and DequantizeLinear.
+
+The quant pattern is ``op -> QuantizeLinear -> stored tensor -> DequantizeLinear -> op``. A stored tensor has one of
+each at most, however many operators read it, so a graph of O operators over T quantised tensors has at most O + 2T
+nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from layoutsolve.emit.writer import Writer
+from layoutsolve.graph import Node, Quant
+
+
+def write(writer: Writer, node: Node) -> None:
+    """Write a node that computes on what its tensors mean, or moves what is stored."""
+    for name in node.outputs:
+        writer.describe(name)
+    single = len(node.inputs) == len(node.outputs) == 1
+    if node.op == "Identity" and single and not node.storage and _convert(writer, node.inputs[0], node.outputs[0]):
+        return
+    inputs = [(writer.stored(name) if node.storage else _real(writer, name)) if name else "" for name in node.inputs]
+    while inputs and not inputs[-1]:  # OpenVINO takes an empty name at the end for an input
+        inputs.pop()
+    quants = [writer.graph.values[name].quant if name and not node.storage else None for name in node.outputs]
+    pairs = list(zip(node.outputs, quants, strict=True))
+    outputs = [writer.taken.derived(name, "real") if quant else writer.name(name) for name, quant in pairs]
+    writer.node(node.op, inputs, outputs, node.attributes, node.domain)
+    for real, (name, quant) in zip(outputs, pairs, strict=True):
+        if quant:
+            _quantize(writer, real, name, quant)
+
+
+def _convert(writer: Writer, source: str, target: str) -> bool:
+    """Write an Identity between differently stored tensors as quantisation alone; False where both are plain."""
+    before, after = writer.graph.values[source].quant, writer.graph.values[target].quant
+    if after is not None:
+        _quantize(writer, _real(writer, source), target, after)
+        return True
+    if before is not None:
+        _dequantize(writer, source, before, writer.name(target))
+        return True
+    return False
+
+
+def _real(writer: Writer, name: str) -> str:
+    """The name under which the real numbers of a tensor are found; written once, read by all."""
+    quant, known = writer.graph.values[name].quant, writer.body.real
+    if quant is None:
+        return writer.stored(name)
+    if name not in known:
+        real = writer.taken.derived(name, "real")
+        _dequantize(writer, name, quant, real)
+        known[name] = real
+    return known[name]
+
+
+def _dequantize(writer: Writer, name: str, quant: Quant, real: str) -> None:
+    parameters, attributes = _parameters(writer, name, quant)
+    writer.node("DequantizeLinear", [writer.stored(name), *parameters], [real], attributes)
+
+
+def _quantize(writer: Writer, real: str, name: str, quant: Quant) -> None:
+    parameters, attributes = _parameters(writer, name, quant)
+    writer.node("QuantizeLinear", [real, *parameters], [writer.name(name)], attributes)
+
+
+def _parameters(writer: Writer, name: str, quant: Quant) -> tuple[list[str], dict[str, int]]:
+    """The constants and the attributes with which a tensor is quantised or dequantised."""
+    dtype = writer.graph.values[name].dtype
+    scale = quant.scale.reshape(()) if quant.axis is None else quant.scale
+    inputs = [writer.shared("float32", scale, lambda: writer.taken.derived(name, "scale"))]
+    if dtype != "int32" and (not quant.block or quant.zero_point.any()):
+        zero = np.asarray(quant.zero_point).reshape(scale.shape)
+        inputs.append(writer.shared(dtype, zero, lambda: writer.taken.derived(name, "zero_point")))
+    attributes = {} if quant.axis is None else {"axis": quant.axis}
+    return inputs, ({**attributes, "block_size": quant.block} if quant.block else attributes)

@@ -1,0 +1,122 @@
+"""The parts of an ONNX model in the making: nodes by region, constants, names, descriptions of tensors."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from layoutsolve.budget import Budget
+from layoutsolve.emit.external import External
+from layoutsolve.emit.tensors import TYPES, stored_bytes, tensor
+from layoutsolve.errors import LoweringError
+from layoutsolve.graph import Array, Dim, Graph, Origin, Region, Value, memory
+from layoutsolve.names import Names, short
+
+_BYTES_PER_DIMENSION = 8
+"""About what a dimension takes in the description of a tensor, and the rest of it."""
+
+
+class Body:
+    """The graph of one region in the making. ``real`` are the values that are dequantised in it or around it."""
+
+    def __init__(self, outer: Body | None = None) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.infos: list[onnx.ValueInfoProto] = []
+        self.made: set[str] = set()
+        self.real: ChainMap[str, str] = outer.real.new_child() if outer else ChainMap()
+
+
+class Writer:
+    """One model in the making. Names of new tensors derive from the stored tensor's and are made unique.
+
+    Nodes are written to the region ``here`` and come from the operator ``origin``, which ``origins`` then tells by a
+    node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
+    larger ones to ``external`` if that is given.
+    """
+
+    def __init__(self, graph: Graph, external: External | None, budget: Budget) -> None:
+        self.graph, self.external, self.budget = graph, external, budget
+        self.taken = Names([*graph.values, *graph.names.values()])
+        self.public = {name: graph.names.get(name, name) for name in (*graph.outputs, *graph.inputs)}
+        self.bodies: dict[Region | None, Body] = {None: Body()}
+        self.here: Region | None = None
+        self.origin: Origin | None = None
+        self.origins: dict[str, Origin] = {}
+        self.initializers: dict[str, onnx.TensorProto] = {}
+        self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
+
+    @property
+    def body(self) -> Body:
+        """The graph to which nodes are written."""
+        return self.bodies[self.here]
+
+    def name(self, name: str) -> str:
+        """What a value is called in the file."""
+        return self.public.get(name, name)
+
+    def stored(self, name: str) -> str:
+        """The name under which the stored tensor is found in the file."""
+        value = self.graph.values[name]
+        return self.name(name) if value.data is None else self.shared(value.dtype, value.data, lambda: name)
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: Mapping[str, Any] | None = None,
+        domain: str = "",
+    ) -> None:
+        """Write one node. Raises :class:`LoweringError` for an attribute that ONNX cannot have."""
+        name = self.taken.unique(f"{op}:{short(outputs[0]) if outputs else ''}")
+        self.budget.write(sum(map(len, (op, name, *inputs, *outputs))), "its operators")
+        proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
+        for key, value in sorted((attributes or {}).items()):
+            try:
+                proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise LoweringError(f"{self.origin}: {op} has no attribute '{key}' that is {value!r:.80}") from error
+        if self.origin is not None:
+            self.origins[name] = self.origin
+        self.body.nodes.append(proto)
+        self.body.made.update(outputs)
+
+    def describe(self, name: str) -> None:
+        """State the type of a value that is neither an input nor an output."""
+        if name and name not in self.public:
+            self.body.infos.append(self.info(self.graph.values[name], name))
+
+    def info(self, value: Value, name: str) -> onnx.ValueInfoProto:
+        """The description of a value under a name."""
+        self.budget.write(len(name) + _BYTES_PER_DIMENSION * (len(value.shape) + 1), "its tensors")
+        return helper.make_tensor_value_info(name, TYPES[value.dtype], [_dimension(dim) for dim in value.shape])
+
+    def initializer(self, name: str, dtype: str, data: Array) -> str:
+        """Write a constant."""
+        self.budget.write(len(name) + stored_bytes(dtype, data), f"the constant '{short(name)}'")
+        self.initializers[name] = tensor(name, dtype, data, self.external)
+        return name
+
+    def shared(self, dtype: str, data: Array, name: Callable[[], str]) -> str:
+        """The initializer that holds an array; it is written, under the name that ``name`` gives, if there is none."""
+        key = (dtype, *memory(data))
+        if key not in self._shared:
+            self._shared[key] = self.initializer(name(), dtype, data), data
+        return self._shared[key][0]
+
+
+def _dimension(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)
+
+
+def _attribute(key: str, value: object) -> object:
+    if key in ("to", "dtype") and isinstance(value, str):
+        return TYPES[value]
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray)):
+        return list(value)
+    return tensor("", str(value.dtype), value) if isinstance(value, np.ndarray) else value

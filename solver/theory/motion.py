@@ -1,0 +1,84 @@
+"""Motions: what a Transpose does to the data, as a kernel sees it.
+
+A motion depends on orders of atoms alone: neighbours that stay neighbours count as one, dimensions of size 1 as none,
+and a size that is known by name only as one that may be anything. How dimensions are grouped does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from layoutsolve.graph import Dim
+from layoutsolve.solver.theory.layout import Layout, order
+
+
+class Motion(IntEnum):
+    """``STILL`` moves nothing. ``SWAP``: two neighbouring blocks change places, the innermost dimension among them.
+    ``ROWS``: the innermost dimensions stay together, so that blocks are copied. ``GENERAL``: anything else, which moves
+    single elements in no simple order.
+    """
+
+    STILL = 0
+    SWAP = 1
+    ROWS = 2
+    GENERAL = 3
+
+
+def motion_of(places: Sequence[int]) -> tuple[Motion, int]:
+    """The motion that puts next to each other what lies at ``places``, a permutation of all places.
+
+    The number is how many of the last stay together innermost, which are the blocks of ``ROWS``; 0 for other motions.
+    """
+    borders = [index for index, (left, right) in enumerate(pairwise([-1, *places])) if left + 1 != right]
+    if not borders:
+        return Motion.STILL, 0
+    if places[-1] == len(places) - 1:
+        return Motion.ROWS, len(places) - borders[-1]
+    return (Motion.SWAP if len(borders) == 2 else Motion.GENERAL), 0
+
+
+@lru_cache(maxsize=65536)
+def motion_between(source: Layout, target: Layout) -> tuple[Motion, int]:
+    """The motion of a Transpose between two layouts, and how many atoms stay together innermost where it copies
+    blocks.
+    """
+    place = {atom: index for index, atom in enumerate(order(source))}
+    return motion_of([place[atom] for atom in order(target)])
+
+
+def as_layouts(shape: Sequence[Dim], permutation: Sequence[int]) -> tuple[list[Dim], Layout, Layout]:
+    """A Transpose of a stored tensor as a move of atoms: their sizes, the layout before and the one after it."""
+    atoms = {axis: number for number, axis in enumerate(axis for axis, dim in enumerate(shape) if dim != 1)}
+    target = tuple((atoms[axis],) for axis in permutation if axis in atoms)
+    return [shape[axis] for axis in atoms], tuple((number,) for number in range(len(atoms))), target
+
+
+_LOOKED_UP = 64
+"""Up to so many pairs of layouts are looked up one by one; more are compared at once."""
+
+
+def motions_between(sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
+    """For each source the motion of a Transpose to each of the targets, a byte each; all have the same atoms."""
+    if len(sources) * len(targets) <= _LOOKED_UP:
+        return [bytes(motion_between(source, target)[0] for target in targets) for source in sources]
+    count = len(order(sources[0]))
+    if count < 2:
+        return [bytes(len(targets)) for _ in sources]
+    given, wanted = ([order(layout) for layout in layouts] for layouts in (sources, targets))
+    places = np.argsort(np.array(given, np.int16), axis=1).astype(np.int16)
+    found = []
+    for wanted_places in (row[np.array(wanted)] for row in places):
+        borders = (wanted_places[:, 0] != 0) + (np.diff(wanted_places, axis=1) != 1).sum(1)
+        motions = _BY_BORDERS[np.minimum(borders, len(_BY_BORDERS) - 1)]
+        motions[(wanted_places[:, -1] == count - 1) & (borders > 0)] = Motion.ROWS
+        found.append(motions.tobytes())
+    return found
+
+
+_BY_BORDERS = np.array([Motion.STILL, Motion.SWAP, Motion.SWAP, Motion.GENERAL], np.uint8)
+"""The motion by how many places do not follow the one before, where the last does not stay; 1 never occurs."""
