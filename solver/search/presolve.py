@@ -23,13 +23,14 @@ Domains = list[list[int]]
 """For each operator the numbers of the rows that are still open."""
 
 
-def open_rows(problem: LayoutProblem) -> Domains:
+def open_rows(problem: LayoutProblem, orders: bool = True) -> Domains:
     """The rows that a demand leads to. Others are no better: moving to a layout that nobody demands helps nobody.
 
-    An operator that no demand reaches keeps its source layout. Where some move may cost more than others, a stop
-    on its way may pay, and all rows are open.
+    An operator that no demand reaches keeps its source layout. Where some move may cost more than others, a stop on its
+    way may pay, and all rows are open. So they are where not ``orders`` alone are chosen: the grouping of a source
+    layout may be the very one that is wanted, though nothing has led to it.
     """
-    if not problem.even and any(_loses(problem, variable) for variable in problem.moving()):
+    if not orders or (not problem.even and any(_loses(problem, variable) for variable in problem.moving())):
         return [list(range(len(operator.rows))) for operator in problem.operators]
     domains = []
     for operator in problem.operators:

@@ -72,8 +72,8 @@ def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> S
 def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Contraction:
     """The problem as it is searched, whatever searches it: without rows that are no choice."""
     limit = limit or unlimited()
-    contraction = contract(problem, open_rows(problem), tiers, limit)
     orders = not any("reshapes" in tier for tier in tiers)
+    contraction = contract(problem, open_rows(problem, orders), tiers, limit)
     domains = dominate(contraction.problem, contraction.domains, tiers, orders, limit)
     return replace(contraction, domains=domains)
 
