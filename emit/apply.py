@@ -21,7 +21,7 @@ from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, move, stored_shape
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Rule, Step
+from layoutsolve.solver.theory.rule import Between, Step
 
 
 def apply(assignment: Assignment, budget: Budget | None = None) -> Graph:
@@ -92,7 +92,7 @@ class _Applier:
 
     def _operator(self, operator: Operator, row: Row, node: Node) -> None:
         """Write one operator in its row, and move its outputs to where they are read."""
-        rule: Rule = operator.meaning
+        rule = self.assignment.rules[operator.node]
         ports = list(zip(operator.ports, row.layouts, strict=True))
         late = LATE.get(node.op)
         inputs = {

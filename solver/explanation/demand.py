@@ -15,7 +15,6 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import ranked
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.heuristics import passes
 from layoutsolve.solver.theory.layout import Layout, finest
 from layoutsolve.solver.theory.row import Row
 
@@ -108,5 +107,5 @@ def _kept_views(assignment: Assignment) -> set[int]:
     return {
         number
         for number, operator in operators.items()
-        if nodes[number].op in ("Transpose", "Reshape") and not passes(operator)
+        if nodes[number].op in ("Transpose", "Reshape") and not operator.follows
     }

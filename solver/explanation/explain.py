@@ -129,7 +129,7 @@ class _Explainer:
             stored_shape(layout, self.problem.variables[variable].sizes)
             for variable, layout in zip(operator.ports, row.layouts, strict=True)
         )
-        for step in operator.meaning.rewrite(row, shapes):
+        for step in self.assignment.rules[operator.node].rewrite(row, shapes):
             if step.op in ("Transpose", "Reshape"):
                 variable = operator.ports[-1]
                 size = self.problem.variables[variable].bytes if step.op == "Transpose" else 0

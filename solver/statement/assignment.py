@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
 
     ``graph`` is the one that the operators' numbers of nodes are about. It is not always the one that was to be solved:
-    concatenations may be in steps (:mod:`layoutsolve.solver.search.concat_steps`). Assignments are compared without it.
+    concatenations may be in steps (:mod:`layoutsolve.solver.search.concat_steps`). ``rules`` says how its nodes are
+    written, by number. Assignments are compared without the two: all else is plain data.
     ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
     proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
     ``branched`` the Boolean variables that reached the solver. ``parts`` has what is known about each component; it
@@ -41,6 +44,7 @@ class Assignment:
     """
 
     graph: Graph = field(compare=False, repr=False)
+    rules: Mapping[int, Rule] = field(compare=False, repr=False)
     problem: LayoutProblem
     rows: tuple[int, ...]
     price: Price

@@ -37,12 +37,15 @@ class Entry:
     op: str = ""
     relations: tuple[Port, ...] | None = None
     own: Mapping[int, tuple[Port, ...]] = field(default_factory=dict)
-    meaning: Rule | None = None
+    rule: Rule | None = None
+    tensors: tuple[str, ...] = ()
     free: tuple[Layout, ...] = ()
     end: str = ""
 
     def operator(self, rows: Sequence[Row]) -> Operator:
-        return Operator(self.title, self.node, tuple(self.ports), self.inputs, tuple(rows), self.end, self.meaning)
+        follows = self.rule is not None and all(isinstance(form, Arranged) for form in self.rule.forms)
+        ports = tuple(self.ports)
+        return Operator(self.title, self.node, ports, self.inputs, tuple(rows), self.end, self.tensors, follows)
 
 
 Orders = Sequence[Row]
@@ -83,9 +86,9 @@ class Closure:
 
     def _walker(self, entry: Entry, limit: Limit) -> Walker | None:
         """What finds the rows of an operator, shared by all that are alike; None for one that has no relation."""
-        if entry.meaning is None or entry.relations is None:
+        if entry.rule is None or entry.relations is None:
             return None
-        found, ports, outputs = entry.meaning, entry.relations, len(entry.ports) - entry.inputs
+        found, ports, outputs = entry.rule, entry.relations, len(entry.ports) - entry.inputs
         finest_only = self.finest_only  # what makes a generator must not hold the closure: nothing would free the two
         size = max((self.variables[variable].bytes for variable in entry.ports), default=0) if self.timed else 0
         kinds, exact = tuple(self.target.named(entry.op, way) for way in found.ways), self.kept is not None
@@ -140,7 +143,7 @@ class Closure:
     @staticmethod
     def _alike(entry: Entry) -> list[object]:
         """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
-        found, relations = entry.meaning, entry.relations
+        found, relations = entry.rule, entry.relations
         arranged = found is not None and all(isinstance(form, Arranged) for form in found.forms)
         if found is None or relations is None or entry.own or not arranged:
             return list(range(len(entry.ports)))

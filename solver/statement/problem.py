@@ -10,9 +10,8 @@ same layout share the move.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from layoutsolve.graph import Dim, Size
 from layoutsolve.solver.statement.target import Target
@@ -26,7 +25,9 @@ class Operator:
     read.
 
     ``node`` is the number of the node in the graph, or -1 for an end of the graph: an input, an output, an explicit
-    layout, which are relations on one variable alone; ``end`` then names the tensor. ``title`` is for people.
+    layout, which are relations on one variable alone; ``end`` then names the tensor. ``tensors`` are what a node has at
+    its ports, each a reading of the port's variable. ``follows`` says that whatever order comes in at a port may pass
+    through. ``title`` is for people.
     """
 
     title: str
@@ -35,7 +36,8 @@ class Operator:
     inputs: int
     rows: tuple[Row, ...]
     end: str = ""
-    meaning: Any = field(default=None, compare=False, repr=False)
+    tensors: tuple[str, ...] = ()
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

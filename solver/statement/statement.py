@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
@@ -17,6 +17,7 @@ from layoutsolve.solver.theory.motion import as_layouts
 from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.rule import Rule
 
 CANDIDATES, FEW = 1024, 32
 """The most layouts that one variable may have where orders and groupings are decided one after the other, and where a
@@ -65,6 +66,11 @@ class Statement:
     def _offer(self) -> Offer:
         """The ways that there are to run operators."""
         return Offer(self.target.has, self.target.runs)
+
+    @property
+    def rules(self) -> Mapping[int, Rule]:
+        """The rule of each node that is an operator of the problem."""
+        return {entry.node: entry.rule for entry in self.entries if entry.rule is not None}
 
     def orders(self, limit: Limit | None = None, most: int = CANDIDATES) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
@@ -178,7 +184,8 @@ class Statement:
         node = self.graph.nodes[number]
         found = self._atoms.rule(number)
         ports, relations = [], []
-        for port, name in enumerate(port_names(self.graph, number, found)):
+        names = port_names(self.graph, number, found)
+        for port, name in enumerate(names):
             constant = self.graph.values[name].data is not None
             if constant:
                 variable = self._variable(name, self._atoms.constant_reading(number, port), 0, constant=True)
@@ -189,7 +196,7 @@ class Statement:
             relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
         own = {way: tuple(self._own_ports(number, way, ports)) for way in self._atoms.factored(number)}
         title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
-        entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), own, found)
+        entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), own, found, tuple(names))
         if node.op in ("Transpose", "Reshape"):
             entry.fixed = self._view_rows(number, relations)
         elif node.op == "State":

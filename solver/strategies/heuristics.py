@@ -6,6 +6,7 @@ Both treat the views of the source model as operators that stop a layout, as the
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
@@ -15,9 +16,7 @@ from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.theory.atoms import port_names
 from layoutsolve.solver.theory.layout import Layout
-from layoutsolve.solver.theory.relation import Arranged
 
 
 def transpose(graph: Graph, boundary: Boundary, goal: Goal, _: Limit | None = None) -> Assignment:
@@ -26,14 +25,14 @@ def transpose(graph: Graph, boundary: Boundary, goal: Goal, _: Limit | None = No
     Every tensor keeps its source layout: the reference graph as it stands.
     """
     views = {number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape")}
-    return in_source_order(graph, Statement(graph, boundary, goal, views), goal)
+    return in_source_order(Statement(graph, boundary, goal, views), goal)
 
 
-def in_source_order(graph: Graph, statement: Statement, goal: Goal) -> Assignment:
+def in_source_order(statement: Statement, goal: Goal) -> Assignment:
     """Every tensor as in the source model, at the price of what moves then: there is no quicker answer."""
     problem = statement.source()
-    rows = [source_row(graph, problem, operator) for operator in problem.operators]
-    return _assignment(graph, problem, rows, goal, "transpose")
+    rows = [source_row(problem, operator) for operator in problem.operators]
+    return assigned(statement, problem, rows, goal, "transpose")
 
 
 def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = None) -> Assignment:
@@ -48,9 +47,9 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
     limit, statement = limit or unlimited(), Statement(graph, boundary, goal, views)
     limit.keep_back()
     problem = statement.layouts(limit=limit)
-    rows = [source_row(graph, problem, operator) for operator in problem.operators]
+    rows = [source_row(problem, operator) for operator in problem.operators]
     queue: deque[tuple[int, Layout]] = deque()
-    settled = {number for number, operator in enumerate(problem.operators) if not passes(operator)}
+    settled = {number for number, operator in enumerate(problem.operators) if not operator.follows}
     layouts: dict[int, Layout] = {}
     for number in _implicit(graph, problem):
         settled.add(number)
@@ -68,12 +67,15 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
                 settled.add(number)
                 rows[number] = matching[0]
                 _settle(problem, number, rows[number], layouts, queue)
-    return _assignment(graph, problem, rows, goal, "propagate")
+    return assigned(statement, problem, rows, goal, "propagate")
 
 
-def _assignment(graph: Graph, problem: LayoutProblem, rows: list[int], goal: Goal, strategy: str) -> Assignment:
-    total = price(problem, rows)
-    return Assignment(graph, problem, tuple(rows), total, goal, strategy, "feasible", 0)
+def assigned(
+    statement: Statement, problem: LayoutProblem, rows: Sequence[int], goal: Goal, strategy: str
+) -> Assignment:
+    """The rows that a heuristic has chosen, of which nothing is proven."""
+    total, graph, rules = price(problem, rows), statement.graph, statement.rules
+    return Assignment(graph, rules, problem, tuple(rows), total, goal, strategy, "feasible", 0)
 
 
 def _settle(
@@ -87,18 +89,13 @@ def _settle(
             queue.append((variable, layout))
 
 
-def passes(operator: Operator) -> bool:
-    """Whether a layout can spread through an operator."""
-    return operator.meaning is not None and all(isinstance(form, Arranged) for form in operator.meaning.forms)
-
-
 def _implicit(graph: Graph, problem: LayoutProblem) -> list[int]:
     """The operators that the frontend wrote between Transposes because their data format is fixed."""
     around = {name for node in graph.nodes if node.pattern for name in (*node.inputs, *node.outputs)}
     produced = {name for node in graph.nodes if node.pattern for name in node.outputs}
     found = []
     for number, operator in enumerate(problem.operators):
-        if operator.node < 0 or passes(operator):
+        if operator.node < 0 or operator.follows:
             continue
         node = graph.nodes[operator.node]
         if any(name in produced for name in node.inputs) or any(name in around - produced for name in node.outputs):
@@ -106,14 +103,13 @@ def _implicit(graph: Graph, problem: LayoutProblem) -> list[int]:
     return found
 
 
-def source_row(graph: Graph, problem: LayoutProblem, operator: Operator) -> int:
+def source_row(problem: LayoutProblem, operator: Operator) -> int:
     """The row in which every tensor of an operator has its source layout."""
     if operator.node < 0:
         return 0
-    names = port_names(graph, operator.node, operator.meaning)
     wanted = {
         port: problem.variables[variable].readings[name]
-        for port, (variable, name) in enumerate(zip(operator.ports, names, strict=True))
+        for port, (variable, name) in enumerate(zip(operator.ports, operator.tensors, strict=True))
         if not problem.variables[variable].constant
     }
 

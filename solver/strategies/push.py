@@ -28,10 +28,9 @@ from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
-from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.heuristics import passes, source_row
+from layoutsolve.solver.strategies.heuristics import assigned, source_row
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Row
 
@@ -47,11 +46,11 @@ def push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = Non
     statement = Statement(graph, boundary, goal, stops)
     limit.keep_back()
     problem = statement.layouts(limit=limit)
-    sweep = _Sweep(problem, [source_row(graph, problem, operator) for operator in problem.operators])
+    sweep = _Sweep(problem, [source_row(problem, operator) for operator in problem.operators])
     for _ in range(SWEEPS):
         if limit.over or not sweep.run():
             break
-    return Assignment(graph, problem, tuple(sweep.rows), price(problem, sweep.rows), goal, "push", "feasible", 0)
+    return assigned(statement, problem, sweep.rows, goal, "push")
 
 
 def _keeps_dimensions(graph: Graph, node: Node) -> bool:
@@ -66,7 +65,7 @@ class _Sweep:
 
     def __init__(self, problem: LayoutProblem, rows: list[int]) -> None:
         self.problem, self.rows = problem, rows
-        self.handled = [passes(operator) for operator in problem.operators]
+        self.handled = [operator.follows for operator in problem.operators]
         self.leading: set[int] = set()
         self.written: dict[int, Layout] = {}
         for number in range(len(rows)):

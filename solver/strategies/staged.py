@@ -35,14 +35,14 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
-    found = _searched(graph, statement, goal, limit.part(SEARCHED))
+    found = _searched(statement, goal, limit.part(SEARCHED))
     if found is not None and found.status == "optimal":
         return found
     known = [] if found is None else [found]
-    known.append(in_source_order(graph, statement, goal))
+    known.append(in_source_order(statement, goal))
     if coarse_tiers(goal.tiers) is None and not goal.timed and not limit.expired:
         first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
-        staged = None if first is None else _staged(graph, statement, goal, first, limit.part(SEARCHED))
+        staged = None if first is None else _staged(statement, goal, first, limit.part(SEARCHED))
         known += [] if staged is None else [replace(staged, status="feasible", bound=0, parts=())]
     known += [heuristic(graph, boundary, goal, limit.part(1.0)) for heuristic in (push, propagate) if not limit.expired]
     best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
@@ -53,7 +53,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     return replace(best, strategy=found.strategy, bound=found.bound, components=found.components, parts=found.parts)
 
 
-def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> Assignment | None:
+def _searched(statement: Statement, goal: Goal, limit: Limit) -> Assignment | None:
     """What searching comes to within a limit; None where it does not even come to full layouts."""
     tiers, coarse = goal.tiers, coarse_tiers(goal.tiers)
     if coarse is None:
@@ -61,23 +61,21 @@ def _searched(graph: Graph, statement: Statement, goal: Goal, limit: Limit) -> A
         if limit.expired:
             return None
         fine = solve(problem, tiers, limit)
-        return _assignment(graph, fine, goal, proven(fine, goal))
-    return _staged(graph, statement, goal, coarse, limit)
+        return _assignment(statement, fine, goal, proven(fine, goal))
+    return _staged(statement, goal, coarse, limit)
 
 
-def _staged(graph: Graph, statement: Statement, goal: Goal, coarse: Tiers, limit: Limit) -> Assignment | None:
+def _staged(statement: Statement, goal: Goal, coarse: Tiers, limit: Limit) -> Assignment | None:
     """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
     orders = _orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
     kept, proof = orders.chosen, proven(orders, goal)
     del orders  # a problem takes as much memory as all that the graph is
-    return grouped(graph, statement, goal, kept, proof, limit)
+    return grouped(statement, goal, kept, proof, limit)
 
 
-def grouped(
-    graph: Graph, statement: Statement, goal: Goal, kept: Sequence[Row], proof: Proof, limit: Limit
-) -> Assignment | None:
+def grouped(statement: Statement, goal: Goal, kept: Sequence[Row], proof: Proof, limit: Limit) -> Assignment | None:
     """The cheapest groupings of chosen orders, of which ``proof`` tells what is proven; None where the limit ends
     before there are any.
     """
@@ -86,8 +84,8 @@ def grouped(
         return None
     fine = solve(problem, goal.tiers, limit)
     if not limit.expired:
-        fine = replace(fine, rows=settled(graph, fine.problem, fine.rows, goal.tiers))
-    return _assignment(graph, fine, goal, proof, fine.branched)
+        fine = replace(fine, rows=settled(statement.graph, fine.problem, fine.rows, goal.tiers))
+    return _assignment(statement, fine, goal, proof, fine.branched)
 
 
 def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
@@ -128,7 +126,7 @@ def proven(solution: Solution, goal: Goal) -> Proof:
     return Proof(solution.optimal, least, bound, solution.components, solution.branched, solution.parts)
 
 
-def _assignment(graph: Graph, fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
+def _assignment(statement: Statement, fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
     """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
@@ -136,7 +134,8 @@ def _assignment(graph: Graph, fine: Solution, goal: Goal, proof: Proof, branched
     status = "optimal" if proof.optimal and fine.optimal and met else "feasible"
     branched += proof.branched
     return Assignment(
-        graph,
+        statement.graph,
+        statement.rules,
         fine.problem,
         fine.rows,
         total,

@@ -101,9 +101,9 @@ def test_a_way_with_factors_of_its_own(blocks: tuple[Target, int]) -> None:
         boundary, permutations = random_ends(graph, random)
         statement = Statement(graph, boundary, Goal(target=blocks[0]))
         (kinds,) = {
-            tuple(str(way.kind) for way in each.meaning.ways)
-            for each in statement.layouts().operators
-            if each.meaning is not None and "MaxPool" in each.title
+            tuple(str(way.kind) for way in rule.ways)
+            for number, rule in statement.rules.items()
+            if graph.nodes[number].op == "MaxPool"
         }
         assert kinds in (("channels-first, float32",), ("channels-first, float32", "blocked"))
         counts[len(kinds) == 2] += 1
@@ -134,9 +134,10 @@ def test_blocks_are_chosen(blocks: tuple[Target, int]) -> None:
 
 def solved(graph: Graph, target: Target, boundary: Boundary | None = None) -> Assignment:
     goal = Goal("min-transpose", target)
-    problem = Statement(graph, boundary, goal).layouts()
+    statement = Statement(graph, boundary, goal)
+    problem = statement.layouts()
     rows = tuple(solve(problem, goal.tiers, unlimited()).rows)
-    return Assignment(graph, problem, rows, price(problem, rows), goal, "test", "optimal", 0)
+    return Assignment(graph, statement.rules, problem, rows, price(problem, rows), goal, "test", "optimal", 0)
 
 
 def network() -> Graph:
@@ -183,9 +184,9 @@ def test_what_a_target_refuses_is_not_offered(made_up: Target) -> None:
     assert "LastConv" not in [node.op for node in apply(found).nodes]
     only = replace(made_up, kernels={**made_up.kernels, ("Conv", "channels-first"): False})
     (ways,) = {
-        tuple(str(way.kind) for way in operator.meaning.ways)
-        for operator in Statement(network(), goal=Goal(target=only)).layouts().operators
-        if operator.meaning is not None and "Conv" in operator.title
+        tuple(str(way.kind) for way in rule.ways)
+        for number, rule in Statement(network(), goal=Goal(target=only)).rules.items()
+        if network().nodes[number].op == "Conv"
     }
     assert ways == ("channels-last",)
 
@@ -206,9 +207,8 @@ def test_fused_products_need_their_domain(target: str) -> None:
     builder = GraphBuilder()
     left, right = builder.input(4, 5, 6), builder.input(4, 6, 7)
     graph = builder.graph(builder.op("MatMul", left, right, shape=(4, 5, 7)))
-    statement = Statement(graph, goal=Goal(target=shipped(target)))
-    (operator,) = [each for each in statement.layouts().operators if each.meaning is not None]
-    assert any(str(way.kind).startswith("fused ") for way in operator.meaning.ways) is (target == CONTRIB_TARGET)
+    (rule,) = Statement(graph, goal=Goal(target=shipped(target))).rules.values()
+    assert any(str(way.kind).startswith("fused ") for way in rule.ways) is (target == CONTRIB_TARGET)
 
 
 def test_forms_are_of_operators_with_rules() -> None:

@@ -53,7 +53,11 @@ def samples(statement: Statement, random: Random) -> list[Assignment]:
     found = []
     for number in chosen:
         rows = tuple(number % len(operator.rows) for operator in problem.operators)
-        found.append(Assignment(statement.graph, problem, rows, price(problem, rows), Goal(), "test", "feasible", 0))
+        found.append(
+            Assignment(
+                statement.graph, statement.rules, problem, rows, price(problem, rows), Goal(), "test", "feasible", 0
+            )
+        )
     return found
 
 
@@ -102,9 +106,11 @@ def test_rows(operator: str, target: str, seed: int) -> None:
 def test_every_row_of_several_ways_has_a_kind(operator: str) -> None:
     for seed in SEEDS:
         graph, random = graph_of(operator, seed)
-        for each in Statement(graph, random_ends(graph, random)[0]).layouts().operators:
-            if each.meaning is not None and len(each.meaning.ways) > 1:
-                kinds = [each.meaning.ways[row.form].kind for row in each.rows]
+        statement = Statement(graph, random_ends(graph, random)[0])
+        for each in statement.layouts().operators:
+            rule = statement.rules.get(each.node)
+            if rule is not None and len(rule.ways) > 1:
+                kinds = [rule.ways[row.form].kind for row in each.rows]
                 texts = [
                     kind if isinstance(kind, str) else kind(row) for kind, row in zip(kinds, each.rows, strict=True)
                 ]
