@@ -151,7 +151,7 @@ class Conversion:
             if asked == "assignment":
                 return printing.assignment_text(self.assignment)
             statement = Statement(self.assignment.graph, self.boundary, self.assignment.goal)
-            return printing.problem_text(statement.graph, statement.first(Limit()))
+            return printing.problem_text(statement.graph, statement.first(Limit()), statement.rules)
 
     def explain(self, seconds: float | None = None) -> Explanation:
         """Why each Transpose and Reshape is there, and what would remove it.

@@ -6,7 +6,7 @@ are letters, and each variable has its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from string import ascii_lowercase
 from typing import Any
@@ -19,6 +19,10 @@ from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.rule import Rule
+
+Rules = Mapping[int, Rule]
+"""The rule of each node, by number."""
 
 STAGES = ("graph", "problem", "assignment", "applied")
 """What there is to print: the reference graph, the problem as it is searched first, the assignment, and the graph with
@@ -41,14 +45,16 @@ def graph_text(graph: Graph) -> str:
     return "\n".join([*lines, *(_node(graph, node, regions) for node in graph.nodes)])
 
 
-def problem_text(graph: Graph, problem: LayoutProblem) -> str:
-    """A layout problem: its variables with the layouts of their readings, and its operators with all their rows."""
+def problem_text(graph: Graph, problem: LayoutProblem, rules: Rules) -> str:
+    """A layout problem: its variables with the layouts of their readings, and its operators with all their rows. Where
+    a rule has several ways to run an operator, a row that is not of the first one names its own.
+    """
     lines = [f"problem{' (capped)' if problem.capped else ''}"]
     for number, variable in enumerate(problem.variables):
         lines += _variable(number, variable)
     for number, operator in enumerate(problem.operators):
         lines.append(f"p{number} {_operator(graph, operator)}")
-        lines += [f"  {_row(row, operator.inputs)}" for row in operator.rows]
+        lines += [f"  {_row(row, operator, rules)}" for row in operator.rows]
     return "\n".join(lines)
 
 
@@ -63,7 +69,7 @@ def assignment_text(assignment: Assignment) -> str:
     for number, operator in enumerate(problem.operators):
         lines += [
             f"p{number} {_operator(assignment.graph, operator)}",
-            f"  {_row(assignment.row(number), operator.inputs)}",
+            f"  {_row(assignment.row(number), operator, assignment.rules)}",
         ]
     for number in problem.moving():
         written, cost = assignment.written(number), _price(price_of_variable(problem, rows, number))
@@ -157,12 +163,18 @@ def _ports(variables: Iterable[int]) -> str:
     return ", ".join(f"v{variable}" for variable in variables) or "-"
 
 
-def _row(row: Row, inputs: int) -> str:
-    remarks = [f"form {row.form}"] if row.form else []
+def _row(row: Row, operator: Operator, rules: Rules) -> str:
+    inputs = operator.inputs
+    remarks = [_way(row, rules[operator.node])] if row.form else []
     remarks += [] if row.anchored else ["source only"]
     remarks += [_price(row.price)] if _price(row.price) else []
     text = f"{_layouts(row.layouts[:inputs])} -> {_layouts(row.layouts[inputs:])}"
     return f"{text}  # {', '.join(remarks)}" if remarks else text
+
+
+def _way(row: Row, rule: Rule) -> str:
+    kind = rule.ways[row.form].kind
+    return kind if isinstance(kind, str) and kind else f"way {row.form}"
 
 
 def _layouts(layouts: Sequence[Layout]) -> str:
