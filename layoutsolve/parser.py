@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from layoutsolve.solver.statement.boundary import Choice, Ends
 
 
+_Group = argparse._ArgumentGroup  # argparse has no public name for it
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are those of a conversion: one line, with the nearest option."""
 
@@ -97,102 +100,122 @@ def _parser() -> _Parser:
         metavar="OUT.onnx",
         help="where to write (default: the model's name with .onnx); - is standard output",
     )
-    parser.add_argument(
-        "--objective",
-        default="min-executed",
-        help="min-executed (default), min-transpose, min-bytes, min-nodes or min-latency",
-        metavar="OBJECTIVE",
-    )
-    parser.add_argument(
-        "--strategy",
-        default="cpsat",
-        help="cpsat (default), mincut, push, propagate or transpose",
-        metavar="STRATEGY",
-    )
-    parser.add_argument(
-        "--layout",
-        action="append",
-        default=[],
-        metavar="NAME=SRC:DST",
-        help="store a tensor in another order of dimensions, as in image=NHWC:NCHW (may be repeated)",
-    )
+    _add_ends(parser.add_argument_group("how inputs and outputs are stored"))
+    _add_goal(parser.add_argument_group("what is minimised, and for what"))
+    _add_reading(parser.add_argument_group("what is converted"))
+    _add_bounds(parser.add_argument_group("what it may take"))
+    _add_telling(parser.add_argument_group("what is told"))
+    return parser
+
+
+def _add_ends(group: _Group) -> None:
     for end in ("inputs", "outputs"):
-        parser.add_argument(
+        group.add_argument(
             f"--{end}", default="keep", metavar="LAYOUT", help=f"all {end}: keep (default), nchw, nhwc or free"
         )
-        parser.add_argument(
+        group.add_argument(
             f"--{end[:-1]}",
             action="append",
             default=[],
             metavar="NAME=LAYOUT",
             help=f"one {end[:-1]}: keep, nchw, nhwc, free or SRC:DST as in NHWC:NCHW (may be repeated)",
         )
-    parser.add_argument(
+    group.add_argument(
+        "--layout",
+        action="append",
+        default=[],
+        metavar="NAME=SRC:DST",
+        help="store a tensor in another order of dimensions, as in image=NHWC:NCHW (may be repeated)",
+    )
+
+
+def _add_goal(group: _Group) -> None:
+    group.add_argument(
+        "--objective",
+        default="min-executed",
+        help="min-executed (default), min-transpose, min-bytes, min-nodes or min-latency",
+        metavar="OBJECTIVE",
+    )
+    group.add_argument(
+        "--strategy",
+        default="cpsat",
+        help="cpsat (default), mincut, push, propagate or transpose",
+        metavar="STRATEGY",
+    )
+    group.add_argument(
+        "--target",
+        metavar="NAME|FILE.json",
+        help="the runtime that the model is for: ort-cpu (default), ort-cpu-contrib or a file (docs/targets.md)",
+    )
+    group.add_argument(
+        "--contrib",
+        action="store_true",
+        help="as --target ort-cpu-contrib: allow operators that only ONNX Runtime has, where they save a Transpose",
+    )
+    group.add_argument(
+        "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
+    )
+
+
+def _add_reading(group: _Group) -> None:
+    group.add_argument(
         "--signature", default="", metavar="NAME", help="the signature to convert (default: the main subgraph)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--shape",
         action="append",
         default=[],
         metavar="NAME=SIZES",
         help="the shape of a dynamic input, as in image=1,224,224,3 (may be repeated)",
     )
-    parser.add_argument(
-        "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
-    )
-    parser.add_argument(
+    group.add_argument(
         "--custom",
         default="error",
         metavar="WHAT",
         help="custom operators without a lowering: error (default), or passthrough to keep them as they are",
     )
-    parser.add_argument(
+
+
+def _add_bounds(group: _Group) -> None:
+    group.add_argument(
         "--time-limit",
         type=float,
         metavar="S",
         help="seconds that a conversion may take (default: counted work, the same on any machine)",
     )
-    parser.add_argument(
-        "--target",
-        metavar="NAME|FILE.json",
-        help="the runtime that the model is for: ort-cpu (default), ort-cpu-contrib or a file (docs/targets.md)",
-    )
-    parser.add_argument(
-        "--contrib",
-        action="store_true",
-        help="as --target ort-cpu-contrib: allow operators that only ONNX Runtime has, where they save a Transpose",
-    )
-    parser.add_argument(
-        "--external-data",
-        action="store_true",
-        default=None,
-        help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
-    )
-    parser.add_argument(
+    group.add_argument(
         "--max-size",
         type=int,
         metavar="BYTES",
         help="the most bytes of the ONNX model (default: 4 times those of the source and 16 MiB more)",
     )
-    parser.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
-    parser.add_argument(
+    group.add_argument(
+        "--external-data",
+        action="store_true",
+        default=None,
+        help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
+    )
+
+
+def _add_telling(group: _Group) -> None:
+    group.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
+    group.add_argument(
         "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
     )
-    parser.add_argument(
+    group.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of the price, which can be checked without a search"
     )
-    parser.add_argument(
+    group.add_argument(
         "--print",
         dest="stage",
         metavar="STAGE",
         help="print what a stage makes instead of writing a model: graph, problem, assignment or applied",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a summary")
-    parser.add_argument(
+    group.add_argument("--json", action="store_true", help="print one JSON object instead of a summary")
+    group.add_argument(
         "--debug", action="store_true", help="show the traceback of an unexpected error, as LAYOUTSOLVE_DEBUG=1 does"
     )
-    parser.add_argument("--version", action=_Version, help="show the version")
-    return parser
+    group.add_argument("--version", action=_Version, help="show the version")
 
 
 def _layouts(given: Sequence[str]) -> dict[str, tuple[str, str]]:
