@@ -17,14 +17,27 @@ from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import default_target
 from layoutsolve.solver.strategies.heuristics import propagate, transpose
-from layoutsolve.solver.strategies.mincut import mincut
-from layoutsolve.solver.strategies.push import push
 from layoutsolve.solver.strategies.staged import solve_graph
+
+
+def _mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
+    """Imported when it is asked for, as most conversions do not ask."""
+    from layoutsolve.solver.strategies.mincut import mincut
+
+    return mincut(graph, boundary, goal, limit)
+
+
+def _push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
+    """Likewise."""
+    from layoutsolve.solver.strategies.push import push
+
+    return push(graph, boundary, goal, limit)
+
 
 STRATEGIES: Mapping[str, Callable[[Graph, Boundary, Goal, Limit], Assignment]] = {
     "cpsat": solve_graph,
-    "mincut": mincut,
-    "push": push,
+    "mincut": _mincut,
+    "push": _push,
     "propagate": propagate,
     "transpose": transpose,
 }

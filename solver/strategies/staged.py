@@ -16,7 +16,6 @@ from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import FEW, Statement
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate
-from layoutsolve.solver.strategies.push import push
 from layoutsolve.solver.theory.row import Row
 
 SEARCHED, ORDERS, NARROW, STATED = 0.8, 0.7, 0.5, 0.4
@@ -44,6 +43,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
         staged = None if first is None else _staged(statement, goal, first, limit.part(SEARCHED))
         known += [] if staged is None else [replace(staged, status="feasible", bound=0, parts=())]
+    from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
+
     known += [heuristic(graph, boundary, goal, limit.part(1.0)) for heuristic in (push, propagate) if not limit.expired]
     best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
     if found is None:

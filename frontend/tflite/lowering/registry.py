@@ -16,6 +16,7 @@ Lowered = Callable[["Call"], None]
 
 RARE: Mapping[str, tuple[str, ...]] = {
     "CUSTOM:": (
+        "detection",
         "mediapipe",
         "posenet",
         "ragged",
@@ -24,8 +25,17 @@ RARE: Mapping[str, tuple[str, ...]] = {
         "signal_spectrum",
     ),
     "STABLEHLO_": ("stablehlo", "stablehlo_index"),
+    "BIDIRECTIONAL_SEQUENCE_": ("lstm", "rnn"),
+    "UNIDIRECTIONAL_SEQUENCE_": ("lstm", "rnn"),
+    "LSTM": ("lstm",),
+    "RNN": ("rnn",),
+    "SVDF": ("svdf",),
+    "HASHTABLE": ("lookup",),
+    "MULTINOMIAL": ("random_numbers",),
+    "NON_MAX_SUPPRESSION_": ("detection",),
+    "RANDOM_": ("random_numbers",),
 }
-"""The modules that lower nothing but operators whose names begin like this."""
+"""The modules that lower nothing but operators whose names begin like this, or in one of these ways."""
 
 FOREIGN: set[str] = set()
 """The operators whose lowering a user has registered."""
