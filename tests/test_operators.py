@@ -10,6 +10,7 @@ from layoutsolve.frontend.tflite.lowering.registry import RARE, every_lowering
 from layoutsolve.frontend.tflite.reading.schema import BUILTIN_OPERATORS
 from tests import operators
 from tests.conformance.families import every_case
+from tests.conformance.networks import NETWORK
 
 REGISTRY = every_lowering()
 
@@ -34,6 +35,11 @@ def test_counts_of_cases() -> None:
     rows = dict(re.findall(r"^\| (\w+|CUSTOM:[\w.]+) \|.*\| (\d+) \|$", page, re.MULTILINE))
     counts = Counter(case.operator for case in every_case() if case.operator in REGISTRY)
     assert {name: int(count) for name, count in rows.items()} == counts
+
+
+def test_cases_are_of_operators_that_are_converted() -> None:
+    """Cases of any other operator would be skipped without a word."""
+    assert {case.operator for case in every_case()} - REGISTRY.keys() == {NETWORK}
 
 
 def test_rare_modules_lower_what_their_names_begin_with() -> None:

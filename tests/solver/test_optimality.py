@@ -152,15 +152,17 @@ def test_file_price_and_heuristics(graph) -> None:
 
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose"])
-def test_what_groupings_cost_is_not_proven_by_orders(objective: str) -> None:
-    """A softmax along an axis of size 1 is slow by where that axis is stored, of which orders tell nothing."""
+def test_groupings_reach_the_price_of_orders(objective: str) -> None:
+    """A softmax along an axis of size 1 is slow by where that axis is stored, of which orders tell nothing: among the
+    groupings there has to be the one in which it is fast.
+    """
     b = GraphBuilder()
     x = b.transpose(b.input(1, 4, 2, 4), 3, 2, 1, 0)
     graph = b.graph(b.add(b.relu(x), b.op("Softmax", x, shape=b.shape(x), axis=3)))
     tiers = OBJECTIVES[objective]
     best, known = (assign(graph, strategy=strategy, objective=objective) for strategy in ("cpsat", "transpose"))
-    assert ranked(best.price, tiers) <= ranked(known.price, tiers)
-    assert best.bound <= ranked(best.price, tiers)[0]
+    assert (best.status, best.bound) == ("optimal", ranked(best.price, tiers)[0])
+    assert ranked(best.price, tiers)[:3] <= ranked(known.price, tiers)[:3]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
