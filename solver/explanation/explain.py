@@ -76,7 +76,7 @@ def explain(
 
 
 @dataclass(frozen=True)
-class _Draft:
+class _Unjudged:
     """An operator that is explained, with what would free either side of a Transpose: None where nothing would."""
 
     explained: Explained
@@ -98,28 +98,28 @@ class _Explainer:
         return Walk(self.boundary, self.assignment, orders=False)
 
     def result(self, limit: Limit) -> tuple[Explained, ...]:
-        drafts: list[_Draft] = []
+        unjudged: list[_Unjudged] = []
         for number, operator in enumerate(self.problem.operators):
-            drafts += self._within(number)
+            unjudged += self._within(number)
             for port in range(operator.inputs, len(operator.ports)):
                 variable = operator.ports[port]
                 written = self.assignment.row(number).layouts[port]
                 rigid = self.problem.variables[variable].rigid
                 for source, target in deliver(written, self.assignment.read(variable), rigid).moves:
-                    drafts += self._moved(variable, source, target)
-        moved = [draft.sides for draft in drafts if draft.explained.operator == "Transpose" and draft.sides]
+                    unjudged += self._moved(variable, source, target)
+        moved = [found.sides for found in unjudged if found.explained.operator == "Transpose" and found.sides]
         trials = Trials(self.graph, self.boundary, self.assignment, limit)
         outcome = trials.run(moved)
-        return tuple(self._concluded(draft, outcome) for draft in drafts)
+        return tuple(self._concluded(found, outcome) for found in unjudged)
 
     @staticmethod
-    def _concluded(draft: _Draft, outcome: Outcome) -> Explained:
-        if draft.sides:
-            remedies, necessary = outcome.remedies(draft.sides), outcome.necessary(draft.sides)
-            return replace(draft.explained, remedies=remedies, necessary=necessary)
-        return replace(draft.explained, remedies=outcome.common if draft.explained.permutation else ())
+    def _concluded(found: _Unjudged, outcome: Outcome) -> Explained:
+        if found.sides:
+            remedies, necessary = outcome.remedies(found.sides), outcome.necessary(found.sides)
+            return replace(found.explained, remedies=remedies, necessary=necessary)
+        return replace(found.explained, remedies=outcome.common if found.explained.permutation else ())
 
-    def _within(self, number: int) -> Iterable[_Draft]:
+    def _within(self, number: int) -> Iterable[_Unjudged]:
         """Those that are part of how an operator is written."""
         operator = self.problem.operators[number]
         if operator.node < 0:
@@ -135,9 +135,9 @@ class _Explainer:
                 size = self.problem.variables[variable].bytes if step.op == "Transpose" else 0
                 perm = tuple(step.attributes["perm"]) if step.op == "Transpose" else None
                 ends = (_text(shapes[0]), _text(shapes[-1]))
-                yield _Draft(Explained(step.op, self._tensor(variable), operator.title, (), size, perm, *ends))
+                yield _Unjudged(Explained(step.op, self._tensor(variable), operator.title, (), size, perm, *ends))
 
-    def _moved(self, variable: int, source: Layout, target: Layout) -> Iterable[_Draft]:
+    def _moved(self, variable: int, source: Layout, target: Layout) -> Iterable[_Unjudged]:
         """The operators that one move consists of."""
         rigid = self.problem.variables[variable].rigid
         steps = move(source, target, rigid)
@@ -170,7 +170,7 @@ class _Explainer:
             made = replace(common, operator=op, **shapes)  # type: ignore[arg-type]
             if op == "Transpose":
                 made = replace(made, bytes=self.problem.variables[variable].bytes, permutation=steps.perm)
-            yield _Draft(made, sides)
+            yield _Unjudged(made, sides)
             current = reached
 
     def _titles(self, places: Sequence[Place]) -> tuple[str, ...]:

@@ -38,19 +38,19 @@ def in_steps(graph: Graph) -> Graph:
     values = dict(graph.values)
     nodes: list[Node] = []
     for number, node in enumerate(graph.nodes):
-        nodes += _stepped(node, factors.runs(node), values) if number in wide else [node]
+        nodes += _stepped(node, factors.neighbours(node), values) if number in wide else [node]
     return replace(graph, values=values, nodes=tuple(nodes)) if len(nodes) > len(graph.nodes) else graph
 
 
-def _stepped(node: Node, runs: Sequence[Sequence[str]], values: dict[str, Value]) -> list[Node]:
+def _stepped(node: Node, neighbours: Sequence[Sequence[str]], values: dict[str, Value]) -> list[Node]:
     """A Concat with each of some runs of its operands joined before it; adds the values between."""
-    if len(runs) < 2:
+    if len(neighbours) < 2:
         return [node]
     steps: list[Node] = []
     operands: list[str] = []
     result = values[node.outputs[0]]
     axis = node.attributes["axis"] % len(result.shape)
-    for run in runs:
+    for run in neighbours:
         if len(run) == 1:
             operands += run
             continue
@@ -79,7 +79,7 @@ class _Factors:
         self.graph = graph
         self.atoms = Atoms(graph)
 
-    def runs(self, node: Node) -> list[list[str]]:
+    def neighbours(self, node: Node) -> list[list[str]]:
         """The operands of a Concat in runs of the same trailing factor."""
         values, result = self.graph.values, self.graph.values[node.outputs[0]]
         axis = node.attributes["axis"] % len(result.shape)

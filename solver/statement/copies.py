@@ -17,7 +17,7 @@ from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.row import Row
 
 Stored = tuple[tuple[tuple[int, int], ...], tuple[int, ...]]
-"""An array by what it holds: runs of elements of the constant, each with its stride and length, and its shape."""
+"""An array by what it holds: spans of elements of the constant, each with its stride and length, and its shape."""
 
 TRIED = 1000
 """How many sets of ways to store one constant are tried, smaller ones first."""
@@ -109,10 +109,10 @@ def stored(variable: Variable, layout: Layout) -> Stored:
     sizes = [static_elements((size,)) for size in variable.sizes]
     source = order(logical)
     strides = {atom: prod(sizes[later] for later in source[place + 1 :]) for place, atom in enumerate(source)}
-    runs: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for atom in order(layout):
-        if runs and runs[-1][0] == strides[atom] * sizes[atom]:
-            runs[-1] = (strides[atom], runs[-1][1] * sizes[atom])
+        if spans and spans[-1][0] == strides[atom] * sizes[atom]:
+            spans[-1] = (strides[atom], spans[-1][1] * sizes[atom])
         else:
-            runs.append((strides[atom], sizes[atom]))
-    return tuple(runs), tuple(static_elements((size,)) for size in stored_shape(layout, sizes))
+            spans.append((strides[atom], sizes[atom]))
+    return tuple(spans), tuple(static_elements((size,)) for size in stored_shape(layout, sizes))

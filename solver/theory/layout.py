@@ -89,7 +89,7 @@ def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
     split = _split(source, order(target))
     if split is None:
         perm = _transposed(source, target)
-        if not rigid and _runs(source, perm) > _runs(finest(source), _transposed(finest(source), finest(target))):
+        if not rigid and _blocks(source, perm) > _blocks(finest(source), _transposed(finest(source), finest(target))):
             split = _with_units(tuple(filter(None, source)), target)
             if tuple(split[axis] for axis in _transposed(split, target)) == target:
                 perm = _transposed(split, target)
@@ -174,7 +174,7 @@ def _carrying(source: Layout, perm: Sequence[int]) -> tuple[int, ...]:
     return tuple(carried[1:])
 
 
-def _runs(source: Layout, perm: Sequence[int]) -> int:
+def _blocks(source: Layout, perm: Sequence[int]) -> int:
     """How many blocks a permutation moves, dimensions in front or of size 1 at the end not counted if they stay."""
     axes = list(perm)
     while axes and axes[-1] == len(axes) - 1 and not source[axes[-1]]:
