@@ -9,6 +9,7 @@ from onnx import helper
 
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
+from layoutsolve.wording import brief
 
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
@@ -48,7 +49,7 @@ def chosen_opset(graph: Graph, asked: int | None) -> int:
     lowest = required_opset(graph)
     version = lowest if asked is None else asked
     if not lowest <= version <= HIGHEST_OPSET:
-        raise OptionError(f"opset {version} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
+        raise OptionError(f"opset {brief(version)} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
     return version
 
 

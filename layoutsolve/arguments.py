@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from math import inf, isfinite
 from numbers import Integral, Real
-from reprlib import repr as brief
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from layoutsolve.solver.statement.boundary import Choice, Ends, Pair
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, read_target, shipped, target_of
 from layoutsolve.solver.theory.rule import CONTRIB
-from layoutsolve.wording import nearest
+from layoutsolve.wording import brief, nearest
 
 T = TypeVar("T")
 
@@ -56,9 +55,9 @@ def whole(name: str, value: object, least: int | None = None, most: int | None =
         _wrong(name, "a whole number", value)
     number = int(value)
     if least is not None and number < least:
-        raise OptionError(f"{name} is {number}: it must be at least {least}")
+        raise OptionError(f"{name} is {brief(number)}: it must be at least {least}")
     if most is not None and number > most:
-        raise OptionError(f"{name} is {number}: it must be at most {most}")
+        raise OptionError(f"{name} is {brief(number)}: it must be at most {most}")
     return number
 
 
@@ -104,7 +103,7 @@ def _mapping(name: str, value: object) -> dict[str, object]:
 
 def _each(name: str, value: object, read: Callable[[str, object], T]) -> dict[str, T]:
     """A mapping from names, of which each value is read; None is an empty one."""
-    return {key: read(f"{name}['{key}']", item) for key, item in _mapping(name, value or {}).items()}
+    return {key: read(f"{name}['{key}']", item) for key, item in _mapping(name, {} if value is None else value).items()}
 
 
 def _pair(name: str, value: object) -> Pair:

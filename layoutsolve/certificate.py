@@ -33,6 +33,7 @@ from layoutsolve.solver.proof.restated import Restated, restate
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.search import ENUMERATED, enumerated
 from layoutsolve.solver.statement.boundary import Ends
+from layoutsolve.solver.statement.objective import ranked
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
 from layoutsolve.solver.theory.layout import Layout
@@ -313,6 +314,8 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
         _check_part(stated, component, part, number)
         for number, (component, part) in enumerate(zip(stated.components, certificate.components, strict=True))
     ]
+    if certificate.bound > ranked(certificate.price, OBJECTIVES[certificate.objective])[0]:
+        raise CertificateError(f"a bound of {certificate.bound} is above the price of what it is about")
     proven = tuple(number for number, found in enumerate(again) if found)
     return Recheck(proven, tuple(number for number, found in enumerate(again) if not found))
 

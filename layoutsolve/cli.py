@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
         source = load(options.model)
         target = "" if options.stage is not None else _target(options, source)
         if target:
-            files.check(_planned(options, target), [options.model])
+            files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
     with stage("run"):
         if options.stage is not None:
@@ -105,7 +105,7 @@ def _convert(
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
     checked = verify(source, conversion) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain else None
-    with stage("write"), files.written(outputs, [options.model]):
+    with stage("write"), files.written(outputs, _read(options)):
         done = Done(target, conversion, rechecked, checked, explanation, time.perf_counter() - start)
         _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0
@@ -119,6 +119,12 @@ def _print(stage: str, given: dict[str, Any], source: Content) -> int:
     asked = arguments.choice("stage", stage, STAGES)
     _tell(convert(source, **given).text(asked), [])
     return 0
+
+
+def _read(options: argparse.Namespace) -> list[str]:
+    """The files that are read, which are not to be overwritten."""
+    named = options.target is not None and Path(options.target).is_file()
+    return [options.model, options.target] if named else [options.model]
 
 
 def _target(options: argparse.Namespace, source: Content) -> str:

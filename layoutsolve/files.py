@@ -222,7 +222,7 @@ def _targets(outputs: Sequence[Output], inputs: Sequence[str]) -> list[_Target]:
     taken: dict[Identity, str] = {}
     for path in inputs:
         with suppress(OSError):
-            taken[_identity(Path(path).stat())] = "the model that is read"
+            taken[_identity(Path(path).stat())] = "a file that is read"
     targets = []
     for output in outputs:
         with _failing(output.path):

@@ -20,6 +20,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variab
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
+from layoutsolve.wording import printable
 
 Rules = Mapping[int, Rule]
 """The rule of each node, by number."""
@@ -42,7 +43,7 @@ def graph_text(graph: Graph) -> str:
     for region, name in regions.items():
         outer = f" in {regions[region.parent]}" if region.parent is not None else ""
         lines.append(f"region {name}: {region.role}{outer}")
-    return "\n".join([*lines, *(_node(graph, node, regions) for node in graph.nodes)])
+    return _text([*lines, *(_node(graph, node, regions) for node in graph.nodes)])
 
 
 def problem_text(graph: Graph, problem: LayoutProblem, rules: Rules) -> str:
@@ -55,7 +56,7 @@ def problem_text(graph: Graph, problem: LayoutProblem, rules: Rules) -> str:
     for number, operator in enumerate(problem.operators):
         lines.append(f"p{number} {_operator(graph, operator)}")
         lines += [f"  {_row(row, operator, rules)}" for row in operator.rows]
-    return "\n".join(lines)
+    return _text(lines)
 
 
 def assignment_text(assignment: Assignment) -> str:
@@ -79,7 +80,12 @@ def assignment_text(assignment: Assignment) -> str:
                 lines.append(f"move v{number} {problem.variables[number].title}: {moved}")
         if cost:
             lines.append(f"  {cost}")
-    return "\n".join(lines)
+    return _text(lines)
+
+
+def _text(lines: Iterable[str]) -> str:
+    """The lines, none of which a name in the model can break."""
+    return "\n".join(map(printable, lines))
 
 
 def _regions(graph: Graph) -> dict[Region, str]:

@@ -7,11 +7,10 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from reprlib import repr as brief
 from typing import BinaryIO
 
 from layoutsolve.errors import ModelError
-from layoutsolve.wording import printable
+from layoutsolve.wording import brief, printable
 
 Buffer = bytes | memoryview
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from reprlib import repr as shortened
 
 _LISTED = 8
 _COMPARED = 10_000
@@ -16,6 +17,14 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def brief(value: object) -> str:
+    """A value as a program writes it, cut short; whole numbers may have more digits than Python writes."""
+    try:
+        return shortened(value)
+    except ValueError:
+        return "a number of very many digits"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ import layoutsolve
 from layoutsolve import Certificate, ConversionError, LayoutError, ModelError, OptionError
 from layoutsolve.arguments import Options
 from layoutsolve.cli import main
+from layoutsolve.solver import OBJECTIVES, STRATEGIES
 from tests.builder import Builder
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -72,6 +73,22 @@ def test_wrong_values(name: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(OptionError, match="image" if name == "shapes" else name):
             layoutsolve.convert(model(), **{name: value})
+
+
+def test_numbers_of_very_many_digits() -> None:
+    """Python refuses to write them."""
+    huge = 10**5000
+    for name, value in (("opset", huge), ("max_size", -huge)):
+        with pytest.raises(OptionError, match="many digits"):
+            layoutsolve.convert(model(), **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="objective must be a string, not int a number of very many digits"):
+        layoutsolve.convert(model(), objective=huge)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_strategies_that_cannot_weigh_an_objective_have_no_row(objective: str) -> None:
+    rows = {row.strategy for row in layoutsolve.compare(model(), objective=objective)}
+    assert rows in (set(STRATEGIES), set(STRATEGIES) - {"mincut"})
 
 
 def test_contrib_is_short_for_a_target() -> None:

@@ -85,6 +85,27 @@ def test_a_stage_that_cannot_be_printed(
     refused([str(tmp_path / "model.tflite"), *options], message, tmp_path, capsys)
 
 
+def test_names_break_no_line_of_a_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    builder = Builder()
+    name = "\x1b[31mred\nstatus: optimal"
+    y = builder.tensor("y", (2, 3))
+    builder.operator("ABS", [builder.input(name, (2, 3))], [y], {})
+    (tmp_path / "odd.tflite").write_bytes(builder.finish(y))
+    for stage in STAGES:
+        assert main([str(tmp_path / "odd.tflite"), "--print", stage]) == 0
+        assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("option", ["-o", "--certify"])
+def test_a_target_is_not_overwritten(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.tflite").write_bytes(small_model())
+    table = tmp_path / "mine.json"
+    table.write_text('{"name": "mine", "extends": "ort-cpu"}')
+    arguments = [str(tmp_path / "a.tflite"), "--target", str(table), option, str(table)]
+    refused(arguments, "is a file that is read", tmp_path, capsys)
+    assert main(arguments[:-2]) == 0
+
+
 def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(demo)]) == 0
     assert "1 Transpose (proven minimal)" in capsys.readouterr().out
@@ -214,20 +235,20 @@ def refused(arguments: list[str], message: str, folder: Path, capsys: pytest.Cap
 def test_the_source_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "a.tflite"
     source.write_bytes(small_model())
-    refused([str(source), "-o", str(tmp_path / "." / "a.tflite")], "is the model that is read", tmp_path, capsys)
+    refused([str(source), "-o", str(tmp_path / "." / "a.tflite")], "is a file that is read", tmp_path, capsys)
     assert source.read_bytes() == small_model()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--certify", "a.tflite"], "is the model that is read"),
-        (["--certify", "link"], "is the model that is read"),
-        (["-o", "hard"], "is the model that is read"),
+        (["--certify", "a.tflite"], "is a file that is read"),
+        (["--certify", "link"], "is a file that is read"),
+        (["-o", "hard"], "is a file that is read"),
         (["--certify", "a.onnx"], "is where the model goes"),
         (["-o", "b.onnx", "--certify", "./b.onnx"], "is where the model goes"),
         (["-o", "b.onnx", "--certify", "b.onnx.data", "--external-data"], "is where the data goes"),
-        (["-o", "x.onnx", "--external-data"], "is the model that is read"),
+        (["-o", "x.onnx", "--external-data"], "is a file that is read"),
         (["-o", "x" * 256, "--external-data"], "too long"),
         (["-o", "x" * 252, "--external-data"], "too long"),
         (["-o", ""], "is empty"),
@@ -259,10 +280,10 @@ def test_the_source_is_not_overwritten_by_a_program(tmp_path: Path) -> None:
     """A conversion knows what it was read from."""
     source = tmp_path / "x.onnx.data"
     source.write_bytes(mobilenet())
-    with pytest.raises(layoutsolve.OutputError, match="is the model that is read"):
+    with pytest.raises(layoutsolve.OutputError, match="is a file that is read"):
         layoutsolve.convert(source).save(source)
     conversion = layoutsolve.convert(source, external_data=True)
-    with pytest.raises(layoutsolve.OutputError, match="is the model that is read"):
+    with pytest.raises(layoutsolve.OutputError, match="is a file that is read"):
         conversion.save(tmp_path / "x.onnx")
     assert source.read_bytes() == mobilenet()
     conversion.save(tmp_path / "y.onnx")

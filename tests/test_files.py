@@ -110,7 +110,7 @@ def test_no_file_twice(tmp_path: Path, exists: bool) -> None:
             with pytest.raises(OutputError, match="is where the model goes; name another file for the certificate"):
                 write(output("model", one), output("certificate", two))
             if exists:
-                with pytest.raises(OutputError, match="is the model that is read"):
+                with pytest.raises(OutputError, match="is a file that is read"):
                     write(output("data", tmp_path / "b"), output("model", two), inputs=(Path(one),))
     assert snapshot(tmp_path) == before
 

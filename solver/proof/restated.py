@@ -84,7 +84,7 @@ def restate(graph: Graph, boundary: Boundary, goal: Goal, rows: Sequence[Layouts
     _check_shapes(statement.source(), rows)
     kept = None if coarse_only is None else [Row(tuple(map(finest, layouts))) for layouts in rows]
     fine = statement.layouts(kept)
-    numbers = [_row(operator, layouts) for operator, layouts in zip(fine.operators, rows, strict=True)]
+    numbers = [_row(operator, layouts, tiers) for operator, layouts in zip(fine.operators, rows, strict=True)]
     total, over_orders = price(fine, numbers), kept is not None
     own = [chosen(fine, numbers, number).price for number in range(len(numbers))]
     inside = sum(each.hidden for each in own if not each.transposes)
@@ -126,11 +126,12 @@ def _unknown(operator: Operator) -> CertificateError:
     return CertificateError(f"operator '{operator.title}' cannot run in the layouts that the certificate records")
 
 
-def _row(operator: Operator, layouts: Layouts) -> int:
-    for number, row in enumerate(operator.rows):
-        if row.layouts == layouts:
-            return number
-    raise _unknown(operator)
+def _row(operator: Operator, layouts: Layouts, tiers: Tiers) -> int:
+    """The cheapest row with the recorded layouts: several ways to run an operator may have the same."""
+    found = [number for number, row in enumerate(operator.rows) if row.layouts == layouts]
+    if not found:
+        raise _unknown(operator)
+    return min(found, key=lambda number: ranked(operator.rows[number].price, tiers))
 
 
 def _open_row(problem: LayoutProblem, domains: Domains, number: int, layouts: Layouts, exact: bool) -> int:

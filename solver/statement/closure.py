@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.memo import Shared, Walker
@@ -116,6 +117,10 @@ class Closure:
                 self.rows[number] += self._keeping(number, generator.source())
                 self.capped |= generator.capped
         self.capped |= self.limit.over
+        for entry, rows in zip(self.entries, self.rows, strict=True):
+            if not rows and self.kept is None:
+                refused = f"target '{self.target.name}' refuses every row of {entry.op} of {entry.title}"
+                raise OptionError(f"{refused}: choose another target")
         operators = tuple(entry.operator(rows) for entry, rows in zip(self.entries, self.rows, strict=True))
         return LayoutProblem(tuple(self.variables), operators, self.capped, self.target, self.timed)
 

@@ -134,6 +134,8 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _target(facts: dict[str, Any]) -> Target:
+    if _text("name", facts["name"]) in DOMAINS:
+        raise _WrongError("name", f"'{facts['name']}' is a domain of operators")
     _text("runtime", facts.get("runtime", "any"))
     refused = _of_operators("unsupported", facts["unsupported"], _kinds)
     domains = [_one("domains", domain, DOMAINS) for domain in _list("domains", facts.get("domains", []))]
@@ -181,14 +183,15 @@ def _by_kind(field: str, value: object, read: Callable[[str, object], T]) -> dic
 def _of_operators(field: str, value: object, read: Callable[[str, object], T]) -> dict[str, T]:
     facts = _object(field, value)
     _known(field, facts, _OPERATORS)
+    for operator in ("Transpose", "Reshape") if field in ("unsupported", "kernels") else ():
+        if operator in facts:
+            raise _WrongError(f"{field}.{operator}", "no target can do without")
     if "Transpose" in facts:
         _known(f"{field}.Transpose", facts["Transpose"], _MOVING)
     return {operator: read(f"{field}.{operator}", item) for operator, item in facts.items()}
 
 
 def _kinds(field: str, value: object) -> list[str]:
-    if field.endswith(".Transpose"):
-        raise _WrongError(field, "no target can do without Transposes")
     return [_text(field, kind) for kind in _list(field, value)]
 
 

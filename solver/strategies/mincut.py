@@ -19,7 +19,7 @@ from itertools import combinations, permutations
 from math import prod
 from typing import Any
 
-from layoutsolve.errors import OptionError, StrategyError
+from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.presolve import Component, Domains, components, varying
@@ -47,11 +47,11 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
     """The cheapest assignment of a graph: orders by minimum cuts, groupings as :func:`solve_graph` chooses them.
 
     Raises :class:`StrategyError` where a component has a variable of more than two orders or rows that cannot be cut,
-    and :class:`OptionError` for an objective in which orders do not come first.
+    also for an objective in which orders do not come first.
     """
     coarse = coarse_tiers(goal.tiers)
     if coarse is None or goal.timed:
-        raise OptionError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
+        raise StrategyError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
     orders = cut_orders(statement.orders(limit.part(STATED)), coarse, limit)

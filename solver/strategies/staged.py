@@ -16,7 +16,7 @@ from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import FEW, Statement
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.row import Price, Row
 
 SEARCHED, ORDERS, NARROW, STATED = 0.8, 0.7, 0.5, 0.4
 """The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
@@ -51,7 +51,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         return replace(best, strategy="cpsat", bound=0)
     if best is found:
         return found
-    return replace(best, strategy=found.strategy, bound=found.bound, components=found.components, parts=found.parts)
+    bound = _sound(found.bound, best.price, goal)
+    return replace(best, strategy=found.strategy, bound=bound, components=found.components, parts=found.parts)
 
 
 def _searched(statement: Statement, goal: Goal, limit: Limit) -> Assignment | None:
@@ -127,12 +128,21 @@ def proven(solution: Solution, goal: Goal) -> Proof:
     return Proof(solution.optimal, least, bound, solution.components, solution.branched, solution.parts)
 
 
+def _sound(bound: int, known: Price, goal: Goal) -> int:
+    """A bound on what orders cost, as one on all that there is: some groupings of orders may cost less, and where one
+    is known that does, nothing is.
+    """
+    return bound if bound <= ranked(known, goal.tiers)[0] else 0
+
+
 def _assignment(statement: Statement, fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
     """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
-    met = ranked(total, goal.tiers)[: len(proof.least)] <= proof.least
+    reached = ranked(total, goal.tiers)
+    met = reached[: len(proof.least)] == proof.least
     status = "optimal" if proof.optimal and fine.optimal and met else "feasible"
+    bound = _sound(proof.bound, total, goal)
     branched += proof.branched
     return Assignment(
         statement.graph,
@@ -143,7 +153,7 @@ def _assignment(statement: Statement, fine: Solution, goal: Goal, proof: Proof, 
         goal,
         "cpsat",
         status,
-        proof.bound,
+        bound,
         proof.components,
         branched,
         proof.parts,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from layoutsolve.errors import OptionError
 from layoutsolve.solver.theory.rule import Rule, Site, Way, known_rule, opaque, operator_name
 
 FormFunction = Callable[[Site, Rule], Iterable[Way]]
@@ -49,7 +50,10 @@ def form(operator: str, *only: str) -> Callable[[FormFunction], FormFunction]:
 
 
 def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
-    """The rule of a node with the ways that are offered; opaque where nothing is known about it, or nothing is left."""
+    """The rule of a node with the ways that are offered; opaque where nothing is known about it.
+
+    Raises :class:`OptionError` where all ways are refused.
+    """
     found = known_rule(site)
     if found is None:
         return opaque(site)
@@ -59,4 +63,7 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     offered = [way for way in ways if offer.runs(site.node.op, way)]
     if len(offered) == len(found.ways) == len(ways):
         return found
-    return replace(found, ways=tuple(offered)) if offered else opaque(site)
+    if not offered:
+        title = str(site.node.origin) if site.node.origin else site.node.op
+        raise OptionError(f"the target refuses every way to run {site.node.op} of {title}: choose another target")
+    return replace(found, ways=tuple(offered))

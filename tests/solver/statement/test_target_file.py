@@ -112,7 +112,7 @@ def test_extending_replaces_what_is_said() -> None:
         ({"hidden": {"Transpose": {"still": 1}}}, "hidden.Transpose.still: there is no such field"),
         ({"unsupported": {"Resize": {}}}, "unsupported.Resize: it must be a list"),
         ({"unsupported": {"Resize": [1]}}, "unsupported.Resize: it must be a text"),
-        ({"unsupported": {"Transpose": {"swap": 1}}}, "unsupported.Transpose: no target can do without Transposes"),
+        ({"unsupported": {"Transpose": {"swap": 1}}}, "unsupported.Transpose: no target can do without"),
         ({"extra": {"Softmax": {"middle": float("nan")}}}, "extra.Softmax.middle: it must be a number from 0 to 1"),
         ({"extra": {"Softmax": {"middle": float("inf")}}}, "extra.Softmax.middle: it must be a number"),
         ({"latency": {}}, "latency.transpose: it is missing"),
@@ -198,3 +198,16 @@ def test_another_target_leads_to_another_layout() -> None:
         assert least <= known
         cheaper += least < known
     assert cheaper > 3
+
+
+@pytest.mark.parametrize("field", ["unsupported", "kernels"])
+@pytest.mark.parametrize("operator", ["Transpose", "Reshape"])
+def test_views_are_never_refused(field: str, operator: str) -> None:
+    """Every solution may need them."""
+    refusal: object = ["operator"] if field == "unsupported" else {"operator": False}
+    facts = {"name": "x", "extends": DEFAULT_TARGET, field: {operator: refusal}}
+    assert refused(facts) == f"{field}.{operator}: no target can do without"
+
+
+def test_a_name_is_no_domain() -> None:
+    assert refused({"name": "com.microsoft", "extends": DEFAULT_TARGET}).startswith("name: ")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit import apply
+from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph, Shape
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.search import solve
@@ -191,15 +192,14 @@ def test_what_a_target_refuses_is_not_offered(made_up: Target) -> None:
     assert ways == ("channels-last",)
 
 
-def test_nothing_left_is_opaque() -> None:
-    """An operator all of whose ways are refused stays as it is."""
+def test_nothing_left_is_an_error() -> None:
+    """An operator all of whose ways are refused cannot be written for the target."""
     refused = default_target().kernels | {("MaxPool", "channels-first"): False}
     builder = GraphBuilder()
     y = builder.op("MaxPool", builder.input(2, 3, 4, 4), shape=(2, 3, 2, 2), kernel_shape=(2, 2), strides=(2, 2))
     graph = builder.graph(y)
-    rule = rule_of(Site(graph, graph.nodes[0]), Offer(runs=replace(default_target(), kernels=refused).runs))
-    assert rule.solid == {label for port in rule.dims for labels in port for label in labels}
-    assert len(rule.ways) == 1
+    with pytest.raises(OptionError, match="refuses every way to run MaxPool of MaxPool: choose another target"):
+        rule_of(Site(graph, graph.nodes[0]), Offer(runs=replace(default_target(), kernels=refused).runs))
 
 
 @pytest.mark.parametrize("target", [DEFAULT_TARGET, CONTRIB_TARGET])
