@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +22,9 @@ DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
 
 SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET)
+
+FOLDER = Path(__file__).with_name("targets")
+"""Where those are that come with the package."""
 
 LARGEST_FILE = 1 << 20
 """The most bytes of a target's file."""
@@ -102,8 +104,7 @@ class _WrongError(Exception):
 
 
 def _shipped(name: str) -> dict[str, Any]:
-    folder = files("layoutsolve.solver.statement") / "targets"
-    return _completed(json.loads((folder / f"{name.replace('-', '_')}.json").read_text()))
+    return _completed(json.loads((FOLDER / f"{name.replace('-', '_')}.json").read_text()))
 
 
 def _completed(facts: dict[str, Any]) -> dict[str, Any]:
