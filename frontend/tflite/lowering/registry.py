@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 Lowered = Callable[["Call"], None]
 
 RARE: Mapping[str, tuple[str, ...]] = {
+    "BIDIRECTIONAL_SEQUENCE_": ("lstm", "rnn"),
+    "BITCAST": ("bitwise",),
+    "BITWISE_": ("bitwise",),
+    "COMPLEX_ABS": ("signal",),
     "CUSTOM:": (
         "detection",
         "mediapipe",
@@ -24,16 +28,25 @@ RARE: Mapping[str, tuple[str, ...]] = {
         "signal_frames",
         "signal_spectrum",
     ),
-    "STABLEHLO_": ("stablehlo", "stablehlo_index"),
-    "BIDIRECTIONAL_SEQUENCE_": ("lstm", "rnn"),
-    "UNIDIRECTIONAL_SEQUENCE_": ("lstm", "rnn"),
-    "LSTM": ("lstm",),
-    "RNN": ("rnn",),
-    "SVDF": ("svdf",),
+    "DYNAMIC_UPDATE_SLICE": ("scattering",),
+    "EMBEDDING_LOOKUP_SPARSE": ("scattering",),
     "HASHTABLE": ("lookup",),
+    "IMAG": ("signal",),
+    "LSTM": ("lstm",),
     "MULTINOMIAL": ("random_numbers",),
     "NON_MAX_SUPPRESSION_": ("detection",),
     "RANDOM_": ("random_numbers",),
+    "REAL": ("signal",),
+    "RFFT2D": ("signal",),
+    "RIGHT_SHIFT": ("bitwise",),
+    "RNN": ("rnn",),
+    "SCATTER_ND": ("scattering",),
+    "SEGMENT_": ("scattering",),
+    "SPARSE_TO_DENSE": ("scattering",),
+    "STABLEHLO_": ("stablehlo", "stablehlo_index"),
+    "SVDF": ("svdf",),
+    "UNIDIRECTIONAL_SEQUENCE_": ("lstm", "rnn"),
+    "UNSORTED_SEGMENT_": ("scattering",),
 }
 """The modules that lower nothing but operators whose names begin like this, or in one of these ways."""
 

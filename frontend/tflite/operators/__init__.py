@@ -5,7 +5,6 @@
 from layoutsolve.frontend.tflite.operators import (
     activation,
     arrangement,
-    bitwise,
     comparison,
     contraction,
     control,
@@ -21,8 +20,6 @@ from layoutsolve.frontend.tflite.operators import (
     quantise,
     reduction,
     resize,
-    scattering,
-    signal,
     slicing,
     space,
 )
@@ -30,7 +27,6 @@ from layoutsolve.frontend.tflite.operators import (
 __all__ = [
     "activation",
     "arrangement",
-    "bitwise",
     "comparison",
     "contraction",
     "control",
@@ -46,8 +42,6 @@ __all__ = [
     "quantise",
     "reduction",
     "resize",
-    "scattering",
-    "signal",
     "slicing",
     "space",
 ]
