@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.errors import CertificateError, StrategyError
 from layoutsolve.graph import Graph
-from layoutsolve.solver.search.concat_steps import in_steps
 from layoutsolve.solver.search.presolve import Component, Domains, components
 from layoutsolve.solver.search.search import presolved, price_of_component
 from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price, price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen

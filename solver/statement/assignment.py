@@ -34,7 +34,7 @@ class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
 
     ``graph`` is the one that the operators' numbers of nodes are about. It is not always the one that was to be solved:
-    concatenations may be in steps (:mod:`layoutsolve.solver.search.concat_steps`). ``rules`` says how its nodes are
+    concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``rules`` says how its nodes are
     written, by number. Assignments are compared without the two: all else is plain data.
     ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
     proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
