@@ -34,6 +34,9 @@ from layoutsolve.source import Buffer, Content
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference
 
+TRUSTED = "trusted: reading the source, the rules and closure, the writer"
+"""What a check relies on, for people."""
+
 
 @dataclass(frozen=True)
 class CheckedTier:
@@ -64,15 +67,18 @@ class Recheck:
         """Whether no other layouts have a lower price."""
         return all(each.bound == each.value and not each.capped for each in self.tiers)
 
+    @property
+    def lines(self) -> list[str]:
+        """What was found, for people."""
+        kinds = ("proven minimal again", "resting on the search", "among the candidates alone")
+        found: dict[str, list[str]] = {kind: [] for kind in kinds}
+        for each in self.tiers:
+            found[kinds[2 if each.capped else int(each.bound != each.value)]].append(str(each))
+        said = [f"{kind}: {', '.join(tiers)}" for kind, tiers in found.items() if tiers]
+        return ["the file is what its rows say", *said]
+
     def __str__(self) -> str:
-        sure = [str(each) for each in self.tiers if each.bound == each.value and not each.capped]
-        open_ones = [str(each) for each in self.tiers if each.bound != each.value and not each.capped]
-        capped = [str(each) for each in self.tiers if each.capped]
-        said = ["the file is what its rows say"]
-        said += [f"proven minimal again: {', '.join(sure)}"] if sure else []
-        said += [f"resting on the search: {', '.join(open_ones)}"] if open_ones else []
-        said += [f"among the candidates alone: {', '.join(capped)}"] if capped else []
-        return "; ".join(said)
+        return "; ".join(self.lines)
 
 
 def check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -543,6 +544,61 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([str(source), "--certify", str(tmp_path)]) == 2
     with pytest.raises(CertificateError, match="cannot read"):
         Certificate.load(tmp_path / "none.json")
+
+
+def test_checking_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It converts nothing: the ONNX model is read. What does not hold is an error."""
+    source, record, output = tmp_path / "a.tflite", tmp_path / "a.json", tmp_path / "b.onnx"
+    source.write_bytes(case("small")[0])
+    assert main([str(source), "-o", str(output), "--certify", str(record)]) == 0
+    capsys.readouterr()
+    assert main([str(source), "-o", str(output), "--check", str(record), "--target", "ort-cpu"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{output}: the certificate holds")
+    for line in (
+        "the file is what its rows say",
+        "proven minimal again: transposes+hidden ",
+        "trusted: reading the source",
+    ):
+        assert f"\n  {line}" in told
+    assert main([str(source), "-o", str(output), "--check", str(record), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["proven"] is True
+    assert len(report["tiers"]) == 4
+    weaker = replace(
+        Certificate.load(record), bounds=tuple(replace(b, bound=0) for b in Certificate.load(record).bounds)
+    )
+    weaker.save(record)
+    assert main([str(source), "-o", str(output), "--check", str(record)]) == 0
+    assert "\n  resting on the search: transposes+hidden 2 (at least 0), " in capsys.readouterr().out
+    for options, message in (
+        (["--check", str(record)], "a.onnx': No such file"),
+        (["--check", str(record), "--objective", "min-bytes"], "leave out what says 'objective'"),
+        (["--check", str(record), "--certify", str(record)], "leave --certify out"),
+        (["--check", str(record), "-o", "-"], "give its name with -o"),
+        (["--check", str(source), "-o", str(output)], "cannot read|is no certificate"),
+    ):
+        assert main([str(source), *options]) == 2
+        assert re.search(message, capsys.readouterr().err)
+    output.write_bytes(output.read_bytes() + b"\0")
+    assert main([str(source), "-o", str(output), "--check", str(record)]) == 2
+    assert "the ONNX file is not the one" in capsys.readouterr().err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.json", "a.tflite", "b.onnx"]
+
+
+def test_changed_options() -> None:
+    """Another objective, target or operator set, other ends, another name: the rows or the file are others then."""
+    contrib = shipped("ort-cpu-contrib")
+    for name in ("demo", "small"):
+        certificate = case(name)[2]
+        tampered(case(name), "is not what the recorded rows", opset=certificate.opset + 1)
+        tampered(case(name), "is not what the recorded rows", name="else")
+        tampered(case(name), "measured anew", table="0" * 64)
+        tampered(case(name), "about target 'else'", target="else")
+        tampered(case(name), "measured anew", target=contrib.name)
+        tampered(case(name), "cost|cannot run|what the recorded|proves", boundary=Boundary(inputs="free", outputs="nchw"))
+        tampered(case(name), "bounds of other tiers|cannot run", objective="min-bytes")
+        tampered(case(name), "bounds of other tiers|cannot run|cost", objective="min-nodes")
 
 
 def test_checking_needs_no_solver(tmp_path: Path) -> None:
