@@ -596,7 +596,8 @@ def test_changed_options() -> None:
         tampered(case(name), "measured anew", table="0" * 64)
         tampered(case(name), "about target 'else'", target="else")
         tampered(case(name), "measured anew", target=contrib.name)
-        tampered(case(name), "cost|cannot run|what the recorded|proves", boundary=Boundary(inputs="free", outputs="nchw"))
+        other = Boundary(inputs="free", outputs="nchw")
+        tampered(case(name), "cost|cannot run|what the recorded|proves", boundary=other)
         tampered(case(name), "bounds of other tiers|cannot run", objective="min-bytes")
         tampered(case(name), "bounds of other tiers|cannot run|cost", objective="min-nodes")
 

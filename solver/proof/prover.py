@@ -27,8 +27,9 @@ def prove(questions: Sequence[Question], values: Sequence[int], first: int) -> l
     """For each tier a lower bound on it and its proof, given the questions, which ask about one tier more each, and
     what the tiers are in some assignment.
 
-    Cases are told apart to reach these values, for the first tier what is believed to be its bound. What no tier can
-    be below, 0, needs no proof, and nothing else is said of problems from which candidates were left out.
+    Cases are told apart to reach these values as long as they are reached, for the first tier what is believed to be
+    its bound. What no tier can be below, 0, needs no proof, and nothing else is said of problems from which candidates
+    were left out.
     """
     found: list[tuple[int, Tree | None]] = []
     relaxation: Relaxation | None = None
@@ -40,14 +41,15 @@ def prove(questions: Sequence[Question], values: Sequence[int], first: int) -> l
         if relaxation is None or relaxation.problem is not question.problem:
             together = [each.tiers for each in questions if each.problem is question.problem]
             relaxation = Relaxation(question.problem, max(together, key=len))
-        found.append(_Prover(question, relaxation, target).proof())
+        reached = all(bound == known for (bound, _), known in zip(found, values, strict=False))
+        found.append(_Prover(question, relaxation, target, CASES if reached else 0).proof())
     return found
 
 
 class _Prover:
-    def __init__(self, question: Question, relaxation: Relaxation, target: int) -> None:
+    def __init__(self, question: Question, relaxation: Relaxation, target: int, cases: int) -> None:
         self.question, self.relaxation, self.target = question, relaxation, target
-        self.left = min(CASES, SHARES // relaxation.size)
+        self.left = min(cases, SHARES // relaxation.size)
 
     def proof(self) -> tuple[int, Tree | None]:
         """The highest bound that is found, and its proof: by cases only where these reach the target."""
