@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": ["{scratch}/demo.tflite"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
+    "hard": ["--only", "swin:2", "--only", "network/", "--folder", MODELS],
     "kernels": ["--to", "{scratch}/kernels.json"],
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],
