@@ -23,7 +23,7 @@ from layoutsolve import Assignment, Boundary, Certificate, CertificateError, cer
 from layoutsolve.certificate import CertifiedRow, _seal
 from layoutsolve.cli import main
 from layoutsolve.solver.proof.restated import restate
-from layoutsolve.solver.proof.tree import Leaf
+from layoutsolve.solver.proof.tree import Step
 from layoutsolve.solver.statement.bound import Offers
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
@@ -164,11 +164,11 @@ def test_tampered_bounds(name: str) -> None:
         tampered(case(name), message, bounds=(*bounds[:number], changed, *bounds[number + 1 :]))
 
     for number, each in enumerate(bounds):
-        other(number, f"proves {each.bound}, not {each.bound + 1}", bound=each.bound + 1)
-        other(number, "proves .*, not -1", bound=-1)
+        other(number, f"the bound of {each.bound + 1} on .* does not follow", bound=each.bound + 1)
+        other(number, "the bound of -1 on .* does not follow", bound=-1)
         other(number, "bounds of other tiers", tier=("copies",))
         if each.bound:
-            other(number, f"proves 0, not {each.bound}", proof=None)
+            other(number, f"the bound of {each.bound} on .* does not follow", proof=None)
     tampered(case(name), "bounds of other tiers", bounds=bounds[1:])
     tampered(case(name), "do not fit|cannot run|cost", boundary=layoutsolve.Boundary("nchw", "nchw"))
 
@@ -320,7 +320,7 @@ def test_worse_rows(name: str) -> None:
     tried = 0
     for rows in islice(worse(conversion.assignment, conversion.boundary), 6):
         data, forged = certified_rows(name, rows)
-        with pytest.raises(CertificateError, match=r"the proof of the bound on .* proves"):
+        with pytest.raises(CertificateError, match=r"the bound of .* on .* does not follow from its proof"):
             check_certificate(case(name)[0], data, Certificate.from_json(forged.to_json()))
         honest = replace(forged, bounds=tuple(replace(each, bound=0, proof=None) for each in forged.bounds))
         assert not check_certificate(case(name)[0], data, honest).proven
@@ -328,7 +328,7 @@ def test_worse_rows(name: str) -> None:
     assert tried >= 2
 
 
-def changed_proofs(proof: Leaf) -> Iterator[Leaf]:
+def changed_proofs(proof: Step) -> Iterator[Step]:
     """The same with an offer more, one less, one of nobody, one that is negative, and in other units."""
     for place, said in proof.offers.layouts.items():
         for layout, amount in said.items():
@@ -336,9 +336,9 @@ def changed_proofs(proof: Leaf) -> Iterator[Leaf]:
                 layouts = {**proof.offers.layouts, place: {**said, layout: other}}
                 yield replace(proof, offers=replace(proof.offers, layouts=layouts))
         yield replace(proof, offers=replace(proof.offers, layouts={**proof.offers.layouts, (10**6, 0): said}))
-    yield replace(proof, unit=proof.unit + 1)
-    yield replace(proof, unit=0)
-    yield replace(proof, unit=-proof.unit)
+    yield replace(proof, own=proof.own + 1)
+    yield replace(proof, own=0)
+    yield replace(proof, own=-proof.own)
     yield replace(proof, earlier=(*proof.earlier, 1))
     yield replace(proof, offers=Offers())
 
@@ -348,7 +348,7 @@ def test_changed_multipliers(name: str) -> None:
     """Whatever multipliers are changed to, no more is accepted than what is true; most changes are refused."""
     source, model, certificate = case(name)
     first, *rest = certificate.bounds
-    assert isinstance(first.proof, Leaf)
+    assert isinstance(first.proof, Step)
     refused = 0
     proofs = list(changed_proofs(first.proof))
     for proof in [*proofs[:8], *proofs[-8:]]:
@@ -597,7 +597,7 @@ def test_changed_options() -> None:
         tampered(case(name), "about target 'else'", target="else")
         tampered(case(name), "measured anew", target=contrib.name)
         other = Boundary(inputs="free", outputs="nchw")
-        tampered(case(name), "cost|cannot run|what the recorded|proves", boundary=other)
+        tampered(case(name), "cost|cannot run|what the recorded|does not follow", boundary=other)
         tampered(case(name), "bounds of other tiers|cannot run", objective="min-bytes")
         tampered(case(name), "bounds of other tiers|cannot run|cost", objective="min-nodes")
 
