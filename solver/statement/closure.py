@@ -18,7 +18,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variab
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, finest, order, permutation, whole_dimensions
 from layoutsolve.solver.theory.relation import Arranged, Port
-from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
 
 
@@ -108,7 +108,7 @@ class Closure:
         self._exhaust()
         sure = unlimited()
         for number, generator in enumerate(self.generators):
-            if self.kept is not None and not self._reaches(number, self.kept[number].price):
+            if self.kept is not None and not self._reaches(number):
                 seeding = self._walker(self.entries[number], sure) if self.capped else generator
                 self._seed(number, self.kept[number].layouts, seeding)
                 self._exhaust()
@@ -124,18 +124,13 @@ class Closure:
         operators = tuple(entry.operator(rows) for entry, rows in zip(self.entries, self.rows, strict=True))
         return LayoutProblem(tuple(self.variables), operators, self.capped, self.target, self.timed)
 
-    def _reaches(self, number: int, kept: Price) -> bool:
-        """Whether an operator has a row that loses no more than the one whose orders are to be kept."""
-        return any(
-            row.price.hidden <= kept.hidden
-            and row.price.transposes <= kept.transposes
-            and row.price.nanoseconds <= kept.nanoseconds
-            for row in self.rows[number]
-        )
+    def _reaches(self, number: int) -> bool:
+        """Whether an operator has a row that loses nothing."""
+        return any(not (row.price.hidden or row.price.transposes or row.price.nanoseconds) for row in self.rows[number])
 
     def _seed(self, number: int, kept: Sequence[Layout], generator: Walker | None) -> None:
-        """No layout that is demanded, or was found in time, leads to the orders to be kept at their price: suggest
-        those orders themselves.
+        """No layout that is demanded, or was found in time, leads to the orders to be kept at no loss: suggest those
+        orders themselves. Where every row loses, groupings of them may save Reshapes.
         """
         for port, layout in enumerate(kept):
             if not self.variables[self.entries[number].ports[port]].constant:

@@ -13,8 +13,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from layoutsolve.solver import OBJECTIVES, Goal
+from layoutsolve.solver import OBJECTIVES, Boundary, Goal, assign
 from layoutsolve.solver.proof.prover import prove
+from layoutsolve.solver.proof.restated import restate
 from layoutsolve.solver.proof.text import tree_facts, tree_of
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree, grain
 from layoutsolve.solver.search.search import solve
@@ -196,3 +197,21 @@ def test_a_price_that_is_not_the_lowest() -> None:
     best = solve(problem, tiers).price(tiers)
     ((bound, _),) = prove(questions(problem, tiers, (best[0] + 2,)), (best[0] + 2,), best[0] + 2)
     assert bound == best[0]
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
+def test_answers(objective: str) -> None:
+    """What the solver calls optimal is proven in every tier, the Reshapes of the chosen orders among them."""
+    reshapes = 0
+    for seed in range(120):
+        graph = random_graph(seed, 3 + seed % 9, CONTROL if seed % 2 else LAYERS)
+        found = assign(graph, objective=objective)
+        stated = restate(
+            graph, Boundary(), found.goal, [found.row(number).layouts for number in range(len(found.rows))]
+        )
+        values = ranked(found.price, stated.claimed)
+        bounds = [bound for bound, _ in prove(stated.questions(found.price), values, found.bound)]
+        assert found.status == "optimal"
+        assert tuple(bounds) == values
+        reshapes += values[-1]
+    assert reshapes > 0
