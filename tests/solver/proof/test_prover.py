@@ -24,6 +24,7 @@ from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
+from tests.graphs import GraphBuilder
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 from tests.solver.strategies.test_mincut import random_problem
 
@@ -215,3 +216,15 @@ def test_answers(objective: str) -> None:
         assert tuple(bounds) == values
         reshapes += values[-1]
     assert reshapes > 0
+
+
+@pytest.mark.parametrize("objective", ["min-transpose", "min-bytes"])
+def test_reshapes_where_every_row_loses(objective: str) -> None:
+    """A softmax that is slow in any order that is wanted: it may have any grouping of it that others read."""
+    b = GraphBuilder()
+    x = b.conv(b.input(1, 6, 5, 4), 4, 1)
+    rows = b.op("ReduceMean", x, b.constant([0, 3], "int64"), shape=(6, 5), keepdims=0)
+    channels = b.op("ReduceMean", x, b.constant([0, 1, 2], "int64"), shape=(4,), keepdims=0)
+    slow = b.op("Softmax", x, shape=(1, 6, 5, 4), axis=1)
+    found = assign(b.graph(rows, channels, slow), objective=objective)
+    assert (found.status, found.price.transposes, found.price.hidden, found.price.reshapes) == ("optimal", 0, 2, 1)
