@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -340,16 +342,20 @@ def test_bytes_are_accepted() -> None:
     assert conversion.price == layoutsolve.Price()
 
 
+def loaded(module: str, *heavy: str) -> str:
+    """Those of some packages that a fresh interpreter has when it has imported a module."""
+    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_the_import_is_light() -> None:
     """Neither the solver's library nor a runtime is loaded before it is needed."""
-    import subprocess
-    import sys
+    assert loaded("layoutsolve", "ortools", "onnxruntime", "ai_edge_litert", "networkx") == "[]"
 
-    heavy = ("ortools", "onnxruntime", "ai_edge_litert", "networkx")
-    code = f"import sys, layoutsolve; print([name for name in {heavy} if name in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )
+
+def test_the_command_line_is_ready_at_once() -> None:
+    """Help and bad options wait for nothing that takes time to import."""
+    assert loaded("layoutsolve.cli", "numpy", "onnx", "tflite", "layoutsolve.solver") == "[]"
 
 
 def test_json_knows_no_infinity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
