@@ -283,7 +283,7 @@ def compare(
     ``time_limit`` bounds the search of each. A strategy that cannot solve the model has no row.
     """
     options = arguments.Options.of(locals())
-    content = load(source)
+    content, goal = load(source), options.goal
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
     rows = []
@@ -295,8 +295,8 @@ def compare(
                     graph,
                     options.boundary,
                     strategy=strategy,
-                    objective=options.goal.objective,
-                    target=options.goal.target,
+                    objective=goal.objective,
+                    target=goal.target,
                     seconds=options.time_limit,
                 )
         except StrategyError:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from layoutsolve import arguments
 from layoutsolve.api import Conversion, reference
-from layoutsolve.audit import Recount, copied_bytes, recount
+from layoutsolve.audit import copied_bytes, recount
 from layoutsolve.emit import serialise
 from layoutsolve.errors import CertificateError, ConversionError, OptionError
 from layoutsolve.files import Output, written
@@ -285,16 +285,11 @@ def _check_price(stated: Restated, graph: Graph, model: bytes, certificate: Cert
         ("Transpose operators", found.transposes, price.transposes),
         ("Reshape operators", found.reshapes, price.reshapes),
         ("bytes moved by Transposes", found.bytes, price.bytes),
-        ("hidden transpositions of Transposes", _hidden(stated.fine.target, found), price.hidden - stated.inside),
+        ("hidden transpositions of Transposes", found.hidden(stated.fine.target.hidden), price.hidden - stated.inside),
         ("bytes of copied constants", copies, price.copies),
     ):
         if counted != claimed:
             raise CertificateError(f"the ONNX file has {counted} {name}, not {claimed}")
-
-
-def _hidden(target: Target, found: Recount) -> int:
-    """The hidden transpositions of the Transposes of a file."""
-    return sum(target.hidden.get(("Transpose", motion), 0) * count for motion, count in found.motions.items())
 
 
 def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:

@@ -12,7 +12,6 @@ from layoutsolve.solver.theory.row import Price
 Tiers = tuple[tuple[str, ...], ...]
 """What is minimised: first the first tier, then the second among its minima, and so on; a tier sums fields of Price."""
 
-
 OBJECTIVES: Mapping[str, Tiers] = {
     "min-executed": (("transposes", "hidden"), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
     "min-transpose": (("transposes",), ("hidden",), ("bytes",), ("reshapes",), ("copies",)),
@@ -21,9 +20,7 @@ OBJECTIVES: Mapping[str, Tiers] = {
     "min-latency": (("nanoseconds",), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
 }
 
-
 DEFAULT_OBJECTIVE = "min-executed"
-
 
 TIE = ("regrouped",)
 """The tier that decides among orders of equal price: nothing is claimed of it."""

@@ -55,7 +55,7 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
     orders = cut_orders(statement.orders(limit.part(STATED)), coarse, limit)
-    found = grouped(statement, goal, orders.chosen, proven(orders, goal), limit)
+    found = grouped(statement, orders.chosen, proven(orders, goal), limit)
     if found is None:
         raise StrategyError(_OVER)
     return replace(found, strategy="mincut")

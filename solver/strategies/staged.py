@@ -34,14 +34,14 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
-    found = _searched(statement, goal, limit.part(SEARCHED))
+    found = _searched(statement, limit.part(SEARCHED))
     if found is not None and found.status == "optimal":
         return found
     known = [] if found is None else [found]
-    known.append(in_source_order(statement, goal))
+    known.append(in_source_order(statement))
     if coarse_tiers(goal.tiers) is None and not goal.timed and not limit.expired:
         first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
-        staged = None if first is None else _staged(statement, goal, first, limit.part(SEARCHED))
+        staged = None if first is None else _staged(statement, first, limit.part(SEARCHED))
         known += [] if staged is None else [replace(staged, status="feasible", bound=0, parts=())]
     from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
 
@@ -55,39 +55,41 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     return replace(best, strategy=found.strategy, bound=bound, components=found.components, parts=found.parts)
 
 
-def _searched(statement: Statement, goal: Goal, limit: Limit) -> Assignment | None:
+def _searched(statement: Statement, limit: Limit) -> Assignment | None:
     """What searching comes to within a limit; None where it does not even come to full layouts."""
-    tiers, coarse = goal.tiers, coarse_tiers(goal.tiers)
+    goal = statement.goal
+    coarse = coarse_tiers(goal.tiers)
     if coarse is None:
         problem = statement.layouts(None, limit.part(STATED))
         if limit.expired:
             return None
-        fine = solve(problem, tiers, limit)
-        return _assignment(statement, fine, goal, proven(fine, goal))
-    return _staged(statement, goal, coarse, limit)
+        fine = solve(problem, goal.tiers, limit)
+        return _assignment(statement, fine, proven(fine, goal))
+    return _staged(statement, coarse, limit)
 
 
-def _staged(statement: Statement, goal: Goal, coarse: Tiers, limit: Limit) -> Assignment | None:
+def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | None:
     """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
     orders = _orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
-    kept, proof = orders.chosen, proven(orders, goal)
+    kept, proof = orders.chosen, proven(orders, statement.goal)
     del orders  # a problem takes as much memory as all that the graph is
-    return grouped(statement, goal, kept, proof, limit)
+    return grouped(statement, kept, proof, limit)
 
 
-def grouped(statement: Statement, goal: Goal, kept: Sequence[Row], proof: Proof, limit: Limit) -> Assignment | None:
+def grouped(statement: Statement, kept: Sequence[Row], proof: Proof, limit: Limit) -> Assignment | None:
     """The cheapest groupings of chosen orders, of which ``proof`` tells what is proven; None where the limit ends
     before there are any.
     """
     problem = statement.layouts(kept, limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None
-    fine = solve(problem, goal.tiers, limit)
+    tiers = statement.goal.tiers
+    fine = solve(problem, tiers, limit)
     if not limit.expired:
-        fine = replace(fine, rows=settled(statement.graph, fine.problem, fine.rows, goal.tiers))
-    return _assignment(statement, fine, goal, proof, fine.branched)
+        fine = replace(fine, rows=settled(statement.graph, fine.problem, fine.rows, tiers))
+    return _assignment(statement, fine, proof, fine.branched)
 
 
 def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
@@ -135,8 +137,9 @@ def _sound(bound: int, known: Price, goal: Goal) -> int:
     return bound if bound <= ranked(known, goal.tiers)[0] else 0
 
 
-def _assignment(statement: Statement, fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
+def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: int = 0) -> Assignment:
     """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
+    goal = statement.goal
     fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
     total = price(fine.problem, fine.rows)
     reached = ranked(total, goal.tiers)
