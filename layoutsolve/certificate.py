@@ -167,7 +167,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         ) from error
     titles = [operator.title for operator in found.problem.operators]
     parts = tuple(
-        CertifiedPart(tuple(titles[number] for number in part.operators), part.booleans, part.value, part.bound)
+        CertifiedPart(tuple(titles[number] for number in part.operators), part.booleans, part.values[0], part.bounds[0])
         for part in (found.parts if stated.components else ())
     )
     return Certificate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -15,6 +16,7 @@ import layoutsolve.source
 from experiments.demo import mobilenet
 from layoutsolve.cli import main
 from layoutsolve.printing import STAGES
+from layoutsolve.summary import Done, as_text
 from tests.builder import Builder
 
 
@@ -42,6 +44,7 @@ def test_convert_and_verify(demo: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert captured.err == ""
     assert report["status"] == "optimal"
     assert report["transposes"] == report["bound"] == 1
+    assert report["tiers"][0] == {"names": ["transposes", "hidden"], "value": 1, "bound": 1, "status": "optimal"}
     assert report["verified"]["passed"]
     assert set(report["seconds"]) == {"read", "solve", "emit", "total"}
     operators = [node.op_type for node in onnx.load(output).graph.node]
@@ -110,10 +113,23 @@ def test_a_target_is_not_overwritten(option: str, tmp_path: Path, capsys: pytest
 
 def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(demo)]) == 0
-    assert "1 Transpose (proven minimal)" in capsys.readouterr().out
+    summary = capsys.readouterr().out
+    assert "1 Transpose (proven minimal)" in summary
+    assert "  transposes + hidden 1 (optimal), transposes 1 (optimal), bytes" in summary
     model = onnx.load(demo.with_suffix(".onnx"))
     onnx.checker.check_model(model, full_check=True)
     assert [item.name for item in (*model.graph.input, *model.graph.output)] == ["image", "scores"]
+
+
+def test_the_summary_tells_what_is_proven_of_each_tier(demo: Path) -> None:
+    conversion = layoutsolve.convert(demo)
+    open_ended = replace(conversion.assignment, bounds=(1, 0), ended="work")
+    lines = as_text(Done("a.onnx", replace(conversion, assignment=open_ended), None, None, None, 0.5)).splitlines()
+    assert lines[1:3] == [
+        "  1 Transpose, 0 Reshapes, 49152 bytes moved",
+        "  transposes + hidden 1 (optimal), transposes 1 (feasible), bytes 49152 (feasible), reshapes 0 (feasible), "
+        "copies 0 (feasible); the search ended by its limit on work",
+    ]
 
 
 def test_quant_patterns(demo: Path) -> None:

@@ -36,6 +36,13 @@ def coarse_tiers(tiers: Tiers) -> Tiers | None:
     return tiers[:-2] if tiers[-2:] == (("reshapes",), ("copies",)) else None
 
 
+def searched_tiers(tiers: Tiers) -> Tiers:
+    """The tiers that are searched over all that there is to choose; what comes after them is decided for the orders, or
+    layouts, that these lead to.
+    """
+    return coarse_tiers(tiers) or tiers[:-1]
+
+
 @dataclass(frozen=True)
 class Goal:
     """What layouts are chosen for: an objective, and the runtime that the model is for."""
