@@ -8,7 +8,9 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from layoutsolve.api import Comparison, Conversion, compare, convert, verify
-    from layoutsolve.certificate import Certificate, Recheck, certify, check_certificate
+    from layoutsolve.certificate import Certificate
+    from layoutsolve.certifying import certify, check_certificate
+    from layoutsolve.checker import Recheck
     from layoutsolve.errors import (
         BudgetError,
         CertificateError,
@@ -63,7 +65,9 @@ __all__ = [
 
 _HOMES = {
     "api": ("Comparison", "Conversion", "compare", "convert", "verify"),
-    "certificate": ("Certificate", "Recheck", "certify", "check_certificate"),
+    "certificate": ("Certificate",),
+    "certifying": ("certify", "check_certificate"),
+    "checker": ("Recheck",),
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),

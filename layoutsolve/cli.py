@@ -17,7 +17,8 @@ from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
-    from layoutsolve.certificate import Certificate, Recheck
+    from layoutsolve.certificate import Certificate
+    from layoutsolve.checker import Recheck
     from layoutsolve.source import Content
     from layoutsolve.stages import Stages
 
@@ -153,11 +154,12 @@ def _planned(options: argparse.Namespace, target: str) -> list[files.Output]:
 
 def _certified(source: Content, conversion: Conversion, target: str) -> tuple[Certificate, Recheck]:
     """The certificate of the files that are about to be written, and how far it could be checked."""
-    from layoutsolve.certificate import certify, check
+    from layoutsolve.certifying import certify
+    from layoutsolve.checker import check
 
     certificate = certify(source, conversion, target)
     table = conversion.assignment.goal.target
-    return certificate, check(certificate, source, conversion.content(target), certificate.data, table)
+    return certificate, check(certificate, source, conversion.content(target), certificate.data, target, table)
 
 
 def _tell(text: str, written: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
-    from layoutsolve.certificate import Recheck
+    from layoutsolve.checker import Recheck
     from layoutsolve.explanation import Explanation
     from layoutsolve.verification.verify import Verification
 

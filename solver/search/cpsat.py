@@ -1,4 +1,4 @@
-"""One component of a layout problem as a CP-SAT model. The only file that imports OR-tools.
+"""One component of a layout problem as a CP-SAT model.
 
 A Boolean per open row of an operator, exactly one of which is true. For each variable, ``moved[order]`` is true where
 a Transpose brings it into an order it is not produced in, ``given[layout]`` where a move delivers a layout, and

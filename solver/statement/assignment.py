@@ -59,7 +59,7 @@ class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
 
     ``graph`` is the one that the operators' numbers of nodes are about. It is not always the one that was to be solved:
-    concatenations may be in steps (:mod:`layoutsolve.solver.search.concat_steps`). ``rules`` says how its nodes are
+    concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``rules`` says how its nodes are
     written, by number. Assignments are compared without the two: all else is plain data.
     ``bounds`` are proven lower bounds on the first tiers of the objective, each where those before it are as low as
     their bounds; ``completed`` says that what the search leaves open (:func:`searched_tiers`) was minimised in the end.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.concat_steps import settled
 from layoutsolve.solver.search.search import Solution, solve
+from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.copies import shared_rows
