@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 
 Array = NDArray[Any]
 
-OPSET, IR_VERSION = 18, 9
+OPSET, IR_VERSION = 21, 10
 
 SLICE = 1e-3
 """Seconds that a model runs before it is another one's turn; slow models run once."""
