@@ -40,11 +40,25 @@ UPWARD = (
 )
 """The same of a ConvTranspose."""
 
+POOLED = ((56, 16, 3), (28, 64, 3), (14, 256, 3), (28, 64, 5))
+"""Height and width, channels, kernel."""
+
+HEADS = (
+    *((64, 128, 2, 64), (197, 192, 3, 64), (197, 384, 6, 64), (128, 256, 4, 64), (384, 512, 8, 64)),
+    *((49, 192, 6, 32), (16, 768, 12, 64)),
+)
+"""Rows, features, heads of attention, features of each."""
+
 NUMBERS = (
     *("float32", "float32, quantised weights", "int8, quantised with bias", "uint8, quantised with bias"),
     "int16, quantised with bias",
 )
 """What is multiplied: as kinds have it."""
+
+IMAGE = 4
+"""Inputs of a graph have fewer channels. What has more comes from another operator, where ONNX Runtime makes uint8 of
+int8.
+"""
 
 
 def windows() -> Iterator[Group]:
@@ -56,6 +70,11 @@ def windows() -> Iterator[Group]:
         yield _writing("Conv", shape)
     for shape in UPWARD:
         yield _writing("ConvTranspose", shape)
+    for operator in ("MaxPool", "AveragePool"):
+        for side, c, kernel in POOLED:
+            yield _pooling(operator, side, c, kernel)
+    for rows, c, heads, width in HEADS:
+        yield _heads(rows, c, heads, width)
 
 
 def _kind(operator: str, name: str, facts: str, sizes: Mapping[str, int]) -> str:
@@ -67,7 +86,7 @@ def _kind(operator: str, name: str, facts: str, sizes: Mapping[str, int]) -> str
 
 def _reading(shape: tuple[int, int, int, int, int], numbers: str) -> Group:
     side, c, o, k, stride = shape
-    dtype, pad = numbers.partition(",")[0], (k - 1) // 2
+    dtype, pad = _stored(numbers, c), (k - 1) // 2
     weights = Spec((o, c, k, k), "float32" if numbers == "float32" else "int8").sample()
     last = weights.transpose(0, 2, 3, 1).reshape(o, 1, k, k * c)
     moved = transpose(Spec((1, side, side, c), dtype), (0, 3, 1, 2))
@@ -77,7 +96,7 @@ def _reading(shape: tuple[int, int, int, int, int], numbers: str) -> Group:
         ("channels-first", Spec((1, c, side, side), dtype), 1, weights),
         (kind, Spec((1, 1, side, side * c), dtype), c, last),
     ):
-        nodes, constants = _multiplied(numbers, kernel, _attributes(k, stride, pad, pad, by))
+        nodes, constants = _multiplied(numbers, dtype, kernel, _attributes(k, stride, pad, pad, by))
         text = f"{described(spec)} by {o}x{c}x{k}x{k}, stride {stride}"
         found.append(Variant(name, text, model(nodes, {"x": spec}, constants), moved, listed=name == kind))
     return Group("Conv", tuple(found))
@@ -91,8 +110,14 @@ def _attributes(kernel: int, stride: int, before: int, after: int, by: int) -> d
     }
 
 
+def _stored(numbers: str, channels: int) -> str:
+    """The type of the data as the kernel reads them."""
+    dtype = numbers.partition(",")[0]
+    return "uint8" if dtype == "int8" and channels >= IMAGE else dtype
+
+
 def _multiplied(
-    numbers: str, kernel: Array, attributes: Mapping[str, list[int]]
+    numbers: str, dtype: str, kernel: Array, attributes: Mapping[str, list[int]]
 ) -> tuple[list[Node], dict[str, Array]]:
     """A Conv of floats, of floats and quantised weights, or quantised all over."""
     biases = Spec((len(kernel),), "int32" if "bias" in numbers else "float32").sample()
@@ -102,7 +127,6 @@ def _multiplied(
     weights = Node("DequantizeLinear", ["w", "s", "zero"], ["wr"])
     if "bias" not in numbers:
         return [weights, Node("Conv", ["x", "wr", "b"], attributes=attributes)], constants
-    dtype = numbers.partition(",")[0]
     nodes = [
         Node("DequantizeLinear", ["x", "s", "middle"], ["xr"]),
         weights,
@@ -135,5 +159,45 @@ def _writing(operator: str, shape: tuple[int, int, int, int, int]) -> Group:
         (
             Variant("channels-first", text, model([first], {"x": spec}, plain), moved, listed=False),
             Variant(kind, text, model(steps, {"x": spec}, {"w": last, "b": np.tile(biases, size)}), moved),
+        ),
+    )
+
+
+def _pooling(operator: str, side: int, c: int, kernel: int) -> Group:
+    """Pooling without padding: interleaved, with C as dilation along W, loses far more than two Transposes."""
+    spec, last = Spec((1, side, side, c)), Spec((1, 1, side, side * c))
+    moved, window = transpose(spec, (0, 3, 1, 2)), {"kernel_shape": [kernel, kernel]}
+    between = [
+        Node("Transpose", ["x"], ["t"], {"perm": [0, 3, 1, 2]}),
+        Node(operator, ["t"], ["p"], window),
+        Node("Transpose", ["p"], ["y"], {"perm": [0, 2, 3, 1]}),
+    ]
+    stretched = [Node(operator, ["x"], attributes={**window, "dilations": [1, c]})]
+    text = f"{described(spec)} by {kernel}x{kernel}"
+    return Group(
+        operator,
+        (
+            Variant("Transposes around it", text, model(between, {"x": spec}), moved, listed=False),
+            Variant("interleaved", text, model(stretched, {"x": last}), moved, listed=False),
+        ),
+    )
+
+
+def _heads(rows: int, c: int, heads: int, width: int) -> Group:
+    """Rows multiplied to heads of attention: at once and transposed, or by a batch of weights, which loses more."""
+    weights, spec = Spec((c, heads * width)).sample(), Spec((1, rows, c))
+    moved = transpose(Spec((1, rows, heads, width)), (0, 2, 1, 3))
+    apart = [
+        Node("MatMul", ["x", "w"], ["m"]),
+        Node("Reshape", ["m", "heads"], ["r"]),
+        Node("Transpose", ["r"], ["y"], {"perm": [0, 2, 1, 3]}),
+    ]
+    batch = weights.reshape(c, heads, width).transpose(1, 0, 2).copy()
+    text, shape = f"{described(spec)} to {heads} heads of {width}", np.array([1, rows, heads, width])
+    return Group(
+        "MatMul to heads",
+        (
+            Variant("Transpose", text, model(apart, {"x": spec}, {"w": weights, "heads": shape}), moved, listed=False),
+            Variant("batch", text, model([Node("MatMul", ["x", "w"])], {"x": spec}, {"w": batch}), moved, listed=False),
         ),
     )
