@@ -34,7 +34,7 @@ from experiments.row_cases import (
 from experiments.row_products import batched, pointwise, products, quantised_products, regroupings
 from experiments.row_windows import windows
 
-LOSS, RATIO, TWICE = 0.5, 1.12, 2.0
+LOSS, RATIO, TWICE = 0.5, 1.12, 1.5
 
 RATIOS = {"Conv": 1.05, "ConvTranspose": 1.05}
 """Where other ratios are told from noise: convolutions take long."""

@@ -29,8 +29,10 @@ READING = (
 """Height and width, input and output channels, kernel, stride."""
 
 WRITING = (
-    *((128, 16, 2, 3, 1), (128, 16, 3, 3, 1), (64, 32, 3, 9, 1), (256, 8, 3, 3, 1), (64, 64, 6, 3, 1)),
-    *((64, 32, 8, 3, 1), (64, 64, 8, 3, 1), (64, 32, 12, 3, 1), (64, 32, 16, 3, 1), (28, 64, 64, 3, 1)),
+    *((384, 8, 3, 9, 1), (256, 8, 3, 3, 1), (128, 4, 3, 3, 1), (192, 8, 2, 3, 1), (256, 16, 1, 3, 1)),
+    *((128, 16, 2, 3, 1), (128, 16, 3, 3, 1), (64, 32, 3, 9, 1), (192, 32, 3, 3, 1), (64, 64, 3, 3, 1)),
+    *((64, 8, 8, 3, 1), (64, 16, 8, 3, 1), (128, 32, 6, 3, 1), (128, 32, 8, 3, 1), (64, 64, 6, 3, 1)),
+    *((64, 64, 8, 3, 1), (128, 96, 8, 3, 1), (64, 32, 12, 3, 1), (64, 32, 16, 3, 1), (28, 64, 64, 3, 1)),
 )
 """The same of a Conv as a ConvTranspose."""
 
@@ -151,7 +153,7 @@ def _writing(operator: str, shape: tuple[int, int, int, int, int]) -> Group:
     plain = {"w": turned if operator == "Conv" else kernel, "b": biases}
     text = f"{described(spec)} by {c}x{o}x{k}x{k}, stride {stride}"
     name = "interleaved result" if operator == "Conv" else "interleaved"
-    kind = _kind(operator, name, "float32", {"produced": o})
+    kind = _kind(operator, name, "float32", {"channels": c, "produced": o})
     first = Node(operator, ["x", "w", "b"], attributes=attributes[1])
     steps = [Node("ConvTranspose", ["x", "w"], ["z"], attributes[o]), Node("Add", ["z", "b"])]
     return Group(

@@ -10,7 +10,7 @@ apart:
 * for layer normalisation, ``operator`` or ``written out``;
 * for Resize, mode, every stored dimension, resampled (R) or kept (K), and element type: ``linear KRRK, float32``;
 * for convolution, pooling and the like ``channels-first``, and element type;
-* for convolutions that read or write channels-last ``interleaved``, and ``interleaved result`` for one that is written as
+* for convolutions that read or write channels-last ``interleaved``, or ``interleaved result`` where one is written as
   its transpose; then facts as products have them;
 * for Transposes, the motion;
 * for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul of weights`` where the right

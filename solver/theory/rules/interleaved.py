@@ -128,7 +128,8 @@ def reversing(site: Site, form: Placed) -> Way | None:
     *inputs, result = form.places
     places = (*inputs, _interleaved(result))
     free = form.free - {"c", "o"}
-    return Way(Placed(places, free), rewrite, f"interleaved result, {numbers(site)}", {"produced": produced})
+    facts = {"channels": contracted, "produced": produced}
+    return Way(Placed(places, free), rewrite, f"interleaved result, {numbers(site)}", facts)
 
 
 def _interleaved(dims: Dims) -> Dims:
