@@ -34,6 +34,9 @@ from layoutsolve.source import Buffer, Content
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference
 
+TRUSTED = "trusted: reading the source, the rules and closure, the writer"
+"""What a check relies on, for people."""
+
 
 @dataclass(frozen=True)
 class CheckedTier:
@@ -64,15 +67,18 @@ class Recheck:
         """Whether no other layouts have a lower price."""
         return all(each.bound == each.value and not each.capped for each in self.tiers)
 
+    @property
+    def lines(self) -> list[str]:
+        """What was found, for people."""
+        kinds = ("proven minimal again", "resting on the search", "among the candidates alone")
+        found: dict[str, list[str]] = {kind: [] for kind in kinds}
+        for each in self.tiers:
+            found[kinds[2 if each.capped else int(each.bound != each.value)]].append(str(each))
+        said = [f"{kind}: {', '.join(tiers)}" for kind, tiers in found.items() if tiers]
+        return ["the file is what its rows say", *said]
+
     def __str__(self) -> str:
-        sure = [str(each) for each in self.tiers if each.bound == each.value and not each.capped]
-        open_ones = [str(each) for each in self.tiers if each.bound != each.value and not each.capped]
-        capped = [str(each) for each in self.tiers if each.capped]
-        said = ["the file is what its rows say"]
-        said += [f"proven minimal again: {', '.join(sure)}"] if sure else []
-        said += [f"resting on the search: {', '.join(open_ones)}"] if open_ones else []
-        said += [f"among the candidates alone: {', '.join(capped)}"] if capped else []
-        return "; ".join(said)
+        return "; ".join(self.lines)
 
 
 def check(
@@ -189,11 +195,11 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
     for question, value, claimed in zip(stated.questions(certificate.price), values, certificate.bounds, strict=True):
         name = "+".join(claimed.tier)
         try:
-            proven = 0 if claimed.proof is None else question.answer(claimed.proof)
+            proven = claimed.bound >= 0 and question.proves(claimed.proof, claimed.bound)
         except ValueError as error:
             raise CertificateError(f"the proof of the bound on {name} is none: {error}") from error
-        if claimed.bound < 0 or (proven is not None and claimed.bound > proven):
-            raise CertificateError(f"the proof of the bound on {name} proves {proven}, not {claimed.bound}")
+        if not proven:
+            raise CertificateError(f"the bound of {claimed.bound} on {name} does not follow from its proof")
         if claimed.bound > value:
             raise CertificateError(f"a bound of {claimed.bound} on {name} is above the price of what it is about")
         capped = question.problem.capped and value > 0

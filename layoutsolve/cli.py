@@ -82,12 +82,14 @@ def _run(options: argparse.Namespace) -> int:
         given = parser.arguments_of(options)
         source = load(options.model)
         target = "" if options.stage is not None else _target(options, source)
-        if target:
+        if target and options.check is None:
             files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
     with stage("run"):
         if options.stage is not None:
             return _print(options.stage, given, source)
+        if options.check is not None:
+            return _check(options, source, target, start)
         return _convert(options, given, source, target, stage, start)
 
 
@@ -120,6 +122,19 @@ def _print(stage: str, given: dict[str, Any], source: Content) -> int:
 
     asked = choice("stage", stage, STAGES)
     _tell(convert(source, **given).text(asked), [])
+    return 0
+
+
+def _check(options: argparse.Namespace, source: Content, target: str, start: float) -> int:
+    """Check a certificate, instead of converting."""
+    from layoutsolve.certificate import Certificate
+    from layoutsolve.certifying import check_certificate
+    from layoutsolve.summary import check_as_json, check_as_text
+
+    found = check_certificate(source, target, Certificate.load(options.check), target=options.target)
+    spent = time.perf_counter() - start
+    told = check_as_json(options, target, found, spent) if options.json else check_as_text(target, found, spent)
+    _tell(told, [])
     return 0
 
 

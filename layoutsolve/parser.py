@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _Group = argparse._ArgumentGroup  # argparse has no public name for it
 
+CHECKING = ("json", "debug")
+"""The options that may go with a check, beside those that name files."""
+
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are those of a conversion: one line, with the nearest option."""
@@ -52,8 +55,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         parser.refuse(unknown)
+    if options.check is not None and options.certify is not None:
+        raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.check is not None:
+        for name in (name for name in said(options) if name not in CHECKING):
+            raise OptionError(
+                f"argument --check: the certificate tells how the model was converted: leave out what says '{name}'"
+            )
+        if options.file == "-":
+            raise OptionError("argument --check: it reads the ONNX model from a file: give its name with -o")
     if options.stage is not None:
         writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
         writing |= {"--verify": options.verify, "--explain": options.explain}
@@ -65,7 +77,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def said(options: argparse.Namespace) -> dict[str, object]:
     """The options that are not the default, but for the names of files, for reports."""
     parser = _parser()
-    named = ("model", "file", "certify", "target")
+    named = ("model", "file", "certify", "check", "target")
     return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
 
 
@@ -204,6 +216,11 @@ def _add_telling(group: _Group) -> None:
     )
     group.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of the price, which can be checked without a search"
+    )
+    group.add_argument(
+        "--check",
+        metavar="FILE.json",
+        help="check a certificate of the model and of the ONNX model, instead of converting",
     )
     group.add_argument(
         "--print",

@@ -42,6 +42,20 @@ def as_json(options: argparse.Namespace, done: Done) -> str:
     return json.dumps(_finite(report), allow_nan=False)
 
 
+def check_as_json(options: argparse.Namespace, model: str, found: Recheck, spent: float) -> str:
+    """What checking a certificate came to, as one JSON object."""
+    report = {"model": options.model, "output": model, "certificate": options.check, "proven": found.proven}
+    return json.dumps({**report, **asdict(found), "seconds": round(spent, 6)})
+
+
+def check_as_text(model: str, found: Recheck, spent: float) -> str:
+    """What checking a certificate came to, for people."""
+    from layoutsolve.checker import TRUSTED
+
+    lines = [f"{model}: the certificate holds, {spent:.2f} s", *(f"  {line}" for line in (*found.lines, TRUSTED))]
+    return "\n".join(map(printable, lines))
+
+
 def _finite(found: object) -> object:
     """The same with null for numbers that JSON does not know: the distance of a model that computes infinities."""
     if isinstance(found, float):

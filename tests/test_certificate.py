@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from layoutsolve import Assignment, Boundary, Certificate, CertificateError, cer
 from layoutsolve.certificate import CertifiedRow, _seal
 from layoutsolve.cli import main
 from layoutsolve.solver.proof.restated import restate
-from layoutsolve.solver.proof.tree import Leaf
+from layoutsolve.solver.proof.tree import Step
 from layoutsolve.solver.statement.bound import Offers
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
@@ -172,11 +173,11 @@ def test_tampered_bounds(name: str) -> None:
         tampered(case(name), message, bounds=(*bounds[:number], changed, *bounds[number + 1 :]))
 
     for number, each in enumerate(bounds):
-        other(number, f"proves {each.bound}, not {each.bound + 1}", bound=each.bound + 1)
-        other(number, "proves .*, not -1", bound=-1)
+        other(number, f"the bound of {each.bound + 1} on .* does not follow", bound=each.bound + 1)
+        other(number, "the bound of -1 on .* does not follow", bound=-1)
         other(number, "bounds of other tiers", tier=("copies",))
         if each.bound:
-            other(number, f"proves 0, not {each.bound}", proof=None)
+            other(number, f"the bound of {each.bound} on .* does not follow", proof=None)
     tampered(case(name), "bounds of other tiers", bounds=bounds[1:])
     tampered(case(name), "do not fit|cannot run|cost", boundary=layoutsolve.Boundary("nchw", "nchw"))
 
@@ -328,7 +329,7 @@ def test_worse_rows(name: str) -> None:
     tried = 0
     for rows in islice(worse(conversion.assignment, conversion.boundary), 6):
         data, forged = certified_rows(name, rows)
-        with pytest.raises(CertificateError, match=r"the proof of the bound on .* proves"):
+        with pytest.raises(CertificateError, match=r"the bound of .* on .* does not follow from its proof"):
             check_certificate(case(name)[0], data, Certificate.from_json(forged.to_json()))
         honest = replace(forged, bounds=tuple(replace(each, bound=0, proof=None) for each in forged.bounds))
         assert not check_certificate(case(name)[0], data, honest).proven
@@ -336,7 +337,7 @@ def test_worse_rows(name: str) -> None:
     assert tried >= 2
 
 
-def changed_proofs(proof: Leaf) -> Iterator[Leaf]:
+def changed_proofs(proof: Step) -> Iterator[Step]:
     """The same with an offer more, one less, one of nobody, one that is negative, and in other units."""
     for place, said in proof.offers.layouts.items():
         for layout, amount in said.items():
@@ -344,9 +345,9 @@ def changed_proofs(proof: Leaf) -> Iterator[Leaf]:
                 layouts = {**proof.offers.layouts, place: {**said, layout: other}}
                 yield replace(proof, offers=replace(proof.offers, layouts=layouts))
         yield replace(proof, offers=replace(proof.offers, layouts={**proof.offers.layouts, (10**6, 0): said}))
-    yield replace(proof, unit=proof.unit + 1)
-    yield replace(proof, unit=0)
-    yield replace(proof, unit=-proof.unit)
+    yield replace(proof, own=proof.own + 1)
+    yield replace(proof, own=0)
+    yield replace(proof, own=-proof.own)
     yield replace(proof, earlier=(*proof.earlier, 1))
     yield replace(proof, offers=Offers())
 
@@ -356,7 +357,7 @@ def test_changed_multipliers(name: str) -> None:
     """Whatever multipliers are changed to, no more is accepted than what is true; most changes are refused."""
     source, model, certificate = case(name)
     first, *rest = certificate.bounds
-    assert isinstance(first.proof, Leaf)
+    assert isinstance(first.proof, Step)
     refused = 0
     proofs = list(changed_proofs(first.proof))
     for proof in [*proofs[:8], *proofs[-8:]]:
@@ -552,6 +553,62 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([str(source), "--certify", str(tmp_path)]) == 2
     with pytest.raises(CertificateError, match="cannot read"):
         Certificate.load(tmp_path / "none.json")
+
+
+def test_checking_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It converts nothing: the ONNX model is read. What does not hold is an error."""
+    source, record, output = tmp_path / "a.tflite", tmp_path / "a.json", tmp_path / "b.onnx"
+    source.write_bytes(case("small")[0])
+    assert main([str(source), "-o", str(output), "--certify", str(record)]) == 0
+    capsys.readouterr()
+    assert main([str(source), "-o", str(output), "--check", str(record), "--target", "ort-cpu"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{output}: the certificate holds")
+    for line in (
+        "the file is what its rows say",
+        "proven minimal again: transposes+hidden ",
+        "trusted: reading the source",
+    ):
+        assert f"\n  {line}" in told
+    assert main([str(source), "-o", str(output), "--check", str(record), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["proven"] is True
+    assert len(report["tiers"]) == 4
+    weaker = replace(
+        Certificate.load(record), bounds=tuple(replace(b, bound=0) for b in Certificate.load(record).bounds)
+    )
+    weaker.save(record)
+    assert main([str(source), "-o", str(output), "--check", str(record)]) == 0
+    assert "\n  resting on the search: transposes+hidden 2 (at least 0), " in capsys.readouterr().out
+    for options, message in (
+        (["--check", str(record)], "a.onnx': No such file"),
+        (["--check", str(record), "--objective", "min-bytes"], "leave out what says 'objective'"),
+        (["--check", str(record), "--certify", str(record)], "leave --certify out"),
+        (["--check", str(record), "-o", "-"], "give its name with -o"),
+        (["--check", str(source), "-o", str(output)], "cannot read|is no certificate"),
+    ):
+        assert main([str(source), *options]) == 2
+        assert re.search(message, capsys.readouterr().err)
+    output.write_bytes(output.read_bytes() + b"\0")
+    assert main([str(source), "-o", str(output), "--check", str(record)]) == 2
+    assert "the ONNX file is not the one" in capsys.readouterr().err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.json", "a.tflite", "b.onnx"]
+
+
+def test_changed_options() -> None:
+    """Another objective, target or operator set, other ends, another name: the rows or the file are others then."""
+    contrib = shipped("ort-cpu-contrib")
+    for name in ("demo", "small"):
+        certificate = case(name)[2]
+        tampered(case(name), "is not what the recorded rows", opset=certificate.opset + 1)
+        tampered(case(name), "is not what the recorded rows", name="else")
+        tampered(case(name), "measured anew", table="0" * 64)
+        tampered(case(name), "about target 'else'", target="else")
+        tampered(case(name), "measured anew", target=contrib.name)
+        other = Boundary(inputs="free", outputs="nchw")
+        tampered(case(name), "cost|cannot run|what the recorded|does not follow", boundary=other)
+        tampered(case(name), "bounds of other tiers|cannot run", objective="min-bytes")
+        tampered(case(name), "bounds of other tiers|cannot run|cost", objective="min-nodes")
 
 
 def test_checking_needs_no_solver(tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ MODELS = "{models}"
 
 COMMANDS = {
     "agreement": [MODELS, "--samples", "1"],
+    "certificates": [MODELS, "--every", "3"],
     "demo": ["{scratch}/demo.tflite"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
+    "hard": ["--only", "swin:2", "--only", "network/", "--folder", MODELS],
     "kernels": ["--to", "{scratch}/kernels.json"],
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],

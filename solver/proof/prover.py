@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil
+from dataclasses import replace
 from typing import TypeVar
 
-from layoutsolve.solver.proof.tree import Branch, Leaf, Question, Tree
+from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree
 from layoutsolve.solver.search.relaxation import Relaxation, Relaxed
 from layoutsolve.solver.statement.bound import Offers, Open, Place
 from layoutsolve.solver.theory.layout import Layout
@@ -16,8 +16,11 @@ What = TypeVar("What")
 UNITS = (1, 2, 12, 5040, 12252240 << 20)
 """The units that are tried, few multipliers needing more than the first ones; the last one is for tiers of bytes."""
 
-CASES, SHARES = 200, 400_000
-"""The most cases of a proof, and the most shares of all their relaxations together."""
+STEPS, WORK = 200, 10**10
+"""The most steps of a proof, and the most that they may come to: each as the square of the number of shares."""
+
+FEWER = 0.9
+"""Rows are struck out where at most this part of them is left."""
 
 SURE = 1e-6
 """How far a choice of the relaxation may be from yes or no to count as one."""
@@ -27,8 +30,9 @@ def prove(questions: Sequence[Question], values: Sequence[int], first: int) -> l
     """For each tier a lower bound on it and its proof, given the questions, which ask about one tier more each, and
     what the tiers are in some assignment.
 
-    Cases are told apart to reach these values, for the first tier what is believed to be its bound. What no tier can
-    be below, 0, needs no proof, and nothing else is said of problems from which candidates were left out.
+    Rows are struck out and cases told apart to reach these values as long as they are reached, for the first tier what
+    is believed to be its bound. What no tier can be below, 0, needs no proof, and nothing else is said of problems from
+    which candidates were left out.
     """
     found: list[tuple[int, Tree | None]] = []
     relaxation: Relaxation | None = None
@@ -40,81 +44,112 @@ def prove(questions: Sequence[Question], values: Sequence[int], first: int) -> l
         if relaxation is None or relaxation.problem is not question.problem:
             together = [each.tiers for each in questions if each.problem is question.problem]
             relaxation = Relaxation(question.problem, max(together, key=len))
-        found.append(_Prover(question, relaxation, target).proof())
+        reached = all(bound == known for (bound, _), known in zip(found, values, strict=False))
+        found.append(_Prover(question, relaxation, target, STEPS if reached else 1).proof())
     return found
 
 
 class _Prover:
-    def __init__(self, question: Question, relaxation: Relaxation, target: int) -> None:
+    """Finds a proof of a bound on a tier, at best the ``target``."""
+
+    def __init__(self, question: Question, relaxation: Relaxation, target: int, steps: int) -> None:
         self.question, self.relaxation, self.target = question, relaxation, target
-        self.left = min(CASES, SHARES // relaxation.size)
+        self.tier = len(question.values)
+        self.steps = min(steps, max(1, WORK // relaxation.size**2))
+        self.rows = [len(operator.rows) for operator in question.problem.operators]
 
     def proof(self) -> tuple[int, Tree | None]:
-        """The highest bound that is found, and its proof: by cases only where these reach the target."""
-        relaxed = self._solve({})
+        """The highest bound that is found, and its proof."""
+        tree = self._tree({})
+        if tree is not None:
+            return self.target, tree
+        relaxed = self._solve(self.tier, {})
+        return (0, None) if relaxed is None else self._plain(relaxed)
+
+    def _plain(self, relaxed: Relaxed) -> tuple[int, Tree | None]:
+        """The bound that a relaxation proves without striking out rows, and its proof."""
+        grain = self.question.grain
+        for steps in range(2):
+            bound = (int(relaxed.value + (1 - SURE) * grain) // grain - steps) * grain
+            for step in self._steps(relaxed, self.tier):
+                if self.question.proves(step, bound):
+                    return max(0, bound), step
+        return 0, None
+
+    def _solve(self, tier: int, opened: Open) -> Relaxed | None:
+        return self.relaxation.solve(tier, self.question.values, opened)
+
+    def _tree(self, opened: Open, earlier: bool = True) -> Tree | None:
+        """A proof of the target for the rows that are open; with ``earlier`` the earlier tiers may strike out some."""
+        if not all(opened.values()):
+            return Step(0, (0,) * self.tier, Offers())
+        self.steps -= 1
+        if self.steps < 0:
+            return None
+        relaxed = self._solve(self.tier, opened)
         if relaxed is None:
-            return 0, None
-        bound, leaf = self._leaf(relaxed, {})
-        if bound >= self.target:
-            return bound, leaf
-        tree = self._cases(relaxed, {})
-        return (bound, leaf) if tree is None else (self.target, tree)
+            return self._struck(range(self.tier), opened)
+        step, left = self._best(relaxed, self.tier, opened)
+        if left is None:
+            return step
+        if self._fewer(left, opened):
+            rest = self._tree(left, earlier)
+            return None if rest is None else replace(step, rest=rest)
+        if earlier and self.tier:
+            return self._struck(range(self.tier), opened) or self._cases(relaxed, opened)
+        return self._cases(relaxed, opened)
 
-    def _solve(self, opened: Open) -> Relaxed | None:
-        return self.relaxation.solve(len(self.question.values), self.question.values, opened)
+    def _struck(self, tiers: Sequence[int], opened: Open) -> Tree | None:
+        """A proof that begins with what some earlier tier strikes out, None where that is little."""
+        for tier in tiers:
+            relaxed = self._solve(tier, opened)
+            if relaxed is None:
+                continue
+            step, left = self._best(relaxed, tier, opened)
+            if left is None:
+                return step
+            if self._fewer(left, opened):
+                rest = self._tree(left, tier + 1 < self.tier)
+                return None if rest is None else replace(step, rest=rest)
+        return None
 
-    def _leaf(self, relaxed: Relaxed, opened: Open) -> tuple[int, Leaf]:
-        """The best of the bounds that multipliers prove in several units, up to the target."""
-        best, found = -1, Leaf(1, (0,) * len(self.question.values), Offers())
+    def _best(self, relaxed: Relaxed, tier: int, opened: Open) -> tuple[Step, Open | None]:
+        """The step of a relaxation for a tier that leaves the fewest rows open, and these."""
+        found: list[tuple[Step, Open]] = []
+        for step in self._steps(relaxed, tier):
+            left = self.question.left(step, self.target, opened)
+            if left is None:
+                return step, None
+            found.append((step, left))
+        return min(found, key=lambda each: self._count(each[1]))
+
+    def _steps(self, relaxed: Relaxed, tier: int) -> list[Step]:
+        """The multipliers of a relaxation for a tier, in several units."""
+        later = (0,) * (self.tier - tier)
+        found = []
         for unit in UNITS:
             earlier = tuple(max(0, round(each * unit)) for each in relaxed.earlier)
-            leaf = Leaf(unit, earlier, _offers(relaxed, unit))
-            bound = self.question.answer(leaf, opened) or 0
-            if bound > best:
-                best, found = bound, leaf
-            if best >= self.target:
-                break
-        return best, found
+            counts = (*earlier, unit, *later)
+            offers = Offers(_whole(relaxed.layouts, unit), _whole(relaxed.orders, unit))
+            found.append(Step(counts[-1], counts[:-1], offers))
+        return found
 
-    def _tree(self, opened: Open) -> Tree | None:
-        """A proof of the target for the rows that are open."""
-        self.left -= 1
-        if self.left < 0:
-            return None
-        relaxed = self._solve(opened)
-        if relaxed is None:
-            return self._impossible(opened)
-        bound, leaf = self._leaf(relaxed, opened)
-        return leaf if bound >= self.target else self._cases(relaxed, opened)
+    def _count(self, opened: Open) -> int:
+        return sum(len(opened[number]) if number in opened else rows for number, rows in enumerate(self.rows))
 
-    def _impossible(self, opened: Open) -> Leaf | None:
-        """A proof that some earlier tier would be higher than it is known to be: it counts for as much as it takes."""
-        values = self.question.values
-        for tier, value in enumerate(values):
-            relaxed = self.relaxation.solve(tier, values, opened)
-            if relaxed is None or relaxed.value <= value + SURE:
-                continue
-            scale = ceil(2 * self.target / (relaxed.value - value))
-            for unit in UNITS:
-                counts = (*relaxed.earlier, 1.0, *[0.0] * (len(values) - tier - 1))
-                earlier = tuple(max(0, round(each * unit)) * scale for each in counts)
-                leaf = Leaf(unit, earlier, _offers(relaxed, unit, scale))
-                if (self.question.answer(leaf, opened) or 0) >= self.target:
-                    return leaf
-        return None
+    def _fewer(self, left: Open, opened: Open) -> bool:
+        choices = [self._count(each) - len(self.rows) for each in (left, opened)]
+        return choices[0] <= FEWER * choices[1] - 1
 
     def _cases(self, relaxed: Relaxed, opened: Open) -> Tree | None:
         undecided = self._undecided(relaxed)
         if undecided is None:
             return None
         (number, port), layout = undecided
-        trees = []
-        for case in self.question.split(number, port, layout, opened):
-            tree = self._tree(case)
-            if tree is None:
-                return None
-            trees.append(tree)
-        return Branch(number, port, layout, *trees)
+        inside, outside = self.question.split(number, port, layout, opened)
+        first = self._tree(inside)
+        second = None if first is None else self._tree(outside)
+        return None if first is None or second is None else Branch(number, port, layout, first, second)
 
     def _undecided(self, relaxed: Relaxed) -> tuple[Place, Layout] | None:
         """The layout of a port that is as far from decided as any."""
@@ -125,19 +160,14 @@ class _Prover:
                 if not self.question.problem.variables[operator.ports[port]].constant:
                     key = ((number, port), layout)
                     shares[key] = shares.get(key, 0.0) + share
-        open_ones = [key for key, share in shares.items() if SURE < share < 1 - SURE]
-        return min(open_ones, key=lambda key: (round(abs(shares[key] - 0.5), 6), key), default=None)
+        undecided = [key for key, share in shares.items() if SURE < share < 1 - SURE]
+        return min(undecided, key=lambda key: (round(abs(shares[key] - 0.5), 6), key), default=None)
 
 
-def _offers(relaxed: Relaxed, unit: int, scale: int = 1) -> Offers:
-    """Multipliers as offers in parts of a unit, so many times."""
-    return Offers(_whole(relaxed.layouts, unit, scale), _whole(relaxed.orders, unit, scale))
-
-
-def _whole(multipliers: Mapping[tuple[Place, What], float], unit: int, scale: int) -> dict[Place, dict[What, int]]:
-    """Those that come to none are left out."""
+def _whole(multipliers: Mapping[tuple[Place, What], float], unit: int) -> dict[Place, dict[What, int]]:
+    """Multipliers in parts of a unit, those that come to none left out."""
     found: dict[Place, dict[What, int]] = {}
     for (place, layout), multiplier in multipliers.items():
         if amount := round(multiplier * unit):
-            found.setdefault(place, {})[layout] = amount * scale
+            found.setdefault(place, {})[layout] = amount
     return found

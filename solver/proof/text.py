@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from layoutsolve.solver.proof.tree import Branch, Leaf, Tree
+from layoutsolve.solver.proof.tree import Branch, Step, Tree
 from layoutsolve.solver.statement.bound import Offers, Place
 from layoutsolve.solver.theory.layout import Layout, Order
 
@@ -33,10 +33,11 @@ def tree_facts(tree: Tree) -> dict[str, object]:
             "outside": tree_facts(tree.outside),
         }
     return {
-        "unit": tree.unit,
+        "own": tree.own,
         "earlier": list(tree.earlier),
         "layouts": _offers(tree.offers.layouts, layout_text),
         "orders": _offers(tree.offers.orders, _order_text),
+        "rest": None if tree.rest is None else tree_facts(tree.rest),
     }
 
 
@@ -46,7 +47,8 @@ def tree_of(facts: Mapping[str, Any]) -> Tree:
         cases = (tree_of(facts[name]) for name in ("inside", "outside"))
         return Branch(int(facts["operator"]), int(facts["port"]), layout_of(facts["layout"]), *cases)
     offers = Offers(_offered(facts["layouts"], layout_of), _offered(facts["orders"], _order_of))
-    return Leaf(int(facts["unit"]), tuple(map(int, facts["earlier"])), offers)
+    rest = None if facts["rest"] is None else tree_of(facts["rest"])
+    return Step(int(facts["own"]), tuple(map(int, facts["earlier"])), offers, rest)
 
 
 def _offers(offers: Mapping[Place, Mapping[What, int]], text: Callable[[What], str]) -> dict[str, dict[str, int]]:

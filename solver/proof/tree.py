@@ -1,8 +1,9 @@
-"""Proofs of lower bounds: offers that prove one by themselves, or cases that are each proven.
+"""Proofs of lower bounds: offers that prove one, or strike out rows, and cases that are each proven.
 
-A bound is one on a tier, of all assignments whose earlier tiers are no higher than those of a known one. An earlier
-tier that counts as well, by so much, adds no more than so many times its known value: what is left of the bound holds
-for the tier itself.
+A bound is one on a tier, of all assignments whose earlier tiers are no higher than those of a known one. Assignments
+below the bound cost no more than the earlier tiers at their known values and the tier just below its bound, however
+each tier counts. Offers that prove that all cost more prove the bound. Where they do not, they strike out each row with
+which an assignment would cost more, and the bound has to be proven for the rows that are left.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from layoutsolve.solver.statement.bound import Offers, Open, lowest, weighted
+from layoutsolve.solver.statement.bound import Offers, Open, prices, weighted
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
 
 
 @dataclass(frozen=True)
-class Leaf:
-    """Offers, in parts of a ``unit`` of the tier; ``earlier`` is how much each tier before it counts, likewise."""
+class Step:
+    """Offers where the tier counts ``own`` times and each one before it as often as ``earlier`` says.
 
-    unit: int
+    ``rest`` is a proof for the rows that they leave, None where they prove the bound themselves.
+    """
+
+    own: int
     earlier: tuple[int, ...]
     offers: Offers
+    rest: Step | Branch | None = None
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,11 @@ class Branch:
     operator: int
     port: int
     layout: Layout
-    inside: Leaf | Branch
-    outside: Leaf | Branch
+    inside: Step | Branch
+    outside: Step | Branch
 
 
-Tree = Leaf | Branch
+Tree = Step | Branch
 
 
 @dataclass(frozen=True)
@@ -48,18 +53,23 @@ class Question:
     tiers: Tiers
     values: tuple[int, ...]
 
-    def answer(self, tree: Tree, opened: Open | None = None) -> int | None:
-        """The lower bound that a tree proves, of rows that are ``opened``; None where there are none.
+    def proves(self, tree: Tree | None, bound: int, opened: Open | None = None) -> bool:
+        """Whether a tree proves a bound for the rows that are ``opened``. None proves what no tier can be below, 0.
 
         Raises :class:`ValueError` where the tree is about something else.
         """
         opened = opened or {}
-        if isinstance(tree, Leaf):
-            return self._leaf(tree, opened)
-        cases = zip(self.split(tree.operator, tree.port, tree.layout, opened), (tree.inside, tree.outside), strict=True)
-        found = [self.answer(each, case) for case, each in cases if case[tree.operator]]
-        known = [bound for bound in found if bound is not None]
-        return min(known) if known else None
+        if bound <= 0 or not all(opened.values()):
+            return True
+        if tree is None:
+            return False
+        if isinstance(tree, Step):
+            left = self.left(tree, bound, opened)
+            return left is None or (tree.rest is not None and self.proves(tree.rest, bound, left))
+        cases = self.split(tree.operator, tree.port, tree.layout, opened)
+        return all(
+            self.proves(each, bound, case) for each, case in zip((tree.inside, tree.outside), cases, strict=True)
+        )
 
     def split(self, number: int, port: int, layout: Layout, opened: Open) -> tuple[Open, Open]:
         """The open rows with those of one operator that have a layout at a port, and with its others."""
@@ -71,21 +81,42 @@ class Question:
         outside = [row for row in known if rows[row].layouts[port] != layout]
         return {**opened, number: inside}, {**opened, number: outside}
 
-    def _leaf(self, leaf: Leaf, opened: Open) -> int:
-        if leaf.unit < 1 or len(leaf.earlier) != len(self.values) or any(each < 0 for each in leaf.earlier):
-            raise ValueError("the tiers before a bound count by so much each, and none less than nothing")
+    def left(self, step: Step, bound: int, opened: Open) -> dict[int, list[int]] | None:
+        """The rows that assignments below a bound can have, of operators that cannot have all of theirs; None where
+        there are no such assignments.
+        """
+        if step.own < 0 or len(step.earlier) != len(self.values) or any(each < 0 for each in step.earlier):
+            raise ValueError("the tiers of a bound count by so much each, and none less than nothing")
         weights: dict[str, int] = {}
-        for tier, weight in zip(self.tiers, (*leaf.earlier, leaf.unit), strict=True):
+        for tier, weight in zip(self.tiers, (*step.earlier, step.own), strict=True):
             for name in tier:
                 weights[name] = weights.get(name, 0) + weight
-        spent = sum(weight * value for weight, value in zip(leaf.earlier, self.values, strict=True))
-        beyond = lowest(self.problem, weights, leaf.offers, opened) - spent
-        step = grain(self.problem, self.tiers[-1])
-        return max(0, -(-beyond // (leaf.unit * step)) * step)
+        below = (-(-bound // self.grain) - 1) * self.grain
+        most = sum(
+            weight * value for weight, value in zip((*step.earlier, step.own), (*self.values, below), strict=True)
+        )
+        found = prices(self.problem, weights, step.offers, opened)
+        spare = most - sum(min(each.values()) for each in found)
+        if spare < 0:
+            return None
+        kept = {
+            number: [row for row, cost in each.items() if cost <= min(each.values()) + spare]
+            for number, each in enumerate(found)
+        }
+        return {
+            number: rows
+            for number, rows in kept.items()
+            if number in opened or len(rows) < len(self.problem.operators[number].rows)
+        }
+
+    @property
+    def grain(self) -> int:
+        """What every value of the tier is a multiple of."""
+        return grain(self.problem, self.tiers[-1])
 
 
 def grain(problem: LayoutProblem, tier: Sequence[str]) -> int:
-    """What every value of a tier is a multiple of."""
+    """What every value of a tier is a multiple of: of bytes those of whole variables."""
     weights: Mapping[str, int] = dict.fromkeys(tier, 1)
     moved = [problem.variables[variable].bytes for variable in problem.moving()] if tuple(tier) == ("bytes",) else [1]
     own = {weighted(row.price, weights) for operator in problem.operators for row in operator.rows}

@@ -9,12 +9,12 @@ one of the layouts from which it takes so many Reshapes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from math import ceil, gcd, isfinite
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.deferred import deferred
+from layoutsolve.solver.search.interruptible import interruptible
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -378,10 +378,6 @@ class _Model:
             self.terms[name].append((literal, weight))
 
 
-POLL = 0.1
-"""The seconds after which who waits for a search looks for interrupts, which not every system wakes them for."""
-
-
 def _by_order(layouts: Iterable[Layout]) -> dict[Order, list[Layout]]:
     """Layouts by their order."""
     found: dict[Order, list[Layout]] = {}
@@ -391,18 +387,8 @@ def _by_order(layouts: Iterable[Layout]) -> dict[Order, list[Layout]]:
 
 
 def _interruptible(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
-    """Solve in a thread of its own, so that the one that waits can be interrupted; the search then stops as well."""
-    executor = ThreadPoolExecutor(1)
-    try:
-        future = executor.submit(solver.solve, model)
-        while not wait([future], POLL).done:
-            pass
-        return future.result()
-    except BaseException:
-        solver.stop_search()
-        raise
-    finally:
-        executor.shutdown(wait=False)
+    """Solve, unless the program is interrupted."""
+    return interruptible(lambda: solver.solve(model), solver.stop_search)
 
 
 def _lower(bound: float, least: int) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from layoutsolve.solver.search.interruptible import interruptible
 from layoutsolve.solver.statement.bound import Open, Place
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -27,8 +28,8 @@ Costs = tuple[int, ...]
 Reads = Mapping[Layout, Sequence[int]]
 """The shares of the rows in which an operator has each layout at a port."""
 
-WORK = "max_deterministic_time: 10"
-"""The work that solving a relaxation may take, in GLOP's deterministic seconds."""
+PARAMETERS = "use_dual_simplex: true max_deterministic_time: 10"
+"""The dual simplex algorithm takes a tenth of the time or less; what solving may take is counted by GLOP."""
 
 NONE = 1e-9
 """A share or a multiplier that is no more counts as none."""
@@ -56,7 +57,7 @@ class Relaxation:
         self.problem, self.tiers = problem, tiers
         self.model = model_builder_helper.ModelBuilderHelper()
         self.solver = model_builder_helper.ModelSolverHelper("glop")
-        self.solver.set_solver_specific_parameters(WORK)
+        self.solver.set_solver_specific_parameters(PARAMETERS)
         self.costs: list[list[tuple[int, float]]] = [[] for _ in tiers]
         self.layouts: dict[int, tuple[Place, Layout]] = {}
         self.orders: dict[int, tuple[Place, Order]] = {}
@@ -86,7 +87,7 @@ class Relaxation:
         self.model.clear_objective()
         for share, cost in self.costs[tier]:
             self.model.set_var_objective_coefficient(share, cost)
-        self.solver.solve(self.model)
+        interruptible(lambda: self.solver.solve(self.model), self.solver.interrupt_solve)
         found = self._found(tier) if self.solver.status() == 0 else None
         for number in opened:
             self._limit(number, self.shares[number])

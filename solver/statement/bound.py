@@ -8,6 +8,9 @@ over operators of the least of them is a lower bound on the price of every assig
 
 The offers are dual multipliers of the linear relaxation (:mod:`layoutsolve.solver.search.relaxation`), but nothing
 depends on where they come from. Prices and offers are multiples of one unit.
+
+A row that is above the least one of its operator by more than the bound leaves to a price is no row of an assignment
+that costs no more than that.
 """
 
 from __future__ import annotations
@@ -38,7 +41,17 @@ class Offers:
 
 
 def lowest(problem: LayoutProblem, weights: Weights, offers: Offers, opened: Open | None = None) -> int:
-    """A lower bound on the weighted price of all assignments with rows that are ``opened``.
+    """A lower bound on the weighted price of all assignments with rows that are ``opened``; what it raises is as for
+    :func:`prices`.
+    """
+    return sum(min(each.values()) for each in prices(problem, weights, offers, opened))
+
+
+def prices(
+    problem: LayoutProblem, weights: Weights, offers: Offers, opened: Open | None = None
+) -> list[dict[int, int]]:
+    """What each open row of each operator costs with what it pays and is paid back. Whatever rows an assignment has,
+    these costs come to no more than its weighted price.
 
     Raises :class:`ValueError` for offers that are negative, or of somebody who reads nothing that is moved.
     """
@@ -61,7 +74,7 @@ def lowest(problem: LayoutProblem, weights: Weights, offers: Offers, opened: Ope
         back = _paid_back(problem, variable, weights, offers, set(sources.values()), left)
         for row, source in sources.items():
             left[number][row] -= back[source]
-    return sum(min(each.values()) for each in left)
+    return left
 
 
 def weighted(price: Price, weights: Weights) -> int:

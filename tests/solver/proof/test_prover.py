@@ -16,7 +16,7 @@ import pytest
 from layoutsolve.solver import OBJECTIVES, Goal
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.text import tree_facts, tree_of
-from layoutsolve.solver.proof.tree import Branch, Leaf, Question, Tree, grain
+from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree, grain
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.bound import Offers
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
@@ -33,14 +33,14 @@ def questions(problem: LayoutProblem, tiers: Tiers, values: tuple[int, ...]) -> 
     return [Question(problem, tiers[: count + 1], values[:count]) for count in range(len(tiers))]
 
 
-def leaves(tree: Tree | None) -> int:
-    """How many cases a proof has."""
+def kinds(tree: Tree | None) -> set[str]:
+    """What a proof needs beside the offers of the relaxation."""
     if isinstance(tree, Branch):
-        return leaves(tree.inside) + leaves(tree.outside)
-    return int(tree is not None)
+        return {"cases"} | kinds(tree.inside) | kinds(tree.outside)
+    return set() if tree is None or tree.rest is None else {"struck"} | kinds(tree.rest)
 
 
-def disturbed(tree: Tree, seed: int) -> Iterator[Leaf]:
+def disturbed(tree: Tree, seed: int) -> Iterator[Step]:
     """The same offers but for some that are higher or lower, and the same weights but for one."""
     random = np.random.default_rng(seed)
     for _ in range(4):
@@ -52,9 +52,10 @@ def disturbed(tree: Tree, seed: int) -> Iterator[Leaf]:
         }
         yield replace(tree, offers=replace(tree.offers, layouts=layouts))
         yield replace(tree, earlier=tuple(max(0, each + int(random.integers(-1, 2))) for each in tree.earlier))
+        yield replace(tree, own=max(0, tree.own + int(random.integers(-1, 2))))
 
 
-def proven(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> list[tuple[Question, Tree]]:
+def proven(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> list[tuple[Question, int, Tree]]:
     """Prove every tier of the optimum of a problem, and compare with brute force; the questions and their proofs."""
     best = solve(problem, tiers).values
     found = []
@@ -62,16 +63,15 @@ def proven(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> list[t
     for count, (question, (bound, tree)) in enumerate(zip(asked, prove(asked, best, best[0]), strict=True)):
         assert bound <= best[count]
         counts["reached" if bound == best[count] else "short"] += 1
-        counts["in cases"] += leaves(tree) > 1
+        counts.update(kinds(tree))
+        assert question.proves(tree, bound)
+        assert not question.proves(tree, best[count] + 1)
         if tree is not None:
-            assert question.answer(tree) == bound
-            assert question.answer(tree_of(tree_facts(tree))) == bound
+            assert question.proves(tree_of(tree_facts(tree)), bound)
             for forged in disturbed(tree, count):
                 counts["disturbed"] += 1
-                proves = question.answer(forged)
-                assert proves is not None
-                assert proves <= best[count]
-            found.append((question, tree))
+                assert not question.proves(forged, best[count] + 1)
+            found.append((question, bound, tree))
     sizes = [len(operator.rows) for operator in problem.operators]
     if prod(sizes) <= COMBINATIONS:
         counts["brute force"] += 1
@@ -96,57 +96,86 @@ def test_random_graphs(objective: str) -> None:
     assert counts["disturbed"] >= 100
 
 
+RELATIONS: Tiers = (("transposes",), ("hidden",), ("bytes",))
+
+
 def test_random_relations() -> None:
-    """Relations that no operator has, some of which the relaxation leaves a gap for: cases close it."""
+    """Relations that no operator has, some of which the relaxation leaves a gap for: it is closed."""
     counts = Counter[str]()
     for seed in range(400):
-        proven(random_problem(seed), (("transposes",), ("hidden",), ("bytes",)), counts)
+        proven(random_problem(seed), RELATIONS, counts)
     assert counts["short"] == 0
-    assert counts["in cases"] >= 3
+    assert counts["struck"] >= 3
+    assert counts["cases"] >= 3
 
 
-def in_cases() -> tuple[Question, Branch]:
-    """A bound that takes cases to prove."""
+def test_rows_that_are_struck_out() -> None:
+    """No row is struck out that an assignment with a lower price has: here any price up to twice the lowest."""
+    struck = 0
+    for seed in range(200):
+        problem = random_problem(seed)
+        sizes = [len(operator.rows) for operator in problem.operators]
+        for question, bound, tree in proven(problem, RELATIONS, Counter()):
+            if isinstance(tree, Branch) or prod(sizes) > COMBINATIONS:
+                continue
+            left = question.left(tree, 2 * bound, {})
+            assert left is not None
+            for rows in product(*map(range, sizes)):
+                *before, value = ranked(price(problem, rows), question.tiers)
+                if value < 2 * bound and all(map(int.__le__, before, question.values)):
+                    assert all(rows[number] in kept for number, kept in left.items())
+            struck += any(len(kept) < sizes[number] for number, kept in left.items())
+    assert struck >= 20
+
+
+def first(kind: str) -> tuple[Question, int, Tree]:
+    """A bound whose proof needs something."""
     for seed in range(400):
-        for question, tree in proven(random_problem(seed), (("transposes",), ("hidden",), ("bytes",)), Counter()):
-            if isinstance(tree, Branch):
-                return question, tree
+        for question, bound, tree in proven(random_problem(seed), RELATIONS, Counter()):
+            if kind in kinds(tree) and (isinstance(tree, Branch) or kind == "struck"):
+                return question, bound, tree
     raise AssertionError("there is none")
 
 
 def test_forged_cases() -> None:
     """Cases that are left out, or told apart by something else, prove less or nothing."""
-    question, tree = in_cases()
-    bound = question.answer(tree)
-    assert bound is not None
-    for forged in (tree.inside, tree.outside, replace(tree, inside=Leaf(1, (0,) * len(question.values), Offers()))):
-        proves = question.answer(forged)
-        assert proves is not None
-        assert proves < bound
+    question, bound, tree = first("cases")
+    assert isinstance(tree, Branch)
+    nothing = Step(1, (0,) * len(question.values), Offers())
+    assert question.proves(tree, bound)
+    for forged in (tree.inside, tree.outside, replace(tree, inside=nothing), replace(tree, outside=nothing)):
+        assert not question.proves(forged, bound)
     for operator, port in ((-1, 0), (10**6, 0), (tree.operator, -1), (tree.operator, 99)):
         with pytest.raises(ValueError, match="there is no operator"):
-            question.answer(replace(tree, operator=operator, port=port))
+            question.proves(replace(tree, operator=operator, port=port), bound)
 
 
 def test_what_no_row_has() -> None:
-    """A case without rows needs no proof, and does not raise the bound of the other."""
-    question, tree = in_cases()
-    nothing = replace(tree, layout=((99,),), inside=tree, outside=tree)
-    assert question.answer(nothing) == question.answer(tree)
+    """A case without rows needs no proof, and proves nothing of the other."""
+    question, bound, tree = first("cases")
+    assert isinstance(tree, Branch)
+    nothing = Step(1, (0,) * len(question.values), Offers())
+    assert question.proves(replace(tree, layout=((99,),), inside=nothing, outside=tree), bound)
+    assert not question.proves(replace(tree, layout=((99,),), inside=tree, outside=nothing), bound)
 
 
-def test_units() -> None:
-    """A bound in parts of a unit is rounded up to what a tier can be; units and weights are not negative."""
-    question, tree = in_cases()
-    leaf = tree.inside
-    while isinstance(leaf, Branch):
-        leaf = leaf.inside
-    for forged in (replace(leaf, unit=0), replace(leaf, unit=-1), replace(leaf, earlier=(*leaf.earlier, 0))):
+def test_forged_steps() -> None:
+    """What is left has to be proven; units and weights are not negative, and one for each tier."""
+    question, bound, tree = first("struck")
+    assert isinstance(tree, Step)
+    assert not question.proves(replace(tree, rest=None), bound)
+    assert not question.proves(replace(tree, offers=Offers()), bound + 1)
+    for forged in (replace(tree, own=-1), replace(tree, earlier=(*tree.earlier, 0))):
         with pytest.raises(ValueError, match="count by so much"):
-            question.answer(forged)
-    if leaf.earlier:
-        with pytest.raises(ValueError, match="count by so much"):
-            question.answer(replace(leaf, earlier=(-1, *leaf.earlier[1:])))
+            question.proves(forged, bound)
+    later, bound, proof = next(
+        (question, bound, tree)
+        for seed in range(50)
+        for question, bound, tree in proven(random_problem(seed), RELATIONS, Counter())
+        if question.values and isinstance(tree, Step)
+    )
+    with pytest.raises(ValueError, match="count by so much"):
+        later.proves(replace(proof, earlier=(-1, *proof.earlier[1:])), bound)
 
 
 def test_what_tiers_are_multiples_of() -> None:

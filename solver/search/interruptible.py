@@ -1,0 +1,29 @@
+"""Calls of solvers that end when the program is interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+T = TypeVar("T")
+
+POLL = 0.1
+"""The seconds after which who waits for a search looks for interrupts, which not every system wakes them for."""
+
+
+def interruptible(run: Callable[[], T], stop: Callable[[], object]) -> T:
+    """What a call gives, made in a thread of its own, so that the one that waits can be interrupted; it is then told
+    to ``stop`` as well.
+    """
+    executor = ThreadPoolExecutor(1)
+    try:
+        future = executor.submit(run)
+        while not wait([future], POLL).done:
+            pass
+        return future.result()
+    except BaseException:
+        stop()
+        raise
+    finally:
+        executor.shutdown(wait=False)
