@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
-    from layoutsolve.solver import Assignment, Boundary, Price
+    from layoutsolve.solver import Assignment, Boundary, Price, Tier
 
 __all__ = [
     "Assignment",
@@ -52,6 +52,7 @@ __all__ = [
     "Price",
     "Recheck",
     "StrategyError",
+    "Tier",
     "UnsupportedError",
     "VerifyError",
     "certify",
@@ -69,7 +70,7 @@ _HOMES = {
     "checker": ("Recheck",),
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
-    "solver": ("Assignment", "Boundary", "Price"),
+    "solver": ("Assignment", "Boundary", "Price", "Tier"),
 }
 """Where each name is defined, but for errors. That is imported when the name is first asked for: the command line has
 to be ready for signals before it loads anything that takes time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from layoutsolve.errors import OutputError, StrategyError, VerifyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
-from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, assign
+from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
@@ -38,10 +38,10 @@ class Conversion:
     """A converted model with everything that is known about it.
 
     ``graph`` is the reference graph. ``assignment`` has the layouts, and the graph that they are of; its ``status`` is
-    'optimal' where no other choice of layouts has a lower price. ``seconds`` has the time of each stage. ``boundary``
-    and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the model
-    itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was given as
-    bytes.
+    'optimal' where every one of the ``tiers`` is, or is at least 'conditional'. ``seconds`` has the time of each stage.
+    ``boundary`` and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the
+    model itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was
+    given as bytes.
     """
 
     graph: Graph
@@ -63,6 +63,11 @@ class Conversion:
         """A proven lower bound on the objective's first tier (for 'min-executed', Transposes and hidden ones)."""
         return self.assignment.bound
 
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """What is known about each tier of the objective, in their order: value, proven lower bound and status."""
+        return self.assignment.tiers
+
     @cached_property
     def report(self) -> dict[str, object]:
         """The facts of the conversion, ready for JSON. Transposes and Reshapes are counted in the written model."""
@@ -78,6 +83,7 @@ class Conversion:
             "bytes_moved": self.price.bytes,
             "bytes_copied": self.price.copies,
             "bound": self.bound,
+            "tiers": [asdict(tier) for tier in self.tiers],
             "ended": self.assignment.ended,
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),
@@ -220,12 +226,13 @@ def convert(
 
 @dataclass(frozen=True)
 class Comparison:
-    """One strategy's result on a model."""
+    """One strategy's result on a model; ``status``, ``bound`` and ``tiers`` are those of its assignment."""
 
     strategy: str
     status: str
     price: Price
     bound: int
+    tiers: tuple[Tier, ...]
     seconds: float
 
 
@@ -249,7 +256,7 @@ def compare(
     ``time_limit`` bounds the search of each. A strategy that cannot solve the model has no row.
     """
     options = arguments.Options.of(locals())
-    content = load(source)
+    content, goal = load(source), options.goal
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
     rows = []
@@ -261,14 +268,14 @@ def compare(
                     graph,
                     options.boundary,
                     strategy=strategy,
-                    objective=options.goal.objective,
-                    target=options.goal.target,
+                    objective=goal.objective,
+                    target=goal.target,
                     seconds=options.time_limit,
                 )
         except StrategyError:
             continue
         spent = time.perf_counter() - start
-        rows.append(Comparison(strategy, found.status, found.price, found.bound, round(spent, 6)))
+        rows.append(Comparison(strategy, found.status, found.price, found.bound, found.tiers, round(spent, 6)))
     return rows
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, cast
 
-from layoutsolve.audit import Recount, copied_bytes, recount
+from layoutsolve.audit import copied_bytes, recount
 from layoutsolve.budget import Budget
 from layoutsolve.certificate import Certificate
 from layoutsolve.emit import serialise
@@ -179,16 +179,11 @@ def _check_count(
         ("Transpose operators", found.transposes, price.transposes),
         ("Reshape operators", found.reshapes, price.reshapes),
         ("bytes moved by Transposes", found.bytes, price.bytes),
-        ("hidden transpositions of Transposes", _hidden(stated.goal.target, found), price.hidden - inside),
+        ("hidden transpositions of Transposes", found.hidden(stated.goal.target.hidden), price.hidden - inside),
         ("bytes of copied constants", copies, price.copies),
     ):
         if counted != claimed:
             raise CertificateError(f"the ONNX file has {counted} {name}, not {claimed}")
-
-
-def _hidden(target: Target, found: Recount) -> int:
-    """The hidden transpositions of the Transposes of a file."""
-    return sum(target.hidden.get(("Transpose", motion), 0) * count for motion, count in found.motions.items())
 
 
 def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:

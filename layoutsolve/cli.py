@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from layoutsolve import arguments, files, parser
+from layoutsolve import files, parser
 from layoutsolve.errors import ConversionError, InternalError, OutputError, UnsupportedError
 from layoutsolve.wording import printable
 
@@ -117,9 +117,10 @@ def _convert(
 def _print(stage: str, given: dict[str, Any], source: Content) -> int:
     """Print what a stage of the conversion made."""
     from layoutsolve.api import convert
+    from layoutsolve.arguments import choice
     from layoutsolve.printing import STAGES
 
-    asked = arguments.choice("stage", stage, STAGES)
+    asked = choice("stage", stage, STAGES)
     _tell(convert(source, **given).text(asked), [])
     return 0
 

@@ -2,7 +2,7 @@
 format.
 """
 
-from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.assignment import Assignment, Tier
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -21,6 +21,7 @@ __all__ = [
     "Goal",
     "LayoutProblem",
     "Price",
+    "Tier",
     "assign",
 ]
 

@@ -100,14 +100,16 @@ class GraphBuilder:
         inner = self.op(op, inner, *rest, shape=(shape[0], shape[-1], *shape[1:-1]), **attributes)
         return self.transpose(inner, 0, *range(2, rank), 1, pattern=True)
 
-    def conv(self, x: str, channels: int, kernel: int = 1, group: int = 1) -> str:
-        """A convolution with SAME padding and stride 1 over a channels-last tensor."""
+    def conv(self, x: str, channels: int, kernel: int = 1, group: int = 1, dilation: int = 2) -> str:
+        """A convolution with SAME padding and stride 1 over a channels-last tensor. By default its kernel has gaps: it
+        wants channels first, unless that has a single element.
+        """
         shape = self.shape(x)
         space = len(shape) - 2
         weights = self.weights(channels, shape[-1] // group, *[kernel] * space)  # type: ignore[operator]
-        pads = [kernel // 2] * (2 * space)
+        attributes = {"pads": [dilation * (kernel // 2)] * (2 * space), "dilations": [dilation] * space}
         return self.channels_last(
-            "Conv", x, weights, self.weights(channels), shape=(*shape[:-1], channels), group=group, pads=pads
+            "Conv", x, weights, self.weights(channels), shape=(*shape[:-1], channels), group=group, **attributes
         )
 
     def dense(self, x: str, units: int) -> str:

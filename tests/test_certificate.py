@@ -32,7 +32,7 @@ from layoutsolve.solver.statement.target import Cost
 from layoutsolve.solver.statement.target_file import shipped
 from layoutsolve.translation import content_of, emitted
 from tests.builder import Builder
-from tests.networks import Network
+from tests.networks import Network, Quantised
 
 Case = tuple[bytes, bytes, Certificate]
 WAYS = [
@@ -64,12 +64,21 @@ def branching(joins: int) -> bytes:
     return build.finish(*outputs, x)
 
 
+def image() -> bytes:
+    """A quantised network that wants planes, and reads an image."""
+    net = Quantised()
+    x = net.conv(net.input(1, 12, 12, 3), 8, dilation=(2, 2), activation="RELU")
+    for _ in range(2):
+        x = net.conv(net.depthwise(x), 36, 1)
+    return net.model(net.mean(x, 1, 2)).source
+
+
 def heads() -> bytes:
     """Maps with 3, 3 and 2 boxes for each pixel, joined: the first two are joined before the third."""
     net = Network()
     x, rows = net.input(1, 8, 8, 3), []
     for count in (3, 3, 2):
-        x = net.conv(x, 4 * count)
+        x = net.conv(x, 4 * count, dilation=(2, 2))
         rows.append(net.reshape(x, 1, 64 * count, 4))
     return net.model(net.concat(1, *rows)).source
 
@@ -78,7 +87,7 @@ def heads() -> bytes:
 def converted(
     name: str, strategy: str = "cpsat", objective: str = "min-transpose"
 ) -> tuple[bytes, layoutsolve.Conversion]:
-    sources = {"demo": mobilenet, "small": lambda: branching(2), "large": lambda: branching(12), "heads": heads}
+    sources = {"image": image, "small": lambda: branching(2), "large": lambda: branching(12), "heads": heads}
     source = sources[name]()
     return source, layoutsolve.convert(source, strategy=strategy, objective=objective)
 
@@ -102,7 +111,7 @@ def tampered(given: Case, message: str, **changes: object) -> None:
         check_certificate(source, model, forged)
 
 
-@pytest.mark.parametrize("name", ["demo", "small", "large"])
+@pytest.mark.parametrize("name", ["image", "small", "large"])
 @pytest.mark.parametrize(("strategy", "objective"), WAYS)
 def test_round_trip(name: str, strategy: str, objective: str) -> None:
     """What is written is read again and holds, and every tier is proven again."""
@@ -134,17 +143,17 @@ def test_few_candidates_first(few: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_tampered_price() -> None:
-    price = case("demo")[2].price
-    tampered(case("demo"), "the recorded rows cost", price=replace(price, transposes=0))
-    tampered(case("demo"), "the recorded rows cost", price=replace(price, bytes=price.bytes - 1))
+    price = case("image")[2].price
+    tampered(case("image"), "the recorded rows cost", price=replace(price, transposes=0))
+    tampered(case("image"), "the recorded rows cost", price=replace(price, bytes=price.bytes - 1))
 
 
 def test_tampered_rows() -> None:
     """A layout that the operator cannot run in, another operator, another way, one too few, layouts of other atoms."""
-    first, row, *rest = case("demo")[2].rows
+    first, row, *rest = case("image")[2].rows
 
     def other(message: str, **changes: object) -> None:
-        tampered(case("demo"), message, rows=(first, replace(row, **changes), *rest))  # type: ignore[arg-type]
+        tampered(case("image"), message, rows=(first, replace(row, **changes), *rest))  # type: ignore[arg-type]
 
     other("cannot run in the layouts", layouts=(row.layouts[0][::-1], *row.layouts[1:]))
     other("cannot run in the layouts", layouts=row.layouts[:-1])
@@ -152,7 +161,7 @@ def test_tampered_rows() -> None:
     other("cannot run in the layouts", way=1)
     other("cannot run in the layouts", way=-1)
     other("operator 'else' where", title="else")
-    tampered(case("demo"), "operators, the certificate", rows=(first, *rest))
+    tampered(case("image"), "operators, the certificate", rows=(first, *rest))
 
 
 @pytest.mark.parametrize("name", ["small", "large"])
@@ -183,7 +192,7 @@ def test_lower_bounds_are_true() -> None:
 
 
 def test_other_files() -> None:
-    source, model, certificate = case("demo")
+    source, model, certificate = case("image")
     with pytest.raises(CertificateError, match="the source is not"):
         check_certificate(source + b"\0", model, certificate)
     with pytest.raises(CertificateError, match="the ONNX file is not"):
@@ -218,7 +227,7 @@ def renamed(proto: onnx.ModelProto) -> None:
     proto.graph.name += "x"
 
 
-@pytest.mark.parametrize("name", ["demo", "small", "large", "heads"])
+@pytest.mark.parametrize("name", ["image", "small", "large", "heads"])
 @pytest.mark.parametrize("change", [unconnected, zeroed, renamed])
 def test_file_that_computes_something_else(name: str, change: Callable[[onnx.ModelProto], None]) -> None:
     """All counts are those of the certificate, and all digests fit."""
@@ -270,10 +279,10 @@ def test_file_with_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
         added = proto.graph.initializer.add(name="copy", data_type=largest.data_type, dims=[len(largest.raw_data)])
         added.raw_data = largest.raw_data[::-1]
 
-    data, forged = forged_file(case("demo"), copy)
+    data, forged = forged_file(case("image"), copy)
     monkeypatch.setattr("layoutsolve.checker.content_of", lambda *_: data)
     with pytest.raises(CertificateError, match="bytes of copied constants, not 0"):
-        check_certificate(case("demo")[0], data, forged)
+        check_certificate(case("image")[0], data, forged)
 
 
 def worse(found: Assignment, boundary: Boundary) -> Iterator[Assignment]:
@@ -343,7 +352,7 @@ def changed_proofs(proof: Step) -> Iterator[Step]:
     yield replace(proof, offers=Offers())
 
 
-@pytest.mark.parametrize("name", ["demo", "small", "large", "heads"])
+@pytest.mark.parametrize("name", ["image", "small", "large", "heads"])
 def test_changed_multipliers(name: str) -> None:
     """Whatever multipliers are changed to, no more is accepted than what is true; most changes are refused."""
     source, model, certificate = case(name)
@@ -413,7 +422,7 @@ def test_any_target_can_be_certified(objective: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     for hidden in ({"swap": 1}, {"rows": 3, "general": 1}, {"swap": 2, "rows": 2, "general": 2}, {"general": 0}):
         path.write_text(json.dumps({"name": "mine", "extends": "ort-cpu", "hidden": {"Transpose": hidden}}))
-        for name in ("demo", "small"):
+        for name in ("image", "small"):
             source = converted(name)[0]
             conversion = layoutsolve.convert(source, target=path, objective=objective)
             assert conversion.report["target"] == "mine"

@@ -1,6 +1,7 @@
 """Minima of real topologies, small: TensorFlow Lite models whose fewest Transposes are derived by hand.
 
-Inputs and outputs keep the order of the source. What the derivations rest on, called by these names below:
+Inputs and outputs keep the order of the source, and the target has convolutions of planes alone; what others make of it
+is in ``test_minima_interleaved``. What the derivations rest on, called by these names below:
 
 * *ends*: a 3x3 convolution reads and writes planes (C, H, W), an image at an end is (H, W, C): one Transpose lies
   between them, whatever else there is. It is enough that everything in between runs on planes.
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from tests.networks import Network, Quantised, minimum
+from tests.networks import PLANES, Network, Quantised, minimum
 
 
 def test_convolutions() -> None:
@@ -70,7 +71,7 @@ def test_gated_convolutions_need_no_reshape(seed: int, objective: str) -> None:
             x = squeeze(net, x, dense=False)
         x = net.conv(x, 8, 1)
         x = net.binary("ADD", x, stay) if rng.integers(2) else x
-    found = layoutsolve.convert(net.model(net.mean(x, 1, 2)).source, objective=objective)
+    found = layoutsolve.convert(net.model(net.mean(x, 1, 2)).source, objective=objective, target=PLANES)
     assert found.assignment.status == "optimal"
     assert (found.price.transposes, found.price.reshapes) == (1, 0)
 

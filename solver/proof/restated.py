@@ -42,7 +42,7 @@ class Restated:
         rows = tuple(alike[one] for alike, one in zip(self.alike, which, strict=True))
         graph, total = self.statement.graph, price(self.fine, rows)
         rules = self.statement.rules
-        return Assignment(graph, rules, self.fine, rows, total, self.goal, "recorded", "feasible", 0)
+        return Assignment(graph, rules, self.fine, rows, total, self.goal, "recorded")
 
     def ways(self, rows: Sequence[Row]) -> list[int]:
         """Which of the rows that are alike each of some rows is."""

@@ -16,7 +16,7 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.deferred import deferred
 from layoutsolve.solver.search.interruptible import interruptible
 from layoutsolve.solver.search.presolve import Component
-from layoutsolve.solver.statement.objective import TIE, Tiers
+from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, move, order
 
@@ -41,16 +41,13 @@ LARGEST = 2**50
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows found for a component's operators, and whether every tier of the objective is proven.
+    """The rows found for a component's operators, and for each tier of the objective a proven lower bound.
 
-    ``bound`` is a proven lower bound on the first tier, None where that does not depend on the rows; ``branched`` is
-    the number of Boolean choices.
+    It holds where the tiers before it are as low as their bounds, and is 0 where nothing is known.
     """
 
     rows: Mapping[int, int]
-    optimal: bool
-    bound: int | None
-    branched: int
+    bounds: tuple[int, ...]
 
 
 def solve_component(
@@ -66,7 +63,7 @@ def solve_component(
     """
     best = {number: start[number] for number in component.operators}
     if limit.expired:
-        return Outcome(best, False, 0, sum(len(domains[number]) for number in best))
+        return Outcome(best, (0,) * len(tiers))
     model = _Model(problem, domains, component, any("reshapes" in tier for tier in tiers), limit)
     try:
         return _minimised(model, best, tiers, limit)
@@ -77,19 +74,18 @@ def solve_component(
 def _minimised(model: _Model, best: dict[int, int], tiers: Tiers, limit: Limit) -> Outcome:
     if not model.complete or limit.expired:
         limit.searched(0.0, finished=False)
-        return Outcome(best, False, 0, len(model.choices))
-    optimal, bound = True, None
-    for index, stage in enumerate(_stages(tiers, [model.most(tier) for tier in tiers])):
+        return Outcome(best, (0,) * len(tiers))
+    bounds: list[int] = []
+    for stage in _stages(tiers, [model.most(tier) for tier in tiers]):
         if not any(model.terms[name] for tier, _ in stage for name in tier):
+            bounds += [model.most(tier) for tier, _ in stage]
             continue
         found = model.minimise(stage)
-        if index == 0:
-            bound = found.bound // stage[0][1]
+        bounds += _digits(found.bound, stage)
         best = best if found.rows is None else found.rows
         if not found.optimal:
-            optimal = all(tier == TIE for tier, _ in stage)
             break
-    return Outcome(best, optimal, bound, len(model.choices))
+    return Outcome(best, (*bounds, *(0 for _ in tiers[len(bounds) :])))
 
 
 Stage = list[tuple[tuple[str, ...], int]]
@@ -109,6 +105,15 @@ def _stages(tiers: Tiers, most: Sequence[int]) -> list[Stage]:
         stages[0].insert(0, (tier, weight))
         weight *= highest + 1
     return stages
+
+
+def _digits(bound: int, stage: Stage) -> list[int]:
+    """What a bound on the weighted sum of tiers says of each: it cannot be lower while those before it are as low."""
+    digits = []
+    for _, weight in stage:
+        digit, bound = divmod(bound, weight)
+        digits.append(digit)
+    return digits
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def operators_run(model: onnx.ModelProto) -> Counter[str]:
 
 
 def test_convolutions_run_in_integers(tmp_path: Path) -> None:
-    """Convolutions with their fused activations become integer kernels, and no Transpose appears between them.
+    """Convolutions with their fused activations become integer kernels, and no Transpose appears.
 
     The first one reads the graph's input, which ONNX Runtime leaves signed: only activations between operators are made
     unsigned, as its kernels for x86 want them.
@@ -30,7 +30,7 @@ def test_convolutions_run_in_integers(tmp_path: Path) -> None:
     assert operators["QLinearConv"] >= 2 * len(BLOCKS)
     assert operators["QGemm"] == 1
     assert operators["Conv"] <= 1
-    assert operators["Transpose"] == 1
+    assert operators["Transpose"] == 0
 
 
 def test_additions_stay_apart_from_normalisation(tmp_path: Path) -> None:

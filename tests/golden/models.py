@@ -28,9 +28,9 @@ class _NamedQuantised(_Named, Quantised):
 
 
 def classifier() -> bytes:
-    """An image, a convolution, a mean over its pixels, and a dense layer."""
+    """An image, a depthwise convolution, a mean over its pixels, and a dense layer."""
     net = _Named()
-    x = net.conv(net.input(1, 8, 8, 3), 4, stride=2, activation="RELU")
+    x = net.depthwise(net.input(1, 8, 8, 3), stride=2, activation="RELU")
     return net.builder.finish(net.dense(net.mean(x, 1, 2), 2))
 
 

@@ -27,7 +27,8 @@ def _conv(builder: GraphBuilder, random: np.random.Generator, pool: list[str]) -
         return builder.relu(x)
     channels = _numbers(builder, x)[3]
     group = 2 if channels % 2 == 0 and random.random() < 0.3 else 1
-    return builder.conv(x, int(random.choice([4, 6])), group=group)
+    kernel, dilation = (1, 1) if len(pool) % 3 == 0 else (3, 1 + len(pool) % 2)
+    return builder.conv(x, int(random.choice([4, 6])), kernel, group, dilation)
 
 
 def _unary(builder: GraphBuilder, random: np.random.Generator, pool: list[str]) -> str:

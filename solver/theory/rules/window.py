@@ -5,6 +5,7 @@ from __future__ import annotations
 from layoutsolve.graph import Dim
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, rule
+from layoutsolve.solver.theory.rules import interleaved
 from layoutsolve.solver.theory.rules.contraction import numbers, products
 
 
@@ -36,8 +37,11 @@ def convolution(site: Site) -> Rule:
     places.append((("n",), outward, *_space("p", rank)))
     constant = all(site.constant(number) is not None for number in inputs[1:])
     free = frozenset("ngco") if constant else frozenset("n")
-    way = Way(Placed(tuple(places), free=free), site.unchanged, f"channels-first, {numbers(site)}")
-    return Rule(inputs, _dense(places, sizes), (way,), sizes, _whole("s", "k", "p", count=rank))
+    first = Placed(tuple(places), free=free)
+    way = Way(first, site.unchanged, f"channels-first, {numbers(site)}")
+    others = (interleaved.writing,) if transposed else (interleaved.reading, interleaved.reversing)
+    last = [found for other in others if (found := other(site, first)) is not None]
+    return Rule(inputs, _dense(places, sizes), (way, *last), sizes, _whole("s", "k", "p", count=rank))
 
 
 def _pointwise(site: Site) -> bool:

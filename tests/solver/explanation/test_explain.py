@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import layoutsolve
-from experiments.demo import mobilenet
 from layoutsolve.cli import main
 from layoutsolve.emit import apply
 from layoutsolve.explanation import Explanation, asked
@@ -20,6 +19,7 @@ from layoutsolve.solver.explanation import remedy
 from layoutsolve.solver.explanation.explain import Explained, dimensions, explain
 from layoutsolve.solver.statement.assignment import Assignment
 from tests.graphs import GraphBuilder
+from tests.networks import Quantised
 
 TITLES = {"Conv": "CONV_2D", "Gemm": "FULLY_CONNECTED", "Concat": "CONCATENATION"}
 
@@ -246,8 +246,11 @@ def test_dimensions() -> None:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    net = Quantised()
+    x = net.conv(net.input(1, 8, 8, 3), 8, dilation=(2, 2), activation="RELU")
+    x = net.conv(net.depthwise(x), 8, 1)
     path = tmp_path_factory.mktemp("demo") / "demo.tflite"
-    path.write_bytes(mobilenet())
+    path.write_bytes(net.model(net.mean(x, 1, 2)).source)
     return path
 
 
@@ -255,13 +258,13 @@ def test_demo(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A quantised network: the image is moved as int8, and to take it channels-first would avoid that."""
     explanation = layoutsolve.convert(demo).explain()
     (item,) = explanation.operators
-    assert parties(item) == ("input image", "CONV_2D#0")
-    assert item.bytes == 128 * 128 * 3
-    assert helps(item) == [("--input image=nchw", 0)]
+    assert parties(item) == ("input t0", "CONV_2D#0")
+    assert item.bytes == 8 * 8 * 3
+    assert helps(item) == [("--input t0=nchw", 0)]
     assert main([str(demo), "--explain"]) == 0
     out = capsys.readouterr().out
-    assert "  Transpose [1, 128, 128, 3] to [1, 3, 128, 128], permutation 0 3 1 2, 49152 bytes\n" in out
-    assert "with --input image=nchw: 0 Transposes in all" in out
+    assert "  Transpose [1, 8, 8, 3] to [1, 3, 8, 8], permutation 0 3 1 2, 192 bytes\n" in out
+    assert "with --input t0=nchw: 0 Transposes in all" in out
 
 
 def test_demo_as_json(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,7 +273,7 @@ def test_demo_as_json(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (item["operator"], item["permutation"]) == ("Transpose", [0, 3, 1, 2])
     assert item["gives"]["kind"] == "input"
     assert item["remedies"] == [
-        {"changes": [{"kind": "input", "tensor": "image", "choice": "nchw", "instead": False}], "transposes": 0}
+        {"changes": [{"kind": "input", "tensor": "t0", "choice": "nchw", "instead": False}], "transposes": 0}
     ]
     assert main([str(demo), "--json"]) == 0
     assert "explanation" not in json.loads(capsys.readouterr().out)

@@ -59,7 +59,7 @@ def disturbed(tree: Tree, seed: int) -> Iterator[Step]:
 
 def proven(problem: LayoutProblem, tiers: Tiers, counts: Counter[str]) -> list[tuple[Question, int, Tree]]:
     """Prove every tier of the optimum of a problem, and compare with brute force; the questions and their proofs."""
-    best = solve(problem, tiers).price(tiers)
+    best = solve(problem, tiers).values
     found = []
     asked = questions(problem, tiers, best)
     for count, (question, (bound, tree)) in enumerate(zip(asked, prove(asked, best, best[0]), strict=True)):
@@ -195,7 +195,7 @@ def test_a_price_that_is_not_the_lowest() -> None:
     """What is said to be a bound is only as far as it can be proven."""
     problem = Statement(random_graph(3, 6)).orders()
     tiers: Tiers = (("transposes", "hidden"),)
-    best = solve(problem, tiers).price(tiers)
+    best = solve(problem, tiers).values
     ((bound, _),) = prove(questions(problem, tiers, (best[0] + 2,)), (best[0] + 2,), best[0] + 2)
     assert bound == best[0]
 
