@@ -598,7 +598,7 @@ def test_checking_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_changed_options() -> None:
     """Another objective, target or operator set, other ends, another name: the rows or the file are others then."""
     contrib = shipped("ort-cpu-contrib")
-    for name in ("demo", "small"):
+    for name in ("image", "small"):
         certificate = case(name)[2]
         tampered(case(name), "is not what the recorded rows", opset=certificate.opset + 1)
         tampered(case(name), "is not what the recorded rows", name="else")
