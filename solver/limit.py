@@ -112,6 +112,12 @@ class Limit:
         return max(LEAST, left if self._parent is None else min(left, self._parent.deterministic_seconds))
 
     @property
+    def work(self) -> int:
+        """The work that is left; all that a search may do where the clock decides."""
+        left = WORK if self._ends is not None else max(0, self._work - self._spent)
+        return left if self._parent is None else min(left, self._parent.work)
+
+    @property
     def seconds(self) -> float:
         """The seconds that are left, infinite where work decides."""
         left = float("inf") if self._ends is None else self._ends - self._clock()

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from layoutsolve.errors import CertificateError, StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.search.concat_steps import in_steps
-from layoutsolve.solver.search.presolve import Component, Domains, components
-from layoutsolve.solver.search.search import presolved, price_of_component
+from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
+from layoutsolve.solver.search.search import presolved
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price, price_of_variable

@@ -10,7 +10,7 @@ from math import prod
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.contract import Contraction, contract
 from layoutsolve.solver.search.dominance import dominate
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows
+from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.objective import TIE, Tiers, ranked
 from layoutsolve.solver.statement.price import price, price_of_variable
@@ -95,7 +95,7 @@ def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit
             enumerate_into(rows, problem, domains, component, tiers)
             parts[place] = part_of(problem, domains, rows, component, tiers, "enumeration")
         else:
-            from layoutsolve.solver.search.cpsat import solve_component
+            from layoutsolve.solver.search.component import solve_component
 
             outcome = solve_component(problem, domains, component, rows, tiers, limit)
             for number, row in outcome.rows.items():
@@ -129,16 +129,6 @@ def part_of(
     value = ranked(price_of_component(problem, rows, component), tiers)[0]
     booleans = sum(len(domains[number]) for number in component.operators)
     return Part(component.operators, booleans, value, value if bound is None else bound, method)
-
-
-def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: Component) -> Price:
-    """What a component's operators and variables cost."""
-    total = Price()
-    for number in component.operators:
-        total += chosen(problem, rows, number).price
-    for variable in component.variables:
-        total += price_of_variable(problem, rows, variable)
-    return total
 
 
 def enumerated(

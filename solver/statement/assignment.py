@@ -19,7 +19,8 @@ class Part:
     """What is known about one component: its operators, how many rows they have to choose from (``booleans``), the
     first tier of its price and a proven lower bound on that.
 
-    ``method`` is what the bound comes from: 'enumeration', 'cp-sat' or 'min cut'.
+    ``method`` is what the bound comes from: 'enumeration', 'cp-sat' (or the relaxation that is solved before) or
+    'min cut'.
     """
 
     operators: tuple[int, ...]

@@ -17,10 +17,10 @@ from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, assign
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
-from layoutsolve.solver.search import cpsat
-from layoutsolve.solver.search.cpsat import solve_component
-from layoutsolve.solver.search.presolve import components
-from layoutsolve.solver.search.search import enumerated, presolved, price_of_component
+from layoutsolve.solver.search import formulation
+from layoutsolve.solver.search.component import solve_component
+from layoutsolve.solver.search.presolve import components, price_of_component
+from layoutsolve.solver.search.search import enumerated, presolved
 from layoutsolve.solver.statement.objective import ranked
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.assign import _collector_paused
@@ -220,7 +220,7 @@ def test_models_that_are_too_large_are_not_searched(seed: int, most: int, monkey
         best = assign(graph, objective=objective)
         simple = ranked(assign(graph, objective=objective, strategy="transpose").price, tiers)
         with monkeypatch.context() as patch:
-            patch.setattr(cpsat, "CONSTRAINTS", most)
+            patch.setattr(formulation, "CONSTRAINTS", most)
             found = assign(graph, objective=objective)
         assert ranked(found.price, tiers)[0] <= simple[0]
         assert found.bound <= ranked(best.price, tiers)[0]
