@@ -40,7 +40,6 @@ class Found:
 def searched(program: Program, tier: Tier | None, least: int, limit: Limit) -> Found:
     """Minimise a tier, whose sum is no lower than ``least``, or find any solution where there is none.
 
-    What has a sum to minimise is what nothing else could solve: several strategies take turns at it.
     Without hints: a half-told solution leads the search astray for longer than all else takes. Where the sum could
     become too large its weights are rounded down, which leaves the bound a bound, but proves no rows optimal.
     """
@@ -61,7 +60,6 @@ def searched(program: Program, tier: Tier | None, least: int, limit: Limit) -> F
                 model.add(total >= least)
             model.minimize(total)
         solver = _solver(len(program.choices), limit)
-        solver.parameters.interleave_search = bool(sought)
         status = _interruptible(solver, model)
         limit.searched(solver.response_proto.deterministic_time, status in (cp_model.OPTIMAL, cp_model.INFEASIBLE))
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

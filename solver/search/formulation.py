@@ -1,9 +1,10 @@
 """One component of a layout problem as a linear program in zeros and ones.
 
 A variable per open row of an operator, exactly one of which is 1. For each variable of the problem and each order in
-which it is read there are *moves*: one for all sources from which a Transpose into that order costs alike, which is 1
-only where one of these is written. Each reader that wants the order needs that it is written, or a move. This is the
-formulation of facility location: its linear relaxation is nearly always integral.
+which it is read there is a *move*: each reader that wants the order needs that it is written, or the move. Where that
+costs more from some sources than from others it has *ways*, one for all sources from which it costs alike, which is 1
+only where one of these is written. This is the formulation of facility location: its linear relaxation is nearly always
+integral.
 
 Where groupings count, ``given[layout]`` is 1 where a move delivers a layout, and ``first[layout, reshapes]`` where that
 move is the Transpose itself rather than a Reshape of its result, and starts at one of the layouts from which it takes
@@ -96,9 +97,9 @@ class Formulation:
                 return
             serving = supplies.get(atoms, [])
             sources = {each: hidden for each, hidden in zip(written, lost, strict=True) if each not in serving}
-            moves = self._moves(variable, readers, written, serving, members, sources)
+            moved = self._moved(variable, readers, written, serving, members, sources)
             if self.reshapes:
-                self._group(variable, readers, written, members, moves)
+                self._group(variable, readers, written, members, moved)
 
     def _literals(self, places: Sequence[tuple[int, int] | None]) -> list[Reads]:
         """What each place (an operator's port) has its layouts by."""
@@ -117,7 +118,7 @@ class Formulation:
             result.append({next(iter(found)): None} if len(found) == 1 else found)
         return result
 
-    def _moves(
+    def _moved(
         self,
         variable: int,
         readers: Sequence[Reads],
@@ -125,33 +126,52 @@ class Formulation:
         serving: Sequence[Layout],
         members: Sequence[Layout],
         sources: Mapping[Layout, int],
-    ) -> Literals:
-        """The moves of a variable into the order of ``members``, charged for their Transposes; none where it is always
+    ) -> int | None:
+        """The move of a variable into the order of ``members``, charged for its Transpose; None where it is always
         written or never wanted. ``sources`` has the hidden transpositions from each layout of another order.
         """
         needs = _needs(readers, members)
         if not needs or any(written[layout] is None for layout in serving) or not sources:
-            return []
+            return None
         classes: dict[tuple[int, int], list[Layout]] = {}
         for source, hidden in sources.items():
             spent = self.problem.move_price(variable, source, members[0]).nanoseconds if self.problem.timed else 0
             classes.setdefault((hidden, spent), []).append(source)
-        moves = []
-        dearest = tuple(map(max, zip(*classes, strict=True)))
-        for (hidden, spent), layouts in sorted(classes.items()):
-            literal = self._new()
-            moves.append(literal)
-            if self.reshapes or (hidden, spent) != dearest:
-                self._only(literal, written, layouts)
-            size = self.problem.variables[variable].bytes
-            for name, weight in (("transposes", 1), ("hidden", hidden), ("bytes", size), ("nanoseconds", spent)):
-                if weight:
-                    self.terms[name].append((literal, weight))
+        moved = self._new()
+        size = self.problem.variables[variable].bytes
+        cheapest = tuple(map(min, zip(*classes, strict=True)))
+        charges = (("transposes", 1), ("bytes", size), *zip(("hidden", "nanoseconds"), cheapest, strict=True))
+        self._charge(moved, charges)
         supply = [literal for layout in serving for literal in written[layout] or ()]
-        self._serve([*supply, *moves], needs)
-        if self.reshapes and len(moves) > 1:
-            self._row([(literal, -1) for literal in moves], -1)
-        return moves
+        self._serve([*supply, moved], needs)
+        if self.reshapes:
+            self._only(moved, written, list(sources))
+        if len(classes) > 1:
+            self._ways(moved, written, classes, cheapest)
+        return moved
+
+    def _ways(
+        self,
+        moved: int,
+        written: Reads,
+        classes: Mapping[tuple[int, int], Sequence[Layout]],
+        cheapest: tuple[int, ...],
+    ) -> None:
+        """Charge a move by what it starts from, beyond what it costs at least."""
+        ways, dearest = [], tuple(map(max, zip(*classes, strict=True)))
+        for spent, layouts in sorted(classes.items()):
+            way = self._new()
+            ways.append(way)
+            if self.reshapes or spent != dearest:
+                self._only(way, written, layouts)
+            more = [each - least for each, least in zip(spent, cheapest, strict=True)]
+            self._charge(way, zip(("hidden", "nanoseconds"), more, strict=True))
+        self._row([*((way, 1) for way in ways), (moved, -1)], 0)
+
+    def _charge(self, literal: int, charges: Iterable[tuple[str, int]]) -> None:
+        for name, weight in charges:
+            if weight:
+                self.terms[name].append((literal, weight))
 
     def _only(self, literal: int, written: Reads, layouts: Sequence[Layout]) -> None:
         """A literal is 1 only where one of some layouts is written."""
@@ -167,7 +187,7 @@ class Formulation:
             self._row([*((literal, 1) for literal in served), *wanted], int(need is None))
 
     def _group(
-        self, variable: int, readers: Sequence[Reads], written: Reads, members: Sequence[Layout], moves: Literals
+        self, variable: int, readers: Sequence[Reads], written: Reads, members: Sequence[Layout], moved: int | None
     ) -> None:
         """Charge the groupings of one order of a variable: a Reshape for every one but that which the Transpose ends
         in, and those beside the Transpose.
@@ -175,11 +195,10 @@ class Formulation:
         given = {layout: self._given(readers, written, layout) for layout in members}
         delivered = [literal for literal in given.values() if literal is not None]
         self.terms["reshapes"] += [(literal, 1) for literal in delivered]
-        if not moves:
+        if moved is None:
             return
-        made = [(literal, -1) for literal in moves]
-        self.terms["reshapes"] += made
-        self._row([*((literal, 1) for literal in delivered), *made], 0)
+        self.terms["reshapes"].append((moved, -1))
+        self._row([*((literal, 1) for literal in delivered), (moved, -1)], 0)
         rigid = self.problem.variables[variable].rigid
         detours: dict[tuple[Layout, int], list[Layout]] = {}
         for target in given:
@@ -197,7 +216,7 @@ class Formulation:
             self._only(literal, written, sources)
             if reshapes:
                 self.terms["reshapes"].append((literal, reshapes))
-        self._row([*((literal, 1) for literal in firsts), *made], 0)
+        self._row([*((literal, 1) for literal in firsts), (moved, -1)], 0)
 
     def _given(self, readers: Sequence[Reads], written: Reads, layout: Layout) -> int | None:
         """A literal that is 1 where some reader wants a layout that is not written; None where that is never so."""
