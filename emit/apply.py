@@ -15,8 +15,8 @@ from layoutsolve.budget import Budget
 from layoutsolve.emit.constants import Constants
 from layoutsolve.graph import LATE, Array, Graph, Node, Region, Value, reshape_entries
 from layoutsolve.names import Names, short
-from layoutsolve.solver.search.concat_steps import joined
 from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.concat_steps import joined
 from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, move, stored_shape
@@ -196,7 +196,7 @@ class _Applier:
         for name, layout in readings.items():
             if name not in self.values:
                 free.setdefault(layout, name)
-        for source, target in deliver(written, self.assignment.read(variable), rigid).moves:
+        for source, target in deliver(written, self.assignment.read(variable), rigid):
             known = free.get(target)
             name = self.reserved.get((variable, target), "")
             if not name:

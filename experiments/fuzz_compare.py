@@ -18,7 +18,7 @@ from layoutsolve.errors import ConversionError
 from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import Array
-from layoutsolve.verification import litert_process as truth
+from layoutsolve.verification import litert_process
 from layoutsolve.verification.dequantised import EXACT, WEIGHTS, dequantised
 from layoutsolve.verification.distance import distance, kind, passes
 from layoutsolve.verification.runtimes import OnnxRuntime, Port
@@ -77,7 +77,9 @@ def compare(
     note("litert")
     try:
         with fills(0):
-            described, _ = truth.answer({"delegate": False, "tensors": [], "runs": 0}, {"model": _bytes(source)})
+            described, _ = litert_process.answer(
+                {"delegate": False, "tensors": [], "runs": 0}, {"model": _bytes(source)}
+            )
     except _REFUSALS as error:
         return Verdict("LiteRT refuses", line(error))
     ports = _ports(described["inputs"])
@@ -167,7 +169,7 @@ def litert(source: bytes, inputs: Sequence[Array], delegate: bool = False) -> An
     runs = []
     for fill in FILLS:
         with fills(fill):
-            reply, results = truth.answer({"delegate": delegate, "tensors": [], "runs": 1}, data)
+            reply, results = litert_process.answer({"delegate": delegate, "tensors": [], "runs": 1}, data)
         runs.append([results[f"output/{position}"] for position in range(len(reply["outputs"]))])
     defined = tuple(_same(one, other) for one, other in zip(*runs, strict=True))
     return Answers(tuple(_ports(reply["outputs"])), tuple(runs[0]), defined)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes import block_moves as blocks
-from layoutsolve.frontend.passes import layer_norm as normalised
+from layoutsolve.frontend.passes import block_moves, layer_norm
 from layoutsolve.frontend.tflite.lower import Check, lower
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
@@ -39,4 +38,4 @@ def lowered(
 ) -> Graph:
     """The reference graph of a model that was parsed; the rest, and what it raises, is as for :func:`read`."""
     budget = budget or Budget(model.size, reading.max_size)
-    return normalised.recognise(blocks.recognise(lower(model, name, reading, check, budget)), budget)
+    return layer_norm.recognise(block_moves.recognise(lower(model, name, reading, check, budget)), budget)

@@ -8,7 +8,9 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from layoutsolve.api import Comparison, Conversion, compare, convert, verify
-    from layoutsolve.certificate import Certificate, Recheck, certify, check_certificate
+    from layoutsolve.certificate import Certificate
+    from layoutsolve.certifying import certify, check_certificate
+    from layoutsolve.checker import Recheck
     from layoutsolve.errors import (
         BudgetError,
         CertificateError,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     )
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
-    from layoutsolve.solver import Assignment, Boundary, Price
+    from layoutsolve.solver import Assignment, Boundary, Price, Tier
 
 __all__ = [
     "Assignment",
@@ -50,6 +52,7 @@ __all__ = [
     "Price",
     "Recheck",
     "StrategyError",
+    "Tier",
     "UnsupportedError",
     "VerifyError",
     "certify",
@@ -62,10 +65,12 @@ __all__ = [
 
 _HOMES = {
     "api": ("Comparison", "Conversion", "compare", "convert", "verify"),
-    "certificate": ("Certificate", "Recheck", "certify", "check_certificate"),
+    "certificate": ("Certificate",),
+    "certifying": ("certify", "check_certificate"),
+    "checker": ("Recheck",),
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
-    "solver": ("Assignment", "Boundary", "Price"),
+    "solver": ("Assignment", "Boundary", "Price", "Tier"),
 }
 """Where each name is defined, but for errors. That is imported when the name is first asked for: the command line has
 to be ready for signals before it loads anything that takes time.

@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve import arguments
 from layoutsolve.budget import Budget
-from layoutsolve.emit import LIMIT, External, apply, constant_bytes, nodes_of, place, serialise
-from layoutsolve.ends import End, ends_of, metadata, states_of
-from layoutsolve.errors import OptionError, OutputError, StrategyError, VerifyError
+from layoutsolve.emit import External, apply, nodes_of
+from layoutsolve.ends import End, ends_of, every_end
+from layoutsolve.errors import OutputError, StrategyError, VerifyError
 from layoutsolve.files import Output, is_special, scratch, written
-from layoutsolve.frontend import Reading, lowered, parse
+from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
-from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, assign
+from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
+from layoutsolve.translation import content_of, emitted, reference
 from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
@@ -37,10 +38,10 @@ class Conversion:
     """A converted model with everything that is known about it.
 
     ``graph`` is the reference graph. ``assignment`` has the layouts, and the graph that they are of; its ``status`` is
-    'optimal' where no other choice of layouts has a lower price. ``seconds`` has the time of each stage. ``boundary``
-    and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the model
-    itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was given as
-    bytes.
+    'optimal' where every one of the ``tiers`` is, or is at least 'conditional'. ``seconds`` has the time of each stage.
+    ``boundary`` and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the
+    model itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was
+    given as bytes.
     """
 
     graph: Graph
@@ -62,6 +63,11 @@ class Conversion:
         """A proven lower bound on the objective's first tier (for 'min-executed', Transposes and hidden ones)."""
         return self.assignment.bound
 
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """What is known about each tier of the objective, in their order: value, proven lower bound and status."""
+        return self.assignment.tiers
+
     @cached_property
     def report(self) -> dict[str, object]:
         """The facts of the conversion, ready for JSON. Transposes and Reshapes are counted in the written model."""
@@ -77,6 +83,7 @@ class Conversion:
             "bytes_moved": self.price.bytes,
             "bytes_copied": self.price.copies,
             "bound": self.bound,
+            "tiers": [asdict(tier) for tier in self.tiers],
             "ended": self.assignment.ended,
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),
@@ -110,19 +117,12 @@ class Conversion:
         Raises :class:`OutputError` where the model could not refer to its constants.
         """
         target = arguments.path("path", path)
-        if self.external is None:
-            return bytes(self.model.SerializeToString(deterministic=True))
-        name = Path(f"{target}.data").name
-        try:
-            name.encode()
-        except UnicodeEncodeError as error:
-            raise OutputError(f"a model cannot refer to the file {name!a}: choose a name in UTF-8") from error
-        return bytes(place(self.model, name).SerializeToString(deterministic=True))
+        return content_of(self.model, self.external, target)
 
     @cached_property
     def moved_ends(self) -> tuple[End, ...]:
         """The inputs, outputs and states that are not stored as in the source model, each tensor once."""
-        return tuple(end for end in _ends(self.graph, self.boundary, self.assignment) if end.moved)
+        return tuple(end for end in every_end(self.graph, self.boundary, self.assignment) if end.moved)
 
     def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
         """How graph inputs (or outputs) are stored: ``stored = transpose(source, permutation)``, by name in the file.
@@ -165,13 +165,6 @@ class Conversion:
         limit = arguments.seconds("seconds", seconds)
         with Stages()("explain"):
             return Explanation(explain(self.graph, self.boundary, self.assignment, limit))
-
-
-def _ends(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]:
-    """All inputs, outputs and states; a tensor that is both, or an output twice, is there once."""
-    both = (ends_of(graph, boundary, assignment, inputs) for inputs in (True, False))
-    ends = {end.tensor: end for ends in both for end in ends}
-    return [*ends.values(), *states_of(assignment)]
 
 
 def convert(
@@ -227,39 +220,19 @@ def convert(
             limit=limit,
         )
     with stage("emit"):
-        applied = apply(assignment, budget)
-        facts = {**applied.metadata, **metadata(_ends(graph, boundary, assignment))}
-        external = External() if _apart(applied, options.external_data) else None
-        model = serialise(replace(applied, metadata=facts), options.opset, external, budget)
+        model, external = emitted(graph, boundary, assignment, options.opset, options.external_data, budget)
     return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path)
-
-
-def _apart(graph: Graph, asked: bool | None) -> bool:
-    """Whether constants are kept beside the model: as it was asked for, else where it cannot hold them."""
-    large = constant_bytes(graph) > LIMIT
-    if large and asked is False:
-        raise OptionError("external_data is False, but the constants are more than one file can hold: leave it out")
-    return large if asked is None else asked
-
-
-def reference(
-    content: Content, reading: Reading, stage: Stages, opset: int | None = None, budget: Budget | None = None
-) -> Graph:
-    """The reference graph of a model; ``opset`` is the one that is asked for."""
-    with stage("read"):
-        parsed = parse(content.data)
-    with stage("lower", counted="read"):
-        return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One strategy's result on a model."""
+    """One strategy's result on a model; ``status``, ``bound`` and ``tiers`` are those of its assignment."""
 
     strategy: str
     status: str
     price: Price
     bound: int
+    tiers: tuple[Tier, ...]
     seconds: float
 
 
@@ -283,7 +256,7 @@ def compare(
     ``time_limit`` bounds the search of each. A strategy that cannot solve the model has no row.
     """
     options = arguments.Options.of(locals())
-    content = load(source)
+    content, goal = load(source), options.goal
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
     rows = []
@@ -295,14 +268,14 @@ def compare(
                     graph,
                     options.boundary,
                     strategy=strategy,
-                    objective=options.goal.objective,
-                    target=options.goal.target,
+                    objective=goal.objective,
+                    target=goal.target,
                     seconds=options.time_limit,
                 )
         except StrategyError:
             continue
         spent = time.perf_counter() - start
-        rows.append(Comparison(strategy, found.status, found.price, found.bound, round(spent, 6)))
+        rows.append(Comparison(strategy, found.status, found.price, found.bound, found.tiers, round(spent, 6)))
     return rows
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
 from layoutsolve.frontend.tflite.lowering.options import CUSTOM
-from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, STRATEGIES, Boundary, Goal
+from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, Boundary, Goal
 from layoutsolve.solver.statement.boundary import Choice, Ends, Pair
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, read_target, shipped, target_of
@@ -120,6 +120,12 @@ def _ends(name: str, value: object) -> Ends:
     return {key: _choice(f"{name}['{key}']", item) for key, item in _mapping(name, value).items()}
 
 
+def _strategy(name: str, value: object) -> str:
+    from layoutsolve.solver import STRATEGIES  # with all that searches, which a certificate is checked without
+
+    return choice(name, value, STRATEGIES)
+
+
 def _choice(name: str, value: object) -> Choice:
     return value if isinstance(value, str) else _pair(name, value)
 
@@ -152,7 +158,7 @@ class Options:
     """
 
     objective: str = field(default=DEFAULT_OBJECTIVE, metadata=_by(partial(choice, known=OBJECTIVES)))
-    strategy: str = field(default="cpsat", metadata=_by(partial(choice, known=STRATEGIES)))
+    strategy: str = field(default="cpsat", metadata=_by(_strategy))
     layouts: Mapping[str, Pair] = field(default_factory=dict, metadata=_by(partial(_each, read=_pair)))
     inputs: Ends = field(default="keep", metadata=_by(_ends))
     outputs: Ends = field(default="keep", metadata=_by(_ends))

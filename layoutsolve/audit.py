@@ -53,6 +53,10 @@ class Recount:
     reshapes: int
     bytes: int
 
+    def hidden(self, worth: Mapping[tuple[str, str], int]) -> int:
+        """The hidden transpositions of the Transposes, given what one is worth by operator and motion, 0 by default."""
+        return sum(worth.get(("Transpose", motion), 0) * count for motion, count in self.motions.items())
+
 
 def recount(model: onnx.ModelProto) -> Recount:
     """Count in a model, its branches and loops included.

@@ -11,13 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from layoutsolve import arguments, files, parser
+from layoutsolve import files, parser
 from layoutsolve.errors import ConversionError, InternalError, OutputError, UnsupportedError
 from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
-    from layoutsolve.certificate import Certificate, Recheck
+    from layoutsolve.certificate import Certificate
+    from layoutsolve.checker import Recheck
     from layoutsolve.source import Content
     from layoutsolve.stages import Stages
 
@@ -114,9 +115,10 @@ def _convert(
 def _print(stage: str, given: dict[str, Any], source: Content) -> int:
     """Print what a stage of the conversion made."""
     from layoutsolve.api import convert
+    from layoutsolve.arguments import choice
     from layoutsolve.printing import STAGES
 
-    asked = arguments.choice("stage", stage, STAGES)
+    asked = choice("stage", stage, STAGES)
     _tell(convert(source, **given).text(asked), [])
     return 0
 
@@ -152,11 +154,12 @@ def _planned(options: argparse.Namespace, target: str) -> list[files.Output]:
 
 def _certified(source: Content, conversion: Conversion, target: str) -> tuple[Certificate, Recheck]:
     """The certificate of the files that are about to be written, and how far it could be checked."""
-    from layoutsolve.certificate import certify, check
+    from layoutsolve.certifying import certify
+    from layoutsolve.checker import check
 
     certificate = certify(source, conversion, target)
     table = conversion.assignment.goal.target
-    return certificate, check(certificate, source, conversion.content(target), certificate.data, table)
+    return certificate, check(certificate, source, conversion.content(target), certificate.data, target, table)
 
 
 def _tell(text: str, written: Sequence[str]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutsolve.graph import Graph
-from layoutsolve.solver import Assignment, Boundary
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.theory.layout import permutation
 
 LETTERS: Mapping[int, str] = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
@@ -69,6 +70,13 @@ def states_of(assignment: Assignment) -> list[End]:
             logical = assignment.problem.variables[operator.ports[-1]].readings[name]
             found.append(End(name, name, permutation(logical, assignment.row(number).layouts[-1]), True))
     return found
+
+
+def every_end(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[End]:
+    """All inputs, outputs and states; a tensor that is both, or an output twice, is there once."""
+    both = (ends_of(graph, boundary, assignment, inputs) for inputs in (True, False))
+    ends = {end.tensor: end for ends in both for end in ends}
+    return [*ends.values(), *states_of(assignment)]
 
 
 def metadata(ends: Sequence[End]) -> dict[str, str]:

@@ -65,6 +65,7 @@ def assignment_text(assignment: Assignment) -> str:
     lines = [
         f"assignment by {assignment.strategy} for {assignment.objective}",
         f"status: {assignment.status}, bound {assignment.bound}",
+        *(f"  {tier}" for tier in assignment.tiers),
         f"price: {_price(assignment.price) or 'nothing'}",
     ]
     for number, operator in enumerate(problem.operators):

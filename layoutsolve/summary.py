@@ -12,7 +12,7 @@ from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
-    from layoutsolve.certificate import Recheck
+    from layoutsolve.checker import Recheck
     from layoutsolve.explanation import Explanation
     from layoutsolve.verification.verify import Verification
 
@@ -54,14 +54,14 @@ def _finite(found: object) -> object:
 def as_text(done: Done) -> str:
     """The summary for people, in which a name takes no line of its own."""
     conversion, report = done.conversion, done.conversion.report
-    proof = "proven minimal" if conversion.assignment.status == "optimal" else f"lower bound {conversion.bound}"
-    if report["ended"]:
-        proof += f", the search ended by its limit on {report['ended']}"
+    proof = " (proven minimal)" if conversion.assignment.status == "optimal" else ""
+    ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
     hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
     lines = [
         f"{done.output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",
-        f"  {_counted(report['transposes'], 'Transpose')}{hidden} ({proof}), "
+        f"  {_counted(report['transposes'], 'Transpose')}{hidden}{proof}, "
         f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
+        f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
     lines += [f"  {end}" for end in conversion.moved_ends]
     if done.rechecked is not None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -13,6 +16,7 @@ import layoutsolve.source
 from experiments.demo import mobilenet
 from layoutsolve.cli import main
 from layoutsolve.printing import STAGES
+from layoutsolve.summary import Done, as_text
 from tests.builder import Builder
 
 
@@ -40,6 +44,7 @@ def test_convert_and_verify(demo: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert captured.err == ""
     assert report["status"] == "optimal"
     assert report["transposes"] == report["bound"] == 1
+    assert report["tiers"][0] == {"names": ["transposes", "hidden"], "value": 1, "bound": 1, "status": "optimal"}
     assert report["verified"]["passed"]
     assert set(report["seconds"]) == {"read", "solve", "emit", "total"}
     operators = [node.op_type for node in onnx.load(output).graph.node]
@@ -108,10 +113,23 @@ def test_a_target_is_not_overwritten(option: str, tmp_path: Path, capsys: pytest
 
 def test_default_output_and_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(demo)]) == 0
-    assert "1 Transpose (proven minimal)" in capsys.readouterr().out
+    summary = capsys.readouterr().out
+    assert "1 Transpose (proven minimal)" in summary
+    assert "  transposes + hidden 1 (optimal), transposes 1 (optimal), bytes" in summary
     model = onnx.load(demo.with_suffix(".onnx"))
     onnx.checker.check_model(model, full_check=True)
     assert [item.name for item in (*model.graph.input, *model.graph.output)] == ["image", "scores"]
+
+
+def test_the_summary_tells_what_is_proven_of_each_tier(demo: Path) -> None:
+    conversion = layoutsolve.convert(demo)
+    open_ended = replace(conversion.assignment, bounds=(1, 0), ended="work")
+    lines = as_text(Done("a.onnx", replace(conversion, assignment=open_ended), None, None, None, 0.5)).splitlines()
+    assert lines[1:3] == [
+        "  1 Transpose, 0 Reshapes, 49152 bytes moved",
+        "  transposes + hidden 1 (optimal), transposes 1 (feasible), bytes 49152 (feasible), reshapes 0 (feasible), "
+        "copies 0 (feasible); the search ended by its limit on work",
+    ]
 
 
 def test_quant_patterns(demo: Path) -> None:
@@ -340,16 +358,20 @@ def test_bytes_are_accepted() -> None:
     assert conversion.price == layoutsolve.Price()
 
 
+def loaded(module: str, *heavy: str) -> str:
+    """Those of some packages that a fresh interpreter has when it has imported a module."""
+    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_the_import_is_light() -> None:
     """Neither the solver's library nor a runtime is loaded before it is needed."""
-    import subprocess
-    import sys
+    assert loaded("layoutsolve", "ortools", "onnxruntime", "ai_edge_litert", "networkx") == "[]"
 
-    heavy = ("ortools", "onnxruntime", "ai_edge_litert", "networkx")
-    code = f"import sys, layoutsolve; print([name for name in {heavy} if name in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )
+
+def test_the_command_line_is_ready_at_once() -> None:
+    """Help and bad options wait for nothing that takes time to import."""
+    assert loaded("layoutsolve.cli", "numpy", "onnx", "tflite", "layoutsolve.solver") == "[]"
 
 
 def test_json_knows_no_infinity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

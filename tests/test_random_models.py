@@ -135,7 +135,7 @@ def _cannot_be_proven(conversion: Conversion) -> bool:
     tiers = coarse_tiers(goal.tiers)
     if orders.capped or problem.capped or tiers is None:
         return orders.capped or problem.capped
-    return solve(orders, tiers).price(tiers) < ranked(conversion.price, tiers)
+    return solve(orders, tiers).values < ranked(conversion.price, tiers)
 
 
 def _check_price(conversion: Conversion, best: Conversion, way: Mapping[str, Any]) -> None:

@@ -28,17 +28,17 @@ ERRORS = (
     RecursionError("maximum recursion depth exceeded"),
 )
 FAULTS = [
-    ("layoutsolve.api", "parse", "read"),
-    ("layoutsolve.api", "lowered", "lower"),
+    ("layoutsolve.translation", "parse", "read"),
+    ("layoutsolve.translation", "lowered", "lower"),
     ("layoutsolve.frontend.tflite.lower", "fold", "lower"),
     ("layoutsolve.solver.strategies.assign", "in_steps", "solve"),
     ("layoutsolve.solver.strategies.staged", "solve", "solve"),
     ("layoutsolve.solver.statement.statement.Statement", "orders", "solve"),
-    ("layoutsolve.api", "apply", "emit"),
+    ("layoutsolve.translation", "apply", "emit"),
     ("layoutsolve.emit.apply._Applier", "_operator", "emit"),
-    ("layoutsolve.api", "serialise", "emit"),
+    ("layoutsolve.translation", "serialise", "emit"),
     ("layoutsolve.api.Conversion", "content", "write"),
-    ("layoutsolve.certificate", "restate", "certify"),
+    ("layoutsolve.certifying", "restate", "certify"),
     ("layoutsolve.verification.verify", "verify", "verify"),
     ("layoutsolve.solver.explanation.explain", "explain", "explain"),
     ("layoutsolve.summary", "as_text", "write"),
@@ -105,7 +105,7 @@ CALLS: list[tuple[str, str, Callable[[bytes, Conversion, Path], object]]] = [
     ("layoutsolve.api", "_compared", lambda source, conversion, path: layoutsolve.verify(source, conversion)),
     ("layoutsolve.solver.explanation.explain", "explain", lambda source, conversion, path: conversion.explain()),
     ("layoutsolve.api.Conversion", "content", lambda source, conversion, path: conversion.save(path)),
-    ("layoutsolve.certificate", "restate", lambda source, conversion, path: layoutsolve.certify(source, conversion)),
+    ("layoutsolve.certifying", "restate", lambda source, conversion, path: layoutsolve.certify(source, conversion)),
 ]
 
 
@@ -154,7 +154,7 @@ def test_the_traceback_is_for_who_asks(
 ) -> None:
     path = tmp_path / "a.tflite"
     path.write_bytes(source)
-    break_at(monkeypatch, "layoutsolve.api", "apply", KeyError("x"))
+    break_at(monkeypatch, "layoutsolve.translation", "apply", KeyError("x"))
     assert main([str(path), "--debug"]) == 70
     assert "Traceback" in capsys.readouterr().err
     monkeypatch.setenv("LAYOUTSOLVE_DEBUG", "1")

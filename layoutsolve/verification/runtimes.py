@@ -21,7 +21,7 @@ import numpy as np
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
-from layoutsolve.verification import litert_process as truth
+from layoutsolve.verification import litert_process
 
 if TYPE_CHECKING:
     import onnx
@@ -123,7 +123,7 @@ class LiteRT:
     def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, str(Path(truth.__file__).resolve())],
+                [sys.executable, str(Path(litert_process.__file__).resolve())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
@@ -145,7 +145,9 @@ class LiteRT:
         ports = (_ports(answer["inputs"]), _ports(answer["outputs"]))
         return Run(*ports, answer["float16"], tuple(outputs), tensors)
 
-    def _exchange(self, header: dict[str, Any], arrays: truth.Arrays) -> tuple[dict[str, Any], truth.Arrays] | None:
+    def _exchange(
+        self, header: dict[str, Any], arrays: litert_process.Arrays
+    ) -> tuple[dict[str, Any], litert_process.Arrays] | None:
         process = self._start()
         assert process.stdin is not None and process.stdout is not None
         self._log.seek(0)
@@ -153,8 +155,8 @@ class LiteRT:
         timer = Timer(self._timeout, process.kill)
         timer.start()
         try:
-            truth.write_message(process.stdin, header, arrays)  # type: ignore[arg-type]
-            reply = truth.read_message(process.stdout)  # type: ignore[arg-type]
+            litert_process.write_message(process.stdin, header, arrays)  # type: ignore[arg-type]
+            reply = litert_process.read_message(process.stdout)  # type: ignore[arg-type]
         except BrokenPipeError:
             reply = None
         finally:

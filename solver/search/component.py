@@ -16,7 +16,7 @@ from layoutsolve.solver.search.improved import improved
 from layoutsolve.solver.search.presolve import Component, price_of_component
 from layoutsolve.solver.search.program import Multipliers, Program, Tier, limited, multiplied
 from layoutsolve.solver.search.relaxed import Relaxed, relaxed
-from layoutsolve.solver.statement.objective import TIE, Tiers, ranked
+from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 
 STEP = 0.2
@@ -31,15 +31,13 @@ SURE = 1 - 1e-6
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows found for a component's operators, and whether every tier of the objective is proven.
+    """The rows found for a component's operators, and for each tier of the objective a proven lower bound.
 
-    ``bound`` is a proven lower bound on the first tier, ``branched`` the number of Boolean choices.
+    It holds where the tiers before it are as low as their bounds, and is 0 where nothing is known.
     """
 
     rows: Mapping[int, int]
-    optimal: bool
-    bound: int
-    branched: int
+    bounds: tuple[int, ...]
 
 
 def solve_component(
@@ -53,14 +51,13 @@ def solve_component(
     """Minimise the tiers one after the other. Once the limit is over the best rows found are returned, at worst
     ``start``, as they are of a component that makes too large a program.
     """
-    booleans = sum(len(domains[number]) for number in component.operators)
     if limit.expired:
-        return Outcome({number: start[number] for number in component.operators}, False, 0, booleans)
+        return Outcome({number: start[number] for number in component.operators}, (0,) * len(tiers))
     stated = Formulation(problem, domains, component, any("reshapes" in tier for tier in tiers), limit)
     search = _Search(stated, component, start, tiers)
     if not stated.complete or limit.expired:
         limit.searched(0.0, finished=False)
-        return search.outcome(False, 0)
+        return search.outcome(())
     return search.read(limit) or search.searched(limit)
 
 
@@ -73,14 +70,27 @@ class _Search:
         self.rows = list(start)
         self.price = self._priced(self.rows)
         self.first: Multipliers | None = None
+        self.limit = stated.limit
 
     def _priced(self, rows: Sequence[int]) -> tuple[int, ...]:
         return ranked(price_of_component(self.problem, rows, self.component), self.names)
 
-    def outcome(self, optimal: bool, bound: int) -> Outcome:
-        """The best rows, of which something is proven."""
+    def outcome(self, bounds: Sequence[int]) -> Outcome:
+        """The best rows, and bounds that are proven for the first tiers."""
+        self._settle()
         rows = {number: self.rows[number] for number in self.component.operators}
-        return Outcome(rows, optimal, bound, len(self.program.choices))
+        return Outcome(rows, (*bounds, *(0 for _ in self.names[len(bounds) :])))
+
+    def _settle(self) -> None:
+        """Of rows that cost the same the first: what demands lead to soonest is shared most."""
+        earlier = {}
+        for number, domain in self.domains.items():
+            own = self.problem.operators[number].rows
+            present = self.rows[number]
+            alike = [row for row in domain if row < present and own[row].price == own[present].price]
+            if alike:
+                earlier[number] = alike
+        improved(self.problem, self.rows, earlier, self.names, self.limit)
 
     def _improve(self, found: Mapping[int, int], domains: Mapping[int, Sequence[int]], limit: Limit) -> None:
         """Rows that may be better than the best so far, at the latest with others of some domains in their place."""
@@ -111,7 +121,7 @@ class _Search:
             tried = searched(program, None, 0, limit.part(STEP))
             if tried.rows is not None:
                 self._improve(tried.rows, {}, limit)
-        return self.outcome(True, bounds[0]) if self.price == tuple(bounds) else None
+        return self.outcome(bounds) if self.price == tuple(bounds) else None
 
     def _round(self, program: Program, found: Relaxed, limit: Limit) -> None:
         """Rows by a relaxation: of each operator the one of which there is most, then what improves on that."""
@@ -128,18 +138,18 @@ class _Search:
     def searched(self, limit: Limit) -> Outcome:
         """The best rows that CP-SAT finds tier by tier."""
         self._improve({}, self.domains, limit)
-        program, bound, proven = self.program, 0, self.first
+        program, proven, bounds = self.program, self.first, list[int]()
         for place, names in enumerate(self.names):
             tier = program.tier(names)
             if place:
                 found = relaxed(program, tier, limit)
                 proven = None if found is None else multiplied(program, tier, found.duals)
             least, optimal = self._least(place, program, tier, proven, limit)
-            bound = bound if place else tier.value(least)
+            bounds.append(max(0, tier.value(least)))
             if not optimal:
-                return self.outcome(all(names == TIE for names in self.names[place:]), bound)
+                break
             program = limited(program, tier, least) if proven is None else proven.restricted(least)
-        return self.outcome(True, bound)
+        return self.outcome(bounds)
 
     def _least(
         self, place: int, program: Program, tier: Tier, proven: Multipliers | None, limit: Limit

@@ -16,8 +16,8 @@ SWEEPS = 10
 def improved(
     problem: LayoutProblem, rows: list[int], domains: Mapping[int, Sequence[int]], tiers: Tiers, limit: Limit
 ) -> None:
-    """Give every operator, in turn, the row of its domain that costs the least with all others as they are, in place,
-    until nothing changes or the limit is over.
+    """Give every operator, in turn, the row of its domain that costs the least with all others as they are, the first
+    of equals, in place, until nothing changes or the limit is over.
     """
     around = {
         number: [
@@ -40,7 +40,7 @@ def improved(
                 return
             present = rows[number]
             limit.spend(10 * len(domain) * len(around[number]))
-            best = min((present, *domain), key=lambda row: cost(number, row))
+            best = min((present, *domain), key=lambda row: (cost(number, row), row))
             rows[number] = best
             changed |= best != present
         if not changed:

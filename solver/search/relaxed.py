@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ortools.linear_solver import linear_solver_pb2, pywraplp
+from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse
+from ortools.linear_solver.pywraplp import Solver
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.program import Program, Terms, Tier
@@ -33,7 +34,7 @@ class Relaxed:
 
 def relaxed(program: Program, tier: Tier, limit: Limit) -> Relaxed | None:
     """The least sum of a tier where variables may be fractions; None where there is none, or the limit ends before."""
-    model = linear_solver_pb2.MPModelProto()
+    model = MPModelProto()
     weights = dict(tier.terms)
     for literal in range(program.count):
         model.variable.add(lower_bound=0.0, objective_coefficient=float(weights.get(literal, 0)))
@@ -45,21 +46,21 @@ def relaxed(program: Program, tier: Tier, limit: Limit) -> Relaxed | None:
     limit.spend(EACH * size)
     each = size // AT_ONCE + 1
     steps = min(len(model.constraint) + MORE, limit.work // each)
-    solver = pywraplp.Solver.CreateSolver("GLOP")
+    solver = Solver.CreateSolver("GLOP")
     solver.LoadModelFromProto(model)
     solver.SetSolverSpecificParametersAsString(f"use_dual_simplex: true max_number_of_iterations: {steps}")
     if limit.timed:
         solver.set_time_limit(max(1, int(limit.seconds * 1000)))
     status = solver.Solve()
     limit.spend(solver.iterations() * each)
-    if status != pywraplp.Solver.OPTIMAL:
+    if status != Solver.OPTIMAL:
         return None
-    found = linear_solver_pb2.MPSolutionResponse()
+    found = MPSolutionResponse()
     solver.FillSolutionResponseProto(found)
     return Relaxed(list(found.variable_value), list(found.dual_value)[len(program.exactly) :])
 
 
-def _row(model: linear_solver_pb2.MPModelProto, terms: Terms, least: int, equal: bool) -> None:
+def _row(model: MPModelProto, terms: Terms, least: int, equal: bool) -> None:
     model.constraint.add(
         var_index=[literal for literal, _ in terms],
         coefficient=[weight for _, weight in terms],

@@ -12,6 +12,7 @@ from layoutsolve.solver.search.contract import Contraction, contract
 from layoutsolve.solver.search.dominance import dominate
 from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
+from layoutsolve.solver.statement.copies import copied_bytes
 from layoutsolve.solver.statement.objective import TIE, Tiers, ranked
 from layoutsolve.solver.statement.price import price, price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
@@ -31,42 +32,48 @@ PRESOLVED = 0.3
 class Solution:
     """Rows chosen for a problem.
 
-    ``optimal`` says that every tier is proven, ``gap`` how far the first one may be above its bound, ``components`` how
-    many parts had to be searched, ``branched`` how many Booleans they had, ``parts`` what each of them came to.
-    ``capped`` says that candidates were left out.
+    ``values`` are the tiers of what they cost, but for constants that several operators share: how those are stored is
+    decided later. ``bounds`` are proven lower bounds on them, as for :class:`Part`, 0 where candidates were left out;
+    ``parts`` is what each component came to that had to be searched.
     """
 
     problem: LayoutProblem
     rows: tuple[int, ...]
-    optimal: bool
-    gap: int
-    components: int
-    branched: int
-    parts: tuple[Part, ...] = ()
-    capped: bool = False
+    values: tuple[int, ...]
+    bounds: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def optimal(self) -> bool:
+        """Whether every tier is proven."""
+        return self.values == self.bounds
+
+    @property
+    def branched(self) -> int:
+        """How many Booleans CP-SAT had to choose from."""
+        return sum(part.booleans for part in self.parts if part.method == "cp-sat")
 
     @property
     def chosen(self) -> list[Row]:
         """The row of each operator."""
         return [chosen(self.problem, self.rows, number) for number in range(len(self.rows))]
 
-    def price(self, tiers: Tiers) -> tuple[int, ...]:
-        """What the rows cost, by tiers."""
-        return ranked(price(self.problem, self.rows), tiers)
-
 
 def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
-    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT.
-
-    Nothing is cheaper than what costs nothing, whatever candidates were left out.
-    """
+    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT."""
     limit = limit or unlimited()
     contraction = presolved(problem, tiers, limit.part(PRESOLVED))
-    found = _search(contraction.problem, contraction.domains, (*tiers, TIE), limit)
-    found = replace(found, problem=problem, rows=contraction.expand(found.rows))
-    if not found.optimal and not any(found.price(tiers)):
-        return replace(found, optimal=True)
-    return found
+    rows, parts = _search(contraction.problem, contraction.domains, tiers, limit)
+    return concluded(problem, contraction.expand(rows), tiers, parts)
+
+
+def concluded(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers, parts: Sequence[Part]) -> Solution:
+    """What rows come to, given what is known of the components: all else had no choice."""
+    total = price(problem, rows)
+    values = ranked(replace(total, copies=total.copies - copied_bytes(problem, rows)), tiers)
+    gaps = [sum(part.values[tier] - part.bounds[tier] for part in parts) for tier in range(len(tiers))]
+    bounds = tuple(0 if problem.capped else value - gap for value, gap in zip(values, gaps, strict=True))
+    return Solution(problem, tuple(rows), values, bounds, tuple(parts))
 
 
 def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Contraction:
@@ -78,34 +85,34 @@ def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) 
     return replace(contraction, domains=domains)
 
 
-def _search(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit) -> Solution:
-    """Small components come first, so that what is hard keeps nothing else from being solved."""
+def _search(
+    problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit
+) -> tuple[Sequence[int], Sequence[Part]]:
+    """The rows, and what is known of each component.
+
+    Small components come first, so that what is hard keeps nothing else from being solved.
+    """
     rows = [domain[0] for domain in domains]
     found = components(problem, domains)
     parts: dict[int, Part] = {}
-    optimal, branched = not problem.capped, 0
+    ties = (*tiers, TIE)
     sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
     for place in sorted(range(len(found)), key=lambda place: sizes[place]):
         component = found[place]
         if limit.expired or not (sizes[place] <= ENUMERATED or _loaded(limit)):
-            optimal = False
-            parts[place] = part_of(problem, domains, rows, component, tiers, "none", 0)
+            parts[place] = part_of(problem, domains, rows, component, tiers, "none", (0,) * len(tiers))
         elif sizes[place] <= ENUMERATED:
             limit.spend(sizes[place])
-            enumerate_into(rows, problem, domains, component, tiers)
+            enumerate_into(rows, problem, domains, component, ties)
             parts[place] = part_of(problem, domains, rows, component, tiers, "enumeration")
         else:
             from layoutsolve.solver.search.component import solve_component
 
-            outcome = solve_component(problem, domains, component, rows, tiers, limit)
+            outcome = solve_component(problem, domains, component, rows, ties, limit)
             for number, row in outcome.rows.items():
                 rows[number] = row
-            optimal &= outcome.optimal
-            branched += outcome.branched
-            parts[place] = part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bound)
-    ordered = tuple(parts[place] for place in range(len(found)))
-    gap = sum(part.value - part.bound for part in ordered)
-    return Solution(problem, tuple(rows), optimal, gap, len(ordered), branched, ordered, problem.capped)
+            parts[place] = part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bounds[: len(tiers)])
+    return rows, [parts[place] for place in range(len(found))]
 
 
 def _loaded(limit: Limit) -> bool:
@@ -123,12 +130,12 @@ def part_of(
     component: Component,
     tiers: Tiers,
     method: str,
-    bound: int | None = None,
+    bounds: tuple[int, ...] | None = None,
 ) -> Part:
-    """What a component comes to with the chosen rows; ``bound`` is proven for its first tier, by default its value."""
-    value = ranked(price_of_component(problem, rows, component), tiers)[0]
+    """What a component comes to with the chosen rows; ``bounds`` are proven for its tiers, by default its values."""
+    values = ranked(price_of_component(problem, rows, component), tiers)
     booleans = sum(len(domains[number]) for number in component.operators)
-    return Part(component.operators, booleans, value, value if bound is None else bound, method)
+    return Part(component.operators, booleans, values, values if bounds is None else bounds, method)
 
 
 def enumerated(

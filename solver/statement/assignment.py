@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from layoutsolve.graph import Graph
-from layoutsolve.solver.statement.objective import Goal
+from layoutsolve.solver.statement.objective import Goal, ranked, searched_tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price, Row
@@ -17,17 +17,41 @@ from layoutsolve.solver.theory.rule import Rule
 @dataclass(frozen=True)
 class Part:
     """What is known about one component: its operators, how many rows they have to choose from (``booleans``), the
-    first tier of its price and a proven lower bound on that.
+    tiers of its price (``values``) and proven lower bounds on them.
 
-    ``method`` is what the bound comes from: 'enumeration', 'cp-sat' (or the relaxation that is solved before) or
-    'min cut'.
+    A bound holds where the tiers before it are as low as their bounds. ``method`` is what bounds come from:
+    'enumeration', 'cp-sat' (or the relaxation before it), 'min cut' or 'none'.
     """
 
     operators: tuple[int, ...]
     booleans: int
+    values: tuple[int, ...]
+    bounds: tuple[int, ...]
+    method: str
+
+
+@dataclass(frozen=True)
+class Tier:
+    """What is known about one tier of an objective: the sum of the fields ``names`` of a price.
+
+    ``bound`` is a proven lower bound on it among the assignments that have the least values of the tiers before; 0
+    where nothing is known of these. ``status`` is 'optimal' where this tier and those before it are at their bounds,
+    'conditional' where it was minimised for what those before it led to alone (Reshapes for the chosen orders, copies
+    for the chosen layouts), so that other assignments that are as good before it may be better in it, else 'feasible'.
+    """
+
+    names: tuple[str, ...]
     value: int
     bound: int
-    method: str
+    status: str
+
+    def __str__(self) -> str:
+        known = self.status
+        if self.status == "conditional":
+            known = f"for these {'orders' if 'reshapes' in self.names else 'layouts'}"
+        elif self.status == "feasible" and self.bound:
+            known += f", at least {self.bound}"
+        return f"{' + '.join(self.names)} {self.value} ({known})"
 
 
 @dataclass(frozen=True)
@@ -35,13 +59,13 @@ class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
 
     ``graph`` is the one that the operators' numbers of nodes are about. It is not always the one that was to be solved:
-    concatenations may be in steps (:mod:`layoutsolve.solver.search.concat_steps`). ``rules`` says how its nodes are
+    concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``rules`` says how its nodes are
     written, by number. Assignments are compared without the two: all else is plain data.
-    ``bound`` is a proven lower bound on the first tier of the objective; ``status`` is 'optimal' where every tier is
-    proven, else 'feasible'. ``components`` counts the independent parts the problem fell into after presolve,
-    ``branched`` the Boolean variables that reached the solver. ``parts`` has what is known about each component; it
-    is empty for strategies that prove nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or ''
-    for none.
+    ``bounds`` are proven lower bounds on the first tiers of the objective, each where those before it are as low as
+    their bounds; ``completed`` says that what the search leaves open (:func:`searched_tiers`) was minimised in the end.
+    ``components`` counts the independent parts the problem fell into after presolve, ``branched`` the Boolean variables
+    that reached the solver. ``parts`` has what is known about each component; it is empty for strategies that prove
+    nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or '' for none.
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -51,8 +75,8 @@ class Assignment:
     price: Price
     goal: Goal
     strategy: str
-    status: str
-    bound: int
+    bounds: tuple[int, ...] = ()
+    completed: bool = False
     components: int = 0
     branched: int = 0
     parts: tuple[Part, ...] = ()
@@ -62,6 +86,33 @@ class Assignment:
     def objective(self) -> str:
         """The objective that was minimised."""
         return self.goal.objective
+
+    @property
+    def status(self) -> str:
+        """'optimal' where every tier is optimal, or at least conditional, else 'feasible'."""
+        return "feasible" if any(tier.status == "feasible" for tier in self.tiers) else "optimal"
+
+    @property
+    def bound(self) -> int:
+        """A proven lower bound on the first tier of the objective."""
+        return self.tiers[0].bound
+
+    @cached_property
+    def tiers(self) -> tuple[Tier, ...]:
+        """What is known about each tier of the objective.
+
+        Nothing is lower than 0, whatever was searched. A bound on orders that some groupings fall below is none.
+        """
+        found: list[Tier] = []
+        tiers, status = self.goal.tiers, "optimal"
+        for place, (names, value) in enumerate(zip(tiers, ranked(self.price, tiers), strict=True)):
+            known = self.bounds[place] if status == "optimal" and place < len(self.bounds) else 0
+            bound = known if known <= value else 0
+            if value != bound or status != "optimal":
+                after = place >= len(searched_tiers(tiers))
+                status = "conditional" if self.completed and after and status != "feasible" else "feasible"
+            found.append(Tier(names, value, bound, status))
+        return tuple(found)
 
     @cached_property
     def ends(self) -> dict[tuple[str, bool], tuple[Layout, Layout]]:

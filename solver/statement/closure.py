@@ -43,10 +43,14 @@ class Entry:
     free: tuple[Layout, ...] = ()
     end: str = ""
 
+    @property
+    def follows(self) -> bool:
+        """Whether it can follow the layouts of what it reads."""
+        return self.rule is not None and all(isinstance(form, Arranged) for form in self.rule.forms)
+
     def operator(self, rows: Sequence[Row]) -> Operator:
-        follows = self.rule is not None and all(isinstance(form, Arranged) for form in self.rule.forms)
         ports = tuple(self.ports)
-        return Operator(self.title, self.node, ports, self.inputs, tuple(rows), self.end, self.tensors, follows)
+        return Operator(self.title, self.node, ports, self.inputs, tuple(rows), self.end, self.tensors, self.follows)
 
 
 Orders = Sequence[Row]
@@ -158,8 +162,7 @@ class Closure:
     def _alike(entry: Entry) -> list[object]:
         """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
         found, relations = entry.rule, entry.relations
-        arranged = found is not None and all(isinstance(form, Arranged) for form in found.forms)
-        if found is None or relations is None or entry.own or not arranged:
+        if found is None or relations is None or entry.own or not entry.follows:
             return list(range(len(entry.ports)))
         pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
         return [(port, *(number in each for each in pinned)) for number, port in enumerate(relations)]

@@ -12,7 +12,6 @@ from layoutsolve.solver.theory.row import Price
 Tiers = tuple[tuple[str, ...], ...]
 """What is minimised: first the first tier, then the second among its minima, and so on; a tier sums fields of Price."""
 
-
 OBJECTIVES: Mapping[str, Tiers] = {
     "min-executed": (("transposes", "hidden"), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
     "min-transpose": (("transposes",), ("hidden",), ("bytes",), ("reshapes",), ("copies",)),
@@ -21,9 +20,7 @@ OBJECTIVES: Mapping[str, Tiers] = {
     "min-latency": (("nanoseconds",), ("transposes",), ("bytes",), ("reshapes",), ("copies",)),
 }
 
-
 DEFAULT_OBJECTIVE = "min-executed"
-
 
 TIE = ("regrouped",)
 """The tier that decides among orders of equal price: nothing is claimed of it."""
@@ -37,6 +34,13 @@ def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:
 def coarse_tiers(tiers: Tiers) -> Tiers | None:
     """The tiers that depend on orders alone, where only what depends on groupings too comes after them."""
     return tiers[:-2] if tiers[-2:] == (("reshapes",), ("copies",)) else None
+
+
+def searched_tiers(tiers: Tiers) -> Tiers:
+    """The tiers that are searched over all that there is to choose; what comes after them is decided for the orders, or
+    layouts, that these lead to.
+    """
+    return coarse_tiers(tiers) or tiers[:-1]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ of a certificate ask it. What is independent of it is :mod:`layoutsolve.audit`, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from layoutsolve.solver.statement.copies import copied_bytes
@@ -15,25 +15,19 @@ from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.layout import Layout, move, order
 from layoutsolve.solver.theory.row import FREE, Price
 
-
-@dataclass(frozen=True)
-class Delivery:
-    """How one variable reaches the layouts its readers want.
-
-    ``moves`` lists ``(source, target)`` in an order of execution, each source being the produced layout or an earlier
-    target.
-    """
-
-    moves: tuple[tuple[Layout, Layout], ...]
+Moves = tuple[tuple[Layout, Layout], ...]
+"""How one variable reaches the layouts its readers want: ``(source, target)`` in an order of execution, each source
+being the produced layout or an earlier target.
+"""
 
 
-def deliver(written: Layout, wanted: Iterable[Layout], rigid: bool) -> Delivery:
+def deliver(written: Layout, wanted: Iterable[Layout], rigid: bool) -> Moves:
     """One Transpose for each order that is wanted and not written; further groupings of an order are Reshapes of it."""
     return _delivered(written, frozenset(wanted), rigid)
 
 
 @lru_cache(maxsize=65536)
-def _delivered(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Delivery:
+def _delivered(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Moves:
     orders: dict[tuple[int, ...], list[Layout]] = {}
     for layout in sorted(wanted - {written}):
         orders.setdefault(order(layout), []).append(layout)
@@ -46,7 +40,7 @@ def _delivered(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Deliv
             moves.append((written, first))
             source = first
         moves += [(source, layout) for layout in layouts]
-    return Delivery(tuple(moves))
+    return tuple(moves)
 
 
 def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:
@@ -75,7 +69,7 @@ def price_of_moves(problem: LayoutProblem, variable: int, written: Layout, wante
     """What moving one variable from the layout that it is written in to those that are wanted costs."""
     if not wanted or wanted == {written}:
         return FREE
-    moves = deliver(written, wanted, problem.variables[variable].rigid).moves
+    moves = deliver(written, wanted, problem.variables[variable].rigid)
     if len(moves) == 1:
         return problem.move_price(variable, *moves[0])
     return sum((problem.move_price(variable, source, target) for source, target in moves), FREE)

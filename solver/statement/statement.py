@@ -55,17 +55,13 @@ class Statement:
         self.goal = goal or Goal()
         self.target = self.goal.target
         self.boundary.check(graph)
-        self._atoms = Atoms(graph, opaque_views, self._offer())
+        self._atoms = Atoms(graph, opaque_views, Offer(self.target.has, self.target.runs))
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
         self._rows: dict[Layout, Row] = {}
         self.entries: list[Entry] = []
         self._state()
-
-    def _offer(self) -> Offer:
-        """The ways that there are to run operators."""
-        return Offer(self.target.has, self.target.runs)
 
     @property
     def rules(self) -> Mapping[int, Rule]:
@@ -194,7 +190,7 @@ class Statement:
             ports.append(variable)
             sizes = self.variables[variable].sizes
             relations.append(self._atoms.port(number, port, self._readings[variable][name], sizes, constant))
-        own = {way: tuple(self._own_ports(number, way, ports)) for way in self._atoms.factored(number)}
+        own = {way: tuple(self._own_ports(number, way, names, ports)) for way in self._atoms.factored(number)}
         title = str(node.origin) if node.origin else " ".join((node.op, *node.outputs[:1]))
         entry = Entry(title, number, ports, len(found.inputs), (), node.op, tuple(relations), own, found, tuple(names))
         if node.op in ("Transpose", "Reshape"):
@@ -206,9 +202,8 @@ class Statement:
             entry.relations = None
         self.entries.append(entry)
 
-    def _own_ports(self, number: int, way: int, ports: Sequence[int]) -> Iterator[Port]:
+    def _own_ports(self, number: int, way: int, names: Sequence[str], ports: Sequence[int]) -> Iterator[Port]:
         """The ports of a node as a way with labels of its own has them."""
-        names = port_names(self.graph, number, self._atoms.rule(number))
         for port, (name, variable) in enumerate(zip(names, ports, strict=True)):
             found = self.variables[variable]
             yield self._atoms.port(number, port, found.readings[name], found.sizes, found.constant, way)

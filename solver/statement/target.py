@@ -138,11 +138,15 @@ class Target:
     def _judged(self, operator: str, kind: str) -> Verdict:
         known, key = self._verdicts, (operator, kind)
         if key not in known:
-            tables = {**dict.fromkeys(self.unsupported, False), **self.kernels}
-            runs = operator not in self.rated or entry(tables, operator, kind, True)
+            runs = operator not in self.rated or entry(self._runnable, operator, kind, True)
             hidden, extra = entry(self.hidden, operator, kind, 0), entry(self.latency.extra, operator, kind, 0.0)
             known[key] = Verdict(runs, hidden, extra)
         return known[key]
+
+    @cached_property
+    def _runnable(self) -> Mapping[Key, bool]:
+        """Whether it runs a kind, as far as something is said of it."""
+        return {**dict.fromkeys(self.unsupported, False), **self.kernels}
 
     @cached_property
     def _verdicts(self) -> dict[Key, Verdict]:
@@ -215,4 +219,4 @@ class Target:
     def rated(self) -> frozenset[str]:
         """The operators of which some rows are slow or refused."""
         slow = {operator for (operator, _), hidden in self.hidden.items() if hidden}
-        return frozenset(slow | {operator for operator, _ in (*self.unsupported, *self.kernels)})
+        return frozenset(slow | {operator for operator, _ in self._runnable})

@@ -135,20 +135,21 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _target(facts: dict[str, Any]) -> Target:
-    if _text("name", facts["name"]) in DOMAINS:
-        raise _WrongError("name", f"'{facts['name']}' is a domain of operators")
+    name = _text("name", facts["name"])
+    if name in DOMAINS:
+        raise _WrongError("name", f"'{name}' is a domain of operators")
     _text("runtime", facts.get("runtime", "any"))
     refused = _of_operators("unsupported", facts["unsupported"], _kinds)
     domains = [_one("domains", domain, DOMAINS) for domain in _list("domains", facts.get("domains", []))]
     return Target(
-        _text("name", facts["name"]),
+        name,
         _by_kind("hidden", facts["hidden"], _count),
         frozenset((operator, kind) for operator, kinds in refused.items() for kind in kinds),
         _latency(_object("latency", facts["latency"]), _by_kind("extra", facts["extra"], _seconds)),
         frozenset(domains),
         _by_kind("kernels", facts["kernels"], _flag),
         _of_operators("classes", facts["classes"], _classes),
-        frozenset({facts["name"], *facts.get("extends", ())}),
+        frozenset({name, *facts.get("extends", ())}),
     )
 
 

@@ -25,14 +25,14 @@ def transpose(graph: Graph, boundary: Boundary, goal: Goal, _: Limit | None = No
     Every tensor keeps its source layout: the reference graph as it stands.
     """
     views = {number for number, node in enumerate(graph.nodes) if node.op in ("Transpose", "Reshape")}
-    return in_source_order(Statement(graph, boundary, goal, views), goal)
+    return in_source_order(Statement(graph, boundary, goal, views))
 
 
-def in_source_order(statement: Statement, goal: Goal) -> Assignment:
+def in_source_order(statement: Statement) -> Assignment:
     """Every tensor as in the source model, at the price of what moves then: there is no quicker answer."""
     problem = statement.source()
     rows = [source_row(problem, operator) for operator in problem.operators]
-    return assigned(statement, problem, rows, goal, "transpose")
+    return assigned(statement, problem, rows, "transpose")
 
 
 def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = None) -> Assignment:
@@ -67,15 +67,13 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
                 settled.add(number)
                 rows[number] = matching[0]
                 _settle(problem, number, rows[number], layouts, queue)
-    return assigned(statement, problem, rows, goal, "propagate")
+    return assigned(statement, problem, rows, "propagate")
 
 
-def assigned(
-    statement: Statement, problem: LayoutProblem, rows: Sequence[int], goal: Goal, strategy: str
-) -> Assignment:
+def assigned(statement: Statement, problem: LayoutProblem, rows: Sequence[int], strategy: str) -> Assignment:
     """The rows that a heuristic has chosen, of which nothing is proven."""
     total, graph, rules = price(problem, rows), statement.graph, statement.rules
-    return Assignment(graph, rules, problem, tuple(rows), total, goal, strategy, "feasible", 0)
+    return Assignment(graph, rules, problem, tuple(rows), total, statement.goal, strategy)
 
 
 def _settle(

@@ -23,7 +23,7 @@ from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.presolve import Component, Domains, components, varying
-from layoutsolve.solver.search.search import Solution, part_of, presolved
+from layoutsolve.solver.search.search import Solution, concluded, part_of, presolved
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
@@ -55,7 +55,7 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
     orders = cut_orders(statement.orders(limit.part(STATED)), coarse, limit)
-    found = grouped(statement, goal, orders.chosen, proven(orders, goal), limit)
+    found = grouped(statement, orders.chosen, proven(orders), limit)
     if found is None:
         raise StrategyError(_OVER)
     return replace(found, strategy="mincut")
@@ -73,11 +73,10 @@ def cut_orders(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None)
             raise StrategyError(_OVER)
         for number, row in cut(contraction.problem, contraction.domains, component, tiers).rows.items():
             rows[number] = row
-    parts = tuple(
+    parts = [
         part_of(contraction.problem, contraction.domains, rows, component, tiers, "min cut") for component in found
-    )
-    made = contraction.expand(rows)
-    return Solution(problem, made, not problem.capped, 0, len(parts), 0, parts, problem.capped)
+    ]
+    return concluded(problem, contraction.expand(rows), tiers, parts)
 
 
 @dataclass(frozen=True)

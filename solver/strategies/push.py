@@ -50,7 +50,7 @@ def push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = Non
     for _ in range(SWEEPS):
         if limit.over or not sweep.run():
             break
-    return assigned(statement, problem, sweep.rows, goal, "push")
+    return assigned(statement, problem, sweep.rows, "push")
 
 
 def _keeps_dimensions(graph: Graph, node: Node) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.concat_steps import settled
 from layoutsolve.solver.search.search import Solution, solve
+from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.copies import shared_rows
@@ -16,7 +16,7 @@ from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import FEW, Statement
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate
-from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.row import Row
 
 SEARCHED, ORDERS, NARROW, STATED = 0.8, 0.7, 0.5, 0.4
 """The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
@@ -34,60 +34,61 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
-    found = _searched(statement, goal, limit.part(SEARCHED))
+    found = _searched(statement, limit.part(SEARCHED))
     if found is not None and found.status == "optimal":
         return found
     known = [] if found is None else [found]
-    known.append(in_source_order(statement, goal))
+    known.append(in_source_order(statement))
     if coarse_tiers(goal.tiers) is None and not goal.timed and not limit.expired:
         first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
-        staged = None if first is None else _staged(statement, goal, first, limit.part(SEARCHED))
-        known += [] if staged is None else [replace(staged, status="feasible", bound=0, parts=())]
+        staged = None if first is None else _staged(statement, first, limit.part(SEARCHED))
+        known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]
     from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
 
     known += [heuristic(graph, boundary, goal, limit.part(1.0)) for heuristic in (push, propagate) if not limit.expired]
     best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
     if found is None:
-        return replace(best, strategy="cpsat", bound=0)
+        return replace(best, strategy="cpsat")
     if best is found:
         return found
-    bound = _sound(found.bound, best.price, goal)
-    return replace(best, strategy=found.strategy, bound=bound, components=found.components, parts=found.parts)
+    return replace(best, strategy=found.strategy, bounds=found.bounds, components=found.components, parts=found.parts)
 
 
-def _searched(statement: Statement, goal: Goal, limit: Limit) -> Assignment | None:
+def _searched(statement: Statement, limit: Limit) -> Assignment | None:
     """What searching comes to within a limit; None where it does not even come to full layouts."""
-    tiers, coarse = goal.tiers, coarse_tiers(goal.tiers)
+    goal = statement.goal
+    coarse = coarse_tiers(goal.tiers)
     if coarse is None:
         problem = statement.layouts(None, limit.part(STATED))
         if limit.expired:
             return None
-        fine = solve(problem, tiers, limit)
-        return _assignment(statement, fine, goal, proven(fine, goal))
-    return _staged(statement, goal, coarse, limit)
+        fine = solve(problem, goal.tiers, limit)
+        return _assignment(statement, fine, proven(fine))
+    return _staged(statement, coarse, limit)
 
 
-def _staged(statement: Statement, goal: Goal, coarse: Tiers, limit: Limit) -> Assignment | None:
+def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | None:
     """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
     orders = _orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
-    kept, proof = orders.chosen, proven(orders, goal)
+    kept, proof = orders.chosen, proven(orders)
     del orders  # a problem takes as much memory as all that the graph is
-    return grouped(statement, goal, kept, proof, limit)
+    return grouped(statement, kept, proof, limit)
 
 
-def grouped(statement: Statement, goal: Goal, kept: Sequence[Row], proof: Proof, limit: Limit) -> Assignment | None:
+def grouped(statement: Statement, kept: Sequence[Row], proof: Proof, limit: Limit) -> Assignment | None:
     """The cheapest groupings of chosen orders, of which ``proof`` tells what is proven; None where the limit ends
     before there are any.
     """
     problem = statement.layouts(kept, limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):
         return None
-    fine = solve(problem, goal.tiers, limit)
+    tiers = statement.goal.tiers
+    fine = solve(problem, tiers, limit)
     if not limit.expired:
-        fine = replace(fine, rows=settled(statement.graph, fine.problem, fine.rows, goal.tiers))
-    return _assignment(statement, fine, goal, proof, fine.branched)
+        fine = replace(fine, rows=settled(statement.graph, fine.problem, fine.rows, tiers))
+    return _assignment(statement, fine, proof, fine.branched)
 
 
 def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
@@ -97,64 +98,40 @@ def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
     """
     first = limit.part(NARROW)
     few = solve(statement.orders(first.part(STATED), FEW), tiers, first)
-    if few.optimal or not few.capped or limit.expired:
+    if few.optimal or not few.problem.capped or limit.expired:
         return few
     wide = solve(statement.orders(limit.part(STATED)), tiers, limit)
-    least, known = wide.price(tiers), few.price(tiers)
-    if least <= known:
-        return wide
-    return replace(wide, problem=few.problem, rows=few.rows, gap=known[0] - least[0] + wide.gap)
+    return wide if wide.values <= few.values else replace(few, bounds=wide.bounds, parts=wide.parts)
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What a solution proves; the fields are as those of an :class:`Assignment`.
+    """What a solution proves; the fields are as those of an :class:`Assignment`."""
 
-    ``least`` is its price by the tiers that are decided by orders alone: what groupings cost beyond it is not proven.
-    """
-
-    optimal: bool
-    least: tuple[int, ...]
-    bound: int
-    components: int
+    bounds: tuple[int, ...]
     branched: int
     parts: tuple[Part, ...]
 
 
-def proven(solution: Solution, goal: Goal) -> Proof:
-    """What is proven of a solution: nothing of its bound where candidates were left out."""
-    bound = 0 if solution.capped else solution.price(goal.tiers)[0] - solution.gap
-    least = solution.price(coarse_tiers(goal.tiers) or ())
-    return Proof(solution.optimal, least, bound, solution.components, solution.branched, solution.parts)
+def proven(solution: Solution) -> Proof:
+    """What is proven of a solution, without its problem."""
+    return Proof(solution.bounds, solution.branched, solution.parts)
 
 
-def _sound(bound: int, known: Price, goal: Goal) -> int:
-    """A bound on what orders cost, as one on all that there is: some groupings of orders may cost less, and where one
-    is known that does, nothing is.
-    """
-    return bound if bound <= ranked(known, goal.tiers)[0] else 0
-
-
-def _assignment(statement: Statement, fine: Solution, goal: Goal, proof: Proof, branched: int = 0) -> Assignment:
+def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: int = 0) -> Assignment:
     """The public form of a solution; ``branched`` are its Booleans where the proof is that of the orders alone."""
-    fine = replace(fine, rows=shared_rows(fine.problem, fine.rows))
-    total = price(fine.problem, fine.rows)
-    reached = ranked(total, goal.tiers)
-    met = reached[: len(proof.least)] == proof.least
-    status = "optimal" if proof.optimal and fine.optimal and met else "feasible"
-    bound = _sound(proof.bound, total, goal)
-    branched += proof.branched
+    rows = shared_rows(fine.problem, fine.rows)
     return Assignment(
         statement.graph,
         statement.rules,
         fine.problem,
-        fine.rows,
-        total,
-        goal,
+        rows,
+        price(fine.problem, rows),
+        statement.goal,
         "cpsat",
-        status,
-        bound,
-        proof.components,
-        branched,
+        proof.bounds,
+        fine.optimal,
+        len(proof.parts),
+        proof.branched + branched,
         proof.parts,
     )

@@ -9,7 +9,6 @@ from layoutsolve.solver.theory.layout import Layout
 Slot = tuple[str, int]
 """A factor of an operator's own index space: the label of a dimension and the number of the factor within it."""
 
-
 Arrangement = tuple[tuple[Slot, ...], ...]
 """An order and grouping of an operator's slots, as :data:`Layout` is one of a tensor's atoms."""
 

@@ -217,12 +217,12 @@ def test_constants_do_not_count() -> None:
 
 @pytest.mark.parametrize("fault", ["unproven", "left out"])
 def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groupings that are not proven, and candidates that are left out, leave an assignment feasible."""
-    counts: Counter[str] = Counter()
+    """Tiers that depend on groupings which are not proven, or on candidates, some left out, are feasible above 0."""
+    counts: Counter[tuple[str, str]] = Counter()
     stated, searched = Statement.orders, solving.solve
 
     def unproven(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
-        return replace(searched(problem, tiers, limit), optimal=False)
+        return replace(searched(problem, tiers, limit), bounds=(0,) * len(tiers))
 
     def left_out(*given: Any) -> LayoutProblem:
         return replace(stated(*given), capped=True)
@@ -239,7 +239,9 @@ def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monke
             else:
                 patch.setattr(Statement, "orders", left_out)
             doubted = assign(graph, strategy="mincut", objective="min-transpose")
-        assert (doubted.price, doubted.status) == (proven.price, "feasible")
+        doubtful = doubted.tiers[-2:] if fault == "unproven" else doubted.tiers[:-2]
+        assert doubted.price == proven.price
+        assert doubted.status == ("feasible" if any(tier.value for tier in doubtful) else proven.status)
         assert doubted.bound == (0 if fault == "left out" else proven.bound)
-        counts[proven.status] += 1
-    assert counts["optimal"] > 20
+        counts[proven.status, doubted.status] += 1
+    assert counts["optimal", "feasible"] > 10

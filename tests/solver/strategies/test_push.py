@@ -10,7 +10,8 @@ def pushed(builder: GraphBuilder, *outputs: str) -> Assignment:
     """What the strategy makes of a graph, whose proven minimum it cannot be below."""
     graph = builder.graph(*outputs)
     found = assign(graph, strategy="push", objective="min-transpose")
-    assert (found.strategy, found.status, found.bound) == ("push", "feasible", 0)
+    assert (found.strategy, found.bound) == ("push", 0)
+    assert found.status == ("feasible" if any(tier.value for tier in found.tiers) else "optimal")
     assert found.price.transposes >= assign(graph, objective="min-transpose").bound
     return found
 

@@ -138,7 +138,7 @@ def solved(graph: Graph, target: Target, boundary: Boundary | None = None) -> As
     statement = Statement(graph, boundary, goal)
     problem = statement.layouts()
     rows = tuple(solve(problem, goal.tiers, unlimited()).rows)
-    return Assignment(graph, statement.rules, problem, rows, price(problem, rows), goal, "test", "optimal", 0)
+    return Assignment(graph, statement.rules, problem, rows, price(problem, rows), goal, "test")
 
 
 def network() -> Graph:

@@ -53,11 +53,7 @@ def samples(statement: Statement, random: Random) -> list[Assignment]:
     found = []
     for number in chosen:
         rows = tuple(number % len(operator.rows) for operator in problem.operators)
-        found.append(
-            Assignment(
-                statement.graph, statement.rules, problem, rows, price(problem, rows), Goal(), "test", "feasible", 0
-            )
-        )
+        found.append(Assignment(statement.graph, statement.rules, problem, rows, price(problem, rows), Goal(), "test"))
     return found
 
 

@@ -1,0 +1,87 @@
+"""Making certificates and checking them, as a program calls it."""
+
+from __future__ import annotations
+
+import os
+
+from layoutsolve import arguments
+from layoutsolve.api import Conversion
+from layoutsolve.certificate import Bound, Certificate, CertifiedRow
+from layoutsolve.checker import Recheck, check, digest, digest_of
+from layoutsolve.errors import CertificateError, OptionError
+from layoutsolve.solver.proof.prover import prove
+from layoutsolve.solver.proof.restated import restate
+from layoutsolve.solver.statement.objective import ranked
+from layoutsolve.source import Content, Source, load
+from layoutsolve.stages import Stages
+
+PROVING = ("cpsat", "mincut")
+
+
+def certify(source: Source, conversion: Conversion, path: str | os.PathLike[str] | None = None) -> Certificate:
+    """The certificate of a conversion, given the source that it was made from, as a path or as bytes.
+
+    ``path`` is where the model is saved, before or after: that matters where its constants are apart, and is in the
+    model then. Raises :class:`CertificateError` where the strategy proves nothing.
+    """
+    asked = arguments.instance("conversion", conversion, Conversion)
+    target = None if path is None else arguments.path("path", path)
+    content = load(source)
+    if asked.external is not None and target is None:
+        raise OptionError("the constants of this model are kept apart, so it has the name of their file: give its path")
+    with Stages(content)("certify"):
+        return _certificate(content, asked, asked.content(target or ""))
+
+
+def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certificate:
+    found = conversion.assignment
+    if found.strategy not in PROVING:
+        raise CertificateError(
+            f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
+        )
+    chosen = [found.row(number) for number in range(len(found.rows))]
+    try:
+        stated = restate(conversion.graph, conversion.boundary, found.goal, [row.layouts for row in chosen])
+        ways = stated.ways(chosen)
+    except CertificateError as error:
+        raise CertificateError(
+            "the layouts are those of a heuristic, better than what the search found in its time: raise the time limit"
+        ) from error
+    proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), found.bound)
+    titles = [operator.title for operator in found.problem.operators]
+    return Certificate(
+        digest(source.data),
+        digest(model),
+        None if conversion.external is None else digest_of(conversion.external.write),
+        conversion.graph.name,
+        found.objective,
+        found.goal.target.name,
+        found.goal.target.digest,
+        conversion.model.opset_import[0].version,
+        conversion.boundary,
+        tuple(CertifiedRow(title, row.layouts, way) for title, row, way in zip(titles, chosen, ways, strict=True)),
+        found.price,
+        tuple(Bound(tier, *proof) for tier, proof in zip(stated.claimed, proofs, strict=True)),
+        conversion.reading,
+    )
+
+
+def check_certificate(
+    source: Source, model: Source, certificate: Certificate, *, target: str | os.PathLike[str] | None = None
+) -> Recheck:
+    """Check a certificate against the source and the ONNX file, each given as a path or as bytes.
+
+    An ONNX model whose constants are apart is given as a path. ``target`` is the file of a target that does not come
+    with layoutsolve. Returns what is proven again.
+    Raises :class:`CertificateError` where something does not hold.
+    """
+    claimed = arguments.instance("certificate", certificate, Certificate)
+    table = None if target is None else arguments.target("target", target)
+    content, file = load(source), load(model, "model")
+    with Stages(content)("check"):
+        data = None
+        if claimed.data is not None:
+            if file.path is None:
+                raise CertificateError("the constants of this model are apart: give the path of the ONNX file")
+            data = digest(load(f"{file.path}.data").data)
+        return check(claimed, content, file.data, data, file.path or "", table)

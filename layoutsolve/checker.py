@@ -1,0 +1,224 @@
+"""Checking certificates without a search, and without anything that searches.
+
+What is proven again, given the files and the certificate:
+
+* The source is read and stated as a layout problem anew, by the rules and by closure.
+* Each operator can run in the row that is recorded, and the rows cost what is recorded.
+* The ONNX file is what the rows say: it is written again, byte by byte. What it costs is counted in it once more.
+* No tier of the price can be below its bound: the offers of the proof are added up in whole numbers, over the problem
+  as it was stated, so that nothing depends on how the rows were found.
+
+What is trusted beside this is reading, the rules with closure, and the writer: they are those of the conversion.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, cast
+
+from layoutsolve.audit import copied_bytes, recount
+from layoutsolve.budget import Budget
+from layoutsolve.certificate import Certificate
+from layoutsolve.emit import serialise
+from layoutsolve.errors import CertificateError, ConversionError
+from layoutsolve.graph import Graph
+from layoutsolve.solver.proof.restated import Restated, restate
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.objective import Goal, ranked
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import SHIPPED, shipped
+from layoutsolve.source import Buffer, Content
+from layoutsolve.stages import Stages
+from layoutsolve.translation import content_of, emitted, reference
+
+
+@dataclass(frozen=True)
+class CheckedTier:
+    """A tier of the price: its ``value``, and the lower ``bound`` that was proven again.
+
+    The bound of Reshapes is one in the recorded orders where these are chosen first. One that is ``capped`` holds
+    within the candidates only, as there were too many.
+    """
+
+    tier: tuple[str, ...]
+    value: int
+    bound: int
+    capped: bool
+
+    def __str__(self) -> str:
+        least = "" if self.bound == self.value else f" (at least {self.bound})"
+        return f"{'+'.join(self.tier)} {self.value}{least}"
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """How far a check went, tier by tier."""
+
+    tiers: tuple[CheckedTier, ...]
+
+    @property
+    def proven(self) -> bool:
+        """Whether no other layouts have a lower price."""
+        return all(each.bound == each.value and not each.capped for each in self.tiers)
+
+    def __str__(self) -> str:
+        sure = [str(each) for each in self.tiers if each.bound == each.value and not each.capped]
+        open_ones = [str(each) for each in self.tiers if each.bound != each.value and not each.capped]
+        capped = [str(each) for each in self.tiers if each.capped]
+        said = ["the file is what its rows say"]
+        said += [f"proven minimal again: {', '.join(sure)}"] if sure else []
+        said += [f"resting on the search: {', '.join(open_ones)}"] if open_ones else []
+        said += [f"among the candidates alone: {', '.join(capped)}"] if capped else []
+        return "; ".join(said)
+
+
+def check(
+    certificate: Certificate,
+    source: Content,
+    model: Buffer,
+    data: str | None,
+    path: str = "",
+    target: Target | None = None,
+) -> Recheck:
+    """Check a certificate against the contents of files; ``data`` is the SHA-256 of the constants beside the model.
+
+    ``path`` is that of the model, which it has in it where its constants are apart. ``target`` is the one that the
+    model is for, by default that of its name which comes with layoutsolve. Raises :class:`CertificateError` where
+    something does not hold.
+    """
+    for found, wanted, name in (
+        (digest(source.data), certificate.source, "source"),
+        (digest(model), certificate.model, "ONNX file"),
+        (data, certificate.data, "file of constants"),
+    ):
+        if found != wanted:
+            raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
+    goal = Goal(certificate.objective, _target(certificate, target))
+    try:
+        graph = reference(replace(source, name=certificate.name), certificate.reading, Stages(source))
+        stated = restate(graph, certificate.boundary, goal, [row.layouts for row in certificate.rows])
+        assignment = _assignment(stated, certificate)
+        written = _written(graph, source, assignment, certificate, path)
+    except CertificateError:
+        raise
+    except ConversionError as error:
+        raise CertificateError(f"the certificate does not fit the source: {error}") from error
+    if written != model:
+        raise CertificateError("the ONNX file is not what the recorded rows are written as")
+    _check_count(stated, assignment, graph, written, certificate)
+    return _check_bounds(stated, certificate)
+
+
+def _target(certificate: Certificate, given: Target | None) -> Target:
+    """The target that the certificate is about, with the very table that it was."""
+    if given is None and certificate.target not in SHIPPED:
+        raise CertificateError(
+            f"the certificate is about target '{certificate.target}', which does not come with layoutsolve: "
+            "give its file as target"
+        )
+    found = given or shipped(certificate.target)
+    if found.name != certificate.target:
+        raise CertificateError(f"the certificate is about target '{certificate.target}', not '{found.name}'")
+    if found.digest != certificate.table:
+        raise CertificateError(
+            f"target '{found.name}' was measured anew: its table is another one than when the certificate was written; "
+            "convert and certify again"
+        )
+    return found
+
+
+def _assignment(stated: Restated, certificate: Certificate) -> Assignment:
+    """The recorded assignment, which has to be one of the source's operators and to cost what is recorded."""
+    for operator, row in zip(stated.fine.operators, certificate.rows, strict=True):
+        if operator.title != row.title:
+            raise CertificateError(
+                f"the certificate has operator '{row.title}' where the source has '{operator.title}'"
+            )
+    found = stated.assignment([row.way for row in certificate.rows])
+    if found.price != certificate.price:
+        raise CertificateError(f"the recorded rows cost {found.price}, not {certificate.price}")
+    return found
+
+
+def _written(graph: Graph, source: Content, assignment: Assignment, certificate: Certificate, path: str) -> bytes:
+    """The ONNX file that the assignment is written as; constants beside it have to be those that are recorded."""
+    budget = Budget(len(source.data), certificate.reading.max_size)
+    apart = certificate.data is not None
+    model, external = emitted(graph, certificate.boundary, assignment, certificate.opset, apart, budget)
+    if external is not None and digest_of(external.write) != certificate.data:
+        raise CertificateError("the file of constants is not what the recorded rows are written as")
+    return content_of(model, external, path)
+
+
+def _check_count(
+    stated: Restated, assignment: Assignment, graph: Graph, model: bytes, certificate: Certificate
+) -> None:
+    """The file, recounted, has to show all that a file can show of the price.
+
+    Copies of constants are recounted where the constants are in the file.
+    """
+    import onnx
+
+    price, written = certificate.price, onnx.load_from_string(model)
+    try:
+        found = recount(written)
+        copies = price.copies if certificate.data is not None else copied_bytes(written, serialise(graph))
+    except ValueError as error:
+        raise CertificateError(f"the ONNX file cannot be recounted: {error}") from error
+    inside = stated.inside(assignment.rows)
+    for name, counted, claimed in (
+        ("Transpose operators", found.transposes, price.transposes),
+        ("Reshape operators", found.reshapes, price.reshapes),
+        ("bytes moved by Transposes", found.bytes, price.bytes),
+        ("hidden transpositions of Transposes", found.hidden(stated.goal.target.hidden), price.hidden - inside),
+        ("bytes of copied constants", copies, price.copies),
+    ):
+        if counted != claimed:
+            raise CertificateError(f"the ONNX file has {counted} {name}, not {claimed}")
+
+
+def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
+    """The proof of every bound has to prove it, over the problem as it was stated."""
+    if tuple(each.tier for each in certificate.bounds) != stated.claimed:
+        raise CertificateError("the certificate has bounds of other tiers than the objective")
+    found = []
+    values = ranked(certificate.price, stated.claimed)
+    for question, value, claimed in zip(stated.questions(certificate.price), values, certificate.bounds, strict=True):
+        name = "+".join(claimed.tier)
+        try:
+            proven = 0 if claimed.proof is None else question.answer(claimed.proof)
+        except ValueError as error:
+            raise CertificateError(f"the proof of the bound on {name} is none: {error}") from error
+        if claimed.bound < 0 or (proven is not None and claimed.bound > proven):
+            raise CertificateError(f"the proof of the bound on {name} proves {proven}, not {claimed.bound}")
+        if claimed.bound > value:
+            raise CertificateError(f"a bound of {claimed.bound} on {name} is above the price of what it is about")
+        capped = question.problem.capped and value > 0
+        found.append(CheckedTier(claimed.tier, value, claimed.bound, capped))
+    return Recheck(tuple(found))
+
+
+def digest(data: Buffer) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class _Digest(io.RawIOBase):
+    """A file that is not written, but hashed."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self.hash.update(data)
+        return len(data)
+
+
+def digest_of(write: Callable[[BinaryIO], object]) -> str:
+    """The SHA-256 of what is written."""
+    found = _Digest()
+    write(cast(BinaryIO, found))
+    return found.hash.hexdigest()

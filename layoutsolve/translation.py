@@ -1,0 +1,72 @@
+"""What a conversion does beside choosing layouts: it reads the source, and writes what the layouts make of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from layoutsolve.budget import Budget
+from layoutsolve.emit import LIMIT, External, apply, constant_bytes, place, serialise
+from layoutsolve.ends import every_end, metadata
+from layoutsolve.errors import OptionError, OutputError
+from layoutsolve.frontend import Reading, lowered, parse
+from layoutsolve.graph import Graph
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.source import Content
+from layoutsolve.stages import Stages
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def reference(
+    content: Content, reading: Reading, stage: Stages, opset: int | None = None, budget: Budget | None = None
+) -> Graph:
+    """The reference graph of a model; ``opset`` is the one that is asked for."""
+    with stage("read"):
+        parsed = parse(content.data)
+    with stage("lower", counted="read"):
+        return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
+
+
+def emitted(
+    graph: Graph,
+    boundary: Boundary,
+    assignment: Assignment,
+    opset: int | None = None,
+    apart: bool | None = None,
+    budget: Budget | None = None,
+) -> tuple[onnx.ModelProto, External | None]:
+    """The ONNX model of an assignment of the layouts of a graph, and its constants where they are kept ``apart``: by
+    default where one file cannot hold them.
+    """
+    applied = apply(assignment, budget)
+    facts = {**applied.metadata, **metadata(every_end(graph, boundary, assignment))}
+    external = External() if _apart(applied, apart) else None
+    return serialise(replace(applied, metadata=facts), opset, external, budget), external
+
+
+def _apart(graph: Graph, asked: bool | None) -> bool:
+    """Whether constants are kept beside the model: as it was asked for, else where it cannot hold them."""
+    large = constant_bytes(graph) > LIMIT
+    if large and asked is False:
+        raise OptionError("external_data is False, but the constants are more than one file can hold: leave it out")
+    return large if asked is None else asked
+
+
+def content_of(model: onnx.ModelProto, external: External | None, path: str) -> bytes:
+    """The bytes of a model as it is saved under a path, which matters only where constants are apart.
+
+    Raises :class:`OutputError` where the model could not refer to its constants.
+    """
+    if external is None:
+        return bytes(model.SerializeToString(deterministic=True))
+    name = Path(f"{path}.data").name
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise OutputError(f"a model cannot refer to the file {name!a}: choose a name in UTF-8") from error
+    return bytes(place(model, name).SerializeToString(deterministic=True))

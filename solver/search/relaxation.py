@@ -1,0 +1,265 @@
+"""The linear relaxation of a layout problem: its dual multipliers are offers, as
+:mod:`layoutsolve.solver.statement.bound` has them.
+
+There is a share for each row of an operator, and all of an operator's are 1 together. Where a variable is read in an
+order that it is not written in, a Transpose is made: each order has a share for every group of layouts from which such
+Transposes cost the same, no more than the shares of the rows that write one of them. What is written in the order and
+what is transposed to it come, together, to what any reader reads in it. This is how facilities are located, and hardly
+ever leaves a gap. Where Reshapes count, each grouping of an order has shares as well: of the layouts that a Transpose
+ends in, and of those that are regrouped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from layoutsolve.solver.statement.bound import Open, Place
+from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.theory.layout import Layout, Order, order
+
+Terms = Iterable[tuple[int, float]]
+Costs = tuple[int, ...]
+"""What a share of 1 costs, by tier."""
+
+Reads = Mapping[Layout, Sequence[int]]
+"""The shares of the rows in which an operator has each layout at a port."""
+
+WORK = "max_deterministic_time: 10"
+"""The work that solving a relaxation may take, in GLOP's deterministic seconds."""
+
+NONE = 1e-9
+"""A share or a multiplier that is no more counts as none."""
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """The optimum of a relaxation: its ``value``, how much each ``earlier`` tier counts in it, the multipliers of
+    readers for ``layouts`` and for ``orders``, and the share of each operator's row that is ``chosen``.
+    """
+
+    value: float
+    earlier: tuple[float, ...]
+    layouts: dict[tuple[Place, Layout], float]
+    orders: dict[tuple[Place, Order], float]
+    chosen: dict[tuple[int, int], float]
+
+
+class Relaxation:
+    """The relaxation of a problem for some tiers, which are minimised one at a time (:meth:`solve`)."""
+
+    def __init__(self, problem: LayoutProblem, tiers: Tiers) -> None:
+        from ortools.linear_solver.python import model_builder_helper
+
+        self.problem, self.tiers = problem, tiers
+        self.model = model_builder_helper.ModelBuilderHelper()
+        self.solver = model_builder_helper.ModelSolverHelper("glop")
+        self.solver.set_solver_specific_parameters(WORK)
+        self.costs: list[list[tuple[int, float]]] = [[] for _ in tiers]
+        self.layouts: dict[int, tuple[Place, Layout]] = {}
+        self.orders: dict[int, tuple[Place, Order]] = {}
+        self.shares: list[dict[int, int]] = []
+        self.free = (0,) * len(tiers)
+        for number in range(len(problem.operators)):
+            self._operator(number)
+        for variable in problem.moving():
+            if problem.writers[variable] is not None and problem.readers[variable]:
+                self._variable(variable)
+        self.caps = [self._constraint(costs, -inf, inf) for costs in self.costs]
+
+    @property
+    def size(self) -> int:
+        """The number of shares."""
+        return int(self.model.num_variables())
+
+    def solve(self, tier: int, values: Sequence[int], opened: Open) -> Relaxed | None:
+        """Minimise a tier, where the ones before it are no higher than some ``values``, over rows that are ``opened``.
+
+        None where that is impossible, or takes too long.
+        """
+        for number, rows in opened.items():
+            self._limit(number, rows)
+        for place, cap in enumerate(self.caps):
+            self.model.set_constraint_upper_bound(cap, float(values[place]) if place < tier else inf)
+        self.model.clear_objective()
+        for share, cost in self.costs[tier]:
+            self.model.set_var_objective_coefficient(share, cost)
+        self.solver.solve(self.model)
+        found = self._found(tier) if self.solver.status() == 0 else None
+        for number in opened:
+            self._limit(number, self.shares[number])
+        return found
+
+    def _limit(self, number: int, rows: Iterable[int]) -> None:
+        wanted = set(rows)
+        for row, share in self.shares[number].items():
+            self.model.set_var_upper_bound(share, inf if row in wanted else 0.0)
+
+    def _found(self, tier: int) -> Relaxed:
+        duals, values = self.solver.dual_values(), self.solver.variable_values()
+        return Relaxed(
+            self.solver.objective_value(),
+            tuple(float(-duals[cap]) for cap in self.caps[:tier]),
+            {key: float(duals[at]) for at, key in self.layouts.items() if duals[at] > NONE},
+            {key: float(duals[at]) for at, key in self.orders.items() if duals[at] > NONE},
+            {
+                (number, row): float(values[share])
+                for number, shares in enumerate(self.shares)
+                for row, share in shares.items()
+            },
+        )
+
+    def _operator(self, number: int) -> None:
+        """The shares of an operator's rows, but for rows that differ from others in constants alone."""
+        operator = self.problem.operators[number]
+        moving = [port for port, variable in enumerate(operator.ports) if not self.problem.variables[variable].constant]
+        known: set[object] = set()
+        shares: dict[int, int] = {}
+        for at, row in enumerate(operator.rows):
+            cost = ranked(row.price, self.tiers)
+            alike = (tuple([row.layouts[port] for port in moving]), cost)
+            if alike not in known:
+                known.add(alike)
+                shares[at] = self._share(cost)
+        self.shares.append(shares)
+        self._constraint(((share, 1.0) for share in shares.values()), 1.0, 1.0)
+
+    def _share(self, cost: Costs) -> int:
+        share = int(self.model.add_var())
+        self.model.set_var_lower_bound(share, 0.0)
+        self.model.set_var_upper_bound(share, inf)
+        for terms, each in zip(self.costs, cost, strict=True):
+            if each:
+                terms.append((share, float(each)))
+        return share
+
+    def _constraint(self, terms: Terms, least: float, most: float) -> int:
+        """Keep a sum between two bounds; a share may be in several of the terms."""
+        added = int(self.model.add_linear_constraint())
+        self.model.set_constraint_lower_bound(added, least)
+        self.model.set_constraint_upper_bound(added, most)
+        for share, factor in terms:
+            self.model.safe_add_term_to_constraint(added, share, factor)
+        return added
+
+    def _at_most(self, shares: Iterable[int], most: Iterable[int]) -> None:
+        """Some shares are no more, together, than others."""
+        self._constraint([*((each, 1.0) for each in shares), *((each, -1.0) for each in most)], -inf, 0.0)
+
+    def _covered(self, wanted: Iterable[int], given: Iterable[int]) -> int:
+        """What is wanted is given."""
+        return self._constraint([*((each, 1.0) for each in given), *((each, -1.0) for each in wanted)], 0.0, inf)
+
+    def _at(self, number: int, port: int) -> Reads:
+        found: dict[Layout, list[int]] = {}
+        for row, share in self.shares[number].items():
+            found.setdefault(self.problem.operators[number].rows[row].layouts[port], []).append(share)
+        return found
+
+    def _variable(self, variable: int) -> None:
+        """The moves of one variable, order by order."""
+        problem, writer = self.problem, self.problem.writers[variable]
+        written = {} if writer is None else self._at(*writer)
+        readers = [(place, self._at(*place)) for place in problem.readers[variable]]
+        wanted: dict[Order, set[Layout]] = {}
+        for _, reads in readers:
+            for layout in reads:
+                wanted.setdefault(order(layout), set()).add(layout)
+        regrouping = ranked(
+            problem.target.reshape_price(1, problem.variables[variable].turns, problem.timed), self.tiers
+        )
+        for atoms, layouts in sorted(wanted.items()):
+            given = {layout for layout in written if order(layout) == atoms}
+            if regrouping == self.free or (len(layouts) == 1 and given <= layouts):
+                self._order(variable, atoms, sorted(layouts), written, readers)
+            else:
+                self._groupings(variable, atoms, sorted(layouts), written, readers, regrouping)
+
+    def _order(
+        self,
+        variable: int,
+        atoms: Order,
+        layouts: Sequence[Layout],
+        written: Reads,
+        readers: Sequence[tuple[Place, Reads]],
+    ) -> None:
+        """One order in which no Reshape is paid: Transposes to it, from groups of sources.
+
+        Those that cost the most need no limit of their own.
+        """
+        given = [share for layout, shares in written.items() if order(layout) == atoms for share in shares]
+        groups: dict[Costs, list[int]] = {}
+        for source, shares in written.items():
+            if order(source) != atoms:
+                cost = ranked(self.problem.move_price(variable, source, layouts[0]), self.tiers)
+                groups.setdefault(cost, []).extend(shares)
+        moved = {cost: self._share(cost) for cost in sorted(groups)}
+        for cost, share in moved.items():
+            if not all(_no_less(cost, other) for other in groups):
+                self._at_most([share], groups[cost])
+        for place, reads in readers:
+            shares = [share for layout in layouts for share in reads.get(layout, ())]
+            if shares:
+                covered = self._covered(shares, [*given, *moved.values()])
+                if len(layouts) == 1:
+                    self.layouts[covered] = (place, layouts[0])
+                else:
+                    self.orders[covered] = (place, atoms)
+
+    def _groupings(
+        self,
+        variable: int,
+        atoms: Order,
+        layouts: Sequence[Layout],
+        written: Reads,
+        readers: Sequence[tuple[Place, Reads]],
+        regrouping: Costs,
+    ) -> None:
+        """One order in which Reshapes are paid: a Transpose ends in one layout, others are regrouped from there."""
+        delivered: dict[Layout, list[int]] = {layout: [] for layout in layouts}
+        used: list[int] = []
+        for source, shares in written.items():
+            if order(source) == atoms:
+                used.append(self._used(shares))
+                for layout in layouts:
+                    regrouped = self._share(self.free if layout == source else regrouping)
+                    self._at_most([regrouped], used[-1:])
+                    delivered[layout].append(regrouped)
+        for costs, shares in self._by_costs(variable, atoms, layouts, written).items():
+            used.append(self._used(shares))
+            ends = [self._share(cost) for cost in costs]
+            self._constraint([*((each, 1.0) for each in ends), (used[-1], -1.0)], 0.0, 0.0)
+            for layout, end in zip(layouts, ends, strict=True):
+                regrouped = self._share(regrouping)
+                self._at_most([end, regrouped], used[-1:])
+                delivered[layout] += [end, regrouped]
+        for place, reads in readers:
+            for layout in layouts:
+                if layout in reads:
+                    self.layouts[self._covered(reads[layout], delivered[layout])] = (place, layout)
+            every = [share for layout in layouts for share in reads.get(layout, ())]
+            if every:
+                self.orders[self._covered(every, used)] = (place, atoms)
+
+    def _used(self, sources: Iterable[int]) -> int:
+        """The share of a group of sources that serves an order: no more than is written in it."""
+        use = self._share(self.free)
+        self._at_most([use], sources)
+        return use
+
+    def _by_costs(
+        self, variable: int, atoms: Order, layouts: Sequence[Layout], written: Reads
+    ) -> Mapping[tuple[Costs, ...], list[int]]:
+        """The shares of the sources of another order, by what Transposes to each of the layouts cost."""
+        found: dict[tuple[Costs, ...], list[int]] = {}
+        for source, shares in written.items():
+            if order(source) != atoms:
+                prices = (self.problem.move_price(variable, source, layout) for layout in layouts)
+                found.setdefault(tuple(ranked(price, self.tiers) for price in prices), []).extend(shares)
+        return found
+
+
+def _no_less(cost: Costs, other: Costs) -> bool:
+    return all(each >= least for each, least in zip(cost, other, strict=True))

@@ -1,0 +1,128 @@
+"""Lower bounds on the price of a layout problem that multipliers prove, in whole numbers and without any search.
+
+Each reader of a variable *offers* to pay for the layout that it reads: so much for the very layout, and so much for its
+order. It then pays that on top of its row, whatever row it has. The writer of the variable is paid back what the
+offers could come to beyond the cost of the moves that they pay for, at most. So for any choice of rows the offers that
+are paid, less what is paid back, are no more than the moves cost. What is left are prices of single rows, and the sum
+over operators of the least of them is a lower bound on the price of every assignment, whatever the offers are.
+
+The offers are dual multipliers of the linear relaxation (:mod:`layoutsolve.solver.search.relaxation`), but nothing
+depends on where they come from. Prices and offers are multiples of one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.theory.layout import Layout, Order, order
+from layoutsolve.solver.theory.row import FREE, Price
+
+Weights = Mapping[str, int]
+"""How much each field of a price counts."""
+
+Place = tuple[int, int]
+"""An operator and one of its ports."""
+
+Open = Mapping[int, Sequence[int]]
+"""The rows that some operators have to choose from; others have all of theirs."""
+
+
+@dataclass(frozen=True)
+class Offers:
+    """What readers offer to pay, never less than nothing: by reader, for ``layouts`` and for ``orders``."""
+
+    layouts: Mapping[Place, Mapping[Layout, int]] = field(default_factory=dict)
+    orders: Mapping[Place, Mapping[Order, int]] = field(default_factory=dict)
+
+
+def lowest(problem: LayoutProblem, weights: Weights, offers: Offers, opened: Open | None = None) -> int:
+    """A lower bound on the weighted price of all assignments with rows that are ``opened``.
+
+    Raises :class:`ValueError` for offers that are negative, or of somebody who reads nothing that is moved.
+    """
+    _check(problem, offers)
+    opened = opened or {}
+    left = [
+        {row: weighted(operator.rows[row].price, weights) for row in opened.get(number, range(len(operator.rows)))}
+        for number, operator in enumerate(problem.operators)
+    ]
+    places = {*offers.layouts, *offers.orders}
+    for number, port in sorted(places):
+        for row in left[number]:
+            layout = problem.operators[number].rows[row].layouts[port]
+            left[number][row] += offers.layouts.get((number, port), {}).get(layout, 0)
+            left[number][row] += offers.orders.get((number, port), {}).get(order(layout), 0)
+    for variable in sorted({problem.operators[number].ports[port] for number, port in places}):
+        number, port = _writer(problem, variable)
+        rows = problem.operators[number].rows
+        sources = {row: rows[row].layouts[port] for row in left[number]}
+        back = _paid_back(problem, variable, weights, offers, set(sources.values()), left)
+        for row, source in sources.items():
+            left[number][row] -= back[source]
+    return sum(min(each.values()) for each in left)
+
+
+def weighted(price: Price, weights: Weights) -> int:
+    """A price as one number."""
+    return 0 if price is FREE else sum(weight * int(getattr(price, name)) for name, weight in weights.items())
+
+
+def _check(problem: LayoutProblem, offers: Offers) -> None:
+    for each in (offers.layouts, offers.orders):
+        for (number, port), said in each.items():
+            if not (0 <= number < len(problem.operators) and 0 <= port < problem.operators[number].inputs):
+                raise ValueError(f"no operator {number} reads at port {port}")
+            _writer(problem, problem.operators[number].ports[port])
+            if any(amount < 0 for amount in said.values()):
+                raise ValueError(f"operator {number} offers less than nothing")
+
+
+def _writer(problem: LayoutProblem, variable: int) -> Place:
+    """Who is paid back. Nobody writes a constant, so that offers for one would prove what is not true."""
+    writer = problem.writers[variable]
+    if writer is None:
+        raise ValueError(f"nobody writes what is offered for, '{problem.variables[variable].title}'")
+    return writer
+
+
+def _paid_back(
+    problem: LayoutProblem,
+    variable: int,
+    weights: Weights,
+    offers: Offers,
+    sources: set[Layout],
+    left: Sequence[Mapping[int, int]],
+) -> dict[Layout, int]:
+    """For each layout that a variable may be written in, the most that the offers come to beyond the cost of moves."""
+    together: dict[Order, int] = {}
+    wanted: dict[Order, dict[Layout, int]] = {}
+    for place in problem.readers[variable]:
+        for atoms, amount in offers.orders.get(place, {}).items():
+            together[atoms] = together.get(atoms, 0) + amount
+            wanted.setdefault(atoms, {})
+        for layout in offers.layouts.get(place, {}):
+            wanted.setdefault(order(layout), {})
+    for number, port in problem.readers[variable]:
+        said = offers.layouts.get((number, port), {})
+        for layout in {problem.operators[number].rows[row].layouts[port] for row in left[number]}:
+            if (known := wanted.get(order(layout))) is not None:
+                known[layout] = known.get(layout, 0) + said.get(layout, 0)
+    regrouping = weighted(problem.target.reshape_price(1, problem.variables[variable].turns, problem.timed), weights)
+    back = dict.fromkeys(sources, 0)
+    for source in back:
+        for atoms, layouts in wanted.items():
+            beyond = {layout: max(0, amount - regrouping) for layout, amount in layouts.items()}
+            rest = sum(beyond.values()) + together.get(atoms, 0)
+            if atoms == order(source):
+                back[source] += rest + layouts.get(source, 0) - beyond.get(source, 0)
+                continue
+            back[source] += max(
+                [0]
+                + [
+                    rest + amount - beyond[layout] - weighted(problem.move_price(variable, source, layout), weights)
+                    for layout, amount in layouts.items()
+                ]
+            )
+    return back

@@ -1,0 +1,107 @@
+"""Lower bounds by offers: whatever is offered, no assignment costs less."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+from layoutsolve.solver import Goal
+from layoutsolve.solver.statement.bound import Offers, Open, lowest, weighted
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.theory.layout import order
+from layoutsolve.solver.theory.row import Row
+from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
+
+FIELDS = ("transposes", "hidden", "reshapes", "bytes", "nanoseconds")
+
+
+def random_offers(problem: LayoutProblem, random: np.random.Generator, most: int) -> Offers:
+    """Offers of some readers for some layouts and orders that they may read, and for some that they may not."""
+    layouts, orders, share = {}, {}, random.choice([0.1, 0.3, 0.6])
+    for number, operator in enumerate(problem.operators):
+        for port in range(operator.inputs):
+            if problem.variables[operator.ports[port]].constant:
+                continue
+            known = sorted(
+                {row.layouts[port] for each in problem.operators for row in each.rows if port < len(row.layouts)}
+            )
+            own = sorted({row.layouts[port] for row in operator.rows})
+            said = [each for each in (*own, known[0]) if random.random() < 0.5]
+            if random.random() < share:
+                layouts[number, port] = {each: int(random.integers(0, most)) for each in said}
+            if random.random() < share / 2:
+                orders[number, port] = {order(each): int(random.integers(0, most)) for each in said}
+    return Offers(layouts, orders)
+
+
+def problems(seed: int) -> list[LayoutProblem]:
+    """A random graph over orders and over layouts, in objectives with and without time."""
+    graph = random_graph(seed, 1 + seed % 6, CONTROL if seed % 2 else LAYERS)
+    statement = Statement(graph, goal=Goal("min-latency" if seed % 3 == 0 else "min-executed"))
+    return [statement.orders(), statement.layouts()]
+
+
+def some_rows(problem: LayoutProblem, opened: Open, random: np.random.Generator, most: int) -> list[tuple[int, ...]]:
+    """All combinations of open rows where they are few, else some of them."""
+    known = [list(opened.get(number, range(len(each.rows)))) for number, each in enumerate(problem.operators)]
+    if prod(map(len, known)) <= most:
+        return list(product(*known))
+    return [tuple(int(random.choice(rows)) for rows in known) for _ in range(most)]
+
+
+def test_any_offers_are_sound() -> None:
+    """Random offers, weights and open rows, against all combinations of rows or many of them."""
+    for seed in range(150):
+        random = np.random.default_rng(seed)
+        for problem in problems(seed):
+            for most in (2, 4, 1000):
+                weights = {name: int(random.integers(0, 3)) for name in FIELDS if random.random() < 0.6}
+                opened = {
+                    number: sorted({int(row) for row in random.integers(0, len(each.rows), 3)})
+                    for number, each in enumerate(problem.operators)
+                    if random.random() < 0.2
+                }
+                bound = lowest(problem, weights, random_offers(problem, random, most), opened)
+                found = some_rows(problem, opened, random, 60)
+                assert bound <= min(weighted(price(problem, rows), weights) for rows in found)
+
+
+def test_one_transpose_is_proven() -> None:
+    """A matrix that is written in one order and read in the other: nothing is known without an offer to pay for it."""
+    rows, columns = ((0,), (1,)), ((1,), (0,))
+    writer = Operator("writer", -1, (0,), 0, (Row((rows,)),))
+    reader = Operator("reader", -1, (0,), 1, (Row((columns,)),))
+    problem = LayoutProblem((Variable("v", (2, 3), 24, {}),), (writer, reader))
+    assert lowest(problem, {"transposes": 1}, Offers()) == 0
+    for offered, proves in ((1, 1), (2, 1), (10, 1)):
+        assert lowest(problem, {"transposes": 1}, Offers({(1, 0): {columns: offered}})) == proves
+        assert lowest(problem, {"transposes": 1}, Offers({}, {(1, 0): {(1, 0): offered}})) == proves
+    assert lowest(problem, {"bytes": 1}, Offers({(1, 0): {columns: 20}})) == 20
+    assert lowest(problem, {"bytes": 1}, Offers({(1, 0): {columns: 40}})) == 24
+
+
+def test_what_is_no_offer() -> None:
+    problem = problems(2)[0]
+    reader, constant = next(
+        (number, port)
+        for number, operator in enumerate(problem.operators)
+        for port in range(operator.inputs)
+        if problem.variables[operator.ports[port]].constant
+    )
+    layout = problem.operators[reader].rows[0].layouts[0]
+    for offers, message in (
+        (Offers({(reader, 0): {layout: -1}}), "less than nothing"),
+        (Offers({}, {(reader, 0): {order(layout): -1}}), "less than nothing"),
+        (Offers({(len(problem.operators), 0): {layout: 1}}), "no operator"),
+        (Offers({(-1, 0): {layout: 1}}), "no operator"),
+        (Offers({(reader, constant): {layout: 1}}), "nobody writes"),
+        (Offers({(reader, problem.operators[reader].inputs): {layout: 1}}), "no operator"),
+        (Offers({(reader, -1): {layout: 1}}), "no operator"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lowest(problem, {"transposes": 1}, offers)
