@@ -65,6 +65,12 @@ class Limit:
             made._ends = now + max(0.0, self._ends - now) * share
         return made
 
+    def again(self) -> Limit:
+        """What work this one allowed at first, for something that is to get as far as it does by itself; where the
+        clock decides what is left.
+        """
+        return self.part(1.0) if self.timed else Limit(self._work, None, self._clock)
+
     def keep_back(self) -> None:
         """Set aside what is needed to write down the result, against the time since the limit began: that of reading
         the model, where the limit is one on that as well, and of stating the graph.
