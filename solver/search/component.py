@@ -53,7 +53,7 @@ def solve_component(
     """
     if limit.expired:
         return Outcome({number: start[number] for number in component.operators}, (0,) * len(tiers))
-    stated = Formulation(problem, domains, component, any("reshapes" in tier for tier in tiers), limit)
+    stated = Formulation(problem, domains, component, tiers, limit)
     search = _Search(stated, component, start, tiers)
     if not stated.complete or limit.expired:
         limit.searched(0.0, finished=False)

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
+from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, move, order
 
@@ -36,10 +37,12 @@ class Formulation:
         problem: LayoutProblem,
         domains: Sequence[Sequence[int]],
         component: Component,
-        reshapes: bool,
+        tiers: Tiers,
         limit: Limit,
     ) -> None:
-        self.problem, self.domains, self.reshapes, self.limit = problem, domains, reshapes, limit
+        self.problem, self.domains, self.limit = problem, domains, limit
+        self.reshapes = any("reshapes" in tier for tier in tiers)
+        self.apart = not self.reshapes and not {"hidden", "nanoseconds"}.isdisjoint(tiers[0])
         self.count = 0
         self.choices: dict[tuple[int, int], int] = {}
         self.exactly: list[Literals] = []
@@ -137,18 +140,31 @@ class Formulation:
         for source, hidden in sources.items():
             spent = self.problem.move_price(variable, source, members[0]).nanoseconds if self.problem.timed else 0
             classes.setdefault((hidden, spent), []).append(source)
-        moved = self._new()
         size = self.problem.variables[variable].bytes
+        supply = [literal for layout in serving for literal in written[layout] or ()]
+        if self.apart:
+            self._serve([*supply, *self._apart(size, written, classes)], needs)
+            return None
+        moved = self._new()
         cheapest = tuple(map(min, zip(*classes, strict=True)))
         charges = (("transposes", 1), ("bytes", size), *zip(("hidden", "nanoseconds"), cheapest, strict=True))
         self._charge(moved, charges)
-        supply = [literal for layout in serving for literal in written[layout] or ()]
         self._serve([*supply, moved], needs)
         if self.reshapes:
             self._only(moved, written, list(sources))
         if len(classes) > 1:
             self._ways(moved, written, classes, cheapest)
         return moved
+
+    def _apart(self, size: int, written: Reads, classes: Mapping[tuple[int, int], Sequence[Layout]]) -> Literals:
+        """The ways of a move, each charged for all of it: fewer variables, of which the first tier tells apart."""
+        ways, dearest = [], tuple(map(max, zip(*classes, strict=True)))
+        for (hidden, spent), layouts in sorted(classes.items()):
+            ways.append(way := self._new())
+            if (hidden, spent) != dearest:
+                self._only(way, written, layouts)
+            self._charge(way, (("transposes", 1), ("hidden", hidden), ("bytes", size), ("nanoseconds", spent)))
+        return ways
 
     def _ways(
         self,

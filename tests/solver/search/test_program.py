@@ -102,7 +102,7 @@ def test_the_relaxation_is_tight_where_moves_cost_alike() -> None:
 
 
 def _bound(problem: LayoutProblem, domains: Domains, component: Component) -> int:
-    program = Formulation(problem, domains, component, False, unlimited()).program()
+    program = Formulation(problem, domains, component, (("transposes",),), unlimited()).program()
     tier = program.tier(("transposes",))
     found = relaxed(program, tier, unlimited())
     assert found is not None
