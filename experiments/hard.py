@@ -3,7 +3,7 @@
 Every model is solved in a process of its own. A row has its operators, seconds of stating it, of striking out what is
 no choice and of searching, the seconds and the peak of memory of all that, what is proven, and the Transposes beside
 those that the other strategies leave; a star marks a price that another strategy's is below. Then follows, for families
-of several sizes, the exponent of time over operators.
+of several sizes, the exponent of time over operators. Seconds are the processor's: other processes do not count.
 
     python -m experiments.hard [--only swin] [--folder FOLDER] [--objective min-executed]
 """
@@ -68,11 +68,11 @@ def _timed(spent: dict[str, float], stage: str, function: Callable[..., Any]) ->
     """A function whose seconds are added to those of a stage."""
 
     def run(*given: Any, **named: Any) -> Any:
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             return function(*given, **named)
         finally:
-            spent[stage] += time.perf_counter() - began
+            spent[stage] += time.process_time() - began
 
     return run
 
@@ -84,9 +84,9 @@ def solved(graph: Graph, objective: str) -> tuple[Assignment, float, dict[str, f
         for stage, places in STAGES.items():
             for place, name in places:
                 stack.enter_context(patch.object(place, name, _timed(spent, stage, getattr(place, name))))
-        began = time.perf_counter()
+        began = time.process_time()
         found = assign(graph, objective=objective)
-        return found, time.perf_counter() - began, spent
+        return found, time.process_time() - began, spent
 
 
 def measure(name: str, make: Callable[[], bytes | Graph], objective: str, compare: bool) -> Measured:

@@ -65,6 +65,12 @@ class Limit:
             made._ends = now + max(0.0, self._ends - now) * share
         return made
 
+    def again(self) -> Limit:
+        """What work this one allowed at first, for something that is to get as far as it does by itself; where the
+        clock decides what is left.
+        """
+        return self.part(1.0) if self.timed else Limit(self._work, None, self._clock)
+
     def keep_back(self) -> None:
         """Set aside what is needed to write down the result, against the time since the limit began: that of reading
         the model, where the limit is one on that as well, and of stating the graph.
@@ -110,6 +116,12 @@ class Limit:
         """The deterministic seconds that are left for CP-SAT, infinite where the clock decides."""
         left = float("inf") if self._ends is not None else (self._work - self._spent) / DETERMINISTIC_SECOND
         return max(LEAST, left if self._parent is None else min(left, self._parent.deterministic_seconds))
+
+    @property
+    def work(self) -> int:
+        """The work that is left; all that a search may do where the clock decides."""
+        left = WORK if self._ends is not None else max(0, self._work - self._spent)
+        return left if self._parent is None else min(left, self._parent.work)
 
     @property
     def seconds(self) -> float:

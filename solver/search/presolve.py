@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.statement.price import price_of_variable
+from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.row import Price
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,16 @@ class Component:
 
     operators: tuple[int, ...]
     variables: tuple[int, ...]
+
+
+def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: Component) -> Price:
+    """What a component's operators and variables cost."""
+    total = Price()
+    for number in component.operators:
+        total += chosen(problem, rows, number).price
+    for variable in component.variables:
+        total += price_of_variable(problem, rows, variable)
+    return total
 
 
 Domains = list[list[int]]

@@ -10,7 +10,7 @@ from math import prod
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.contract import Contraction, contract
 from layoutsolve.solver.search.dominance import dominate
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows
+from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.copies import copied_bytes
 from layoutsolve.solver.statement.objective import TIE, Tiers, ranked
@@ -106,7 +106,7 @@ def _search(
             enumerate_into(rows, problem, domains, component, ties)
             parts[place] = part_of(problem, domains, rows, component, tiers, "enumeration")
         else:
-            from layoutsolve.solver.search.cpsat import solve_component
+            from layoutsolve.solver.search.component import solve_component
 
             outcome = solve_component(problem, domains, component, rows, ties, limit)
             for number, row in outcome.rows.items():
@@ -136,16 +136,6 @@ def part_of(
     values = ranked(price_of_component(problem, rows, component), tiers)
     booleans = sum(len(domains[number]) for number in component.operators)
     return Part(component.operators, booleans, values, values if bounds is None else bounds, method)
-
-
-def price_of_component(problem: LayoutProblem, rows: Sequence[int], component: Component) -> Price:
-    """What a component's operators and variables cost."""
-    total = Price()
-    for number in component.operators:
-        total += chosen(problem, rows, number).price
-    for variable in component.variables:
-        total += price_of_variable(problem, rows, variable)
-    return total
 
 
 def enumerated(

@@ -15,7 +15,7 @@ from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import FEW, Statement
-from layoutsolve.solver.strategies.heuristics import in_source_order, propagate
+from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
 from layoutsolve.solver.theory.row import Row
 
 SEARCHED, ORDERS, NARROW, STATED = 0.8, 0.7, 0.5, 0.4
@@ -28,9 +28,10 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     """The cheapest assignment of a graph.
 
     Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
-    for the chosen orders. Otherwise both are chosen at once. What is not proven is compared with heuristics, for which
-    a share of the limit is left; the quickest of them runs in any case. Where both were to be chosen at once, one after
-    the other is among them, with the orders of the default objective.
+    for the chosen orders. Otherwise both are chosen at once. What is not proven is compared with heuristics, each with
+    as much work as it would have by itself, so that none is better; of seconds a share is left for them, and the
+    quickest runs in any case. Where both were to be chosen at once, one after the other is among them, with the orders
+    of the default objective.
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
@@ -45,7 +46,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]
     from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
 
-    known += [heuristic(graph, boundary, goal, limit.part(1.0)) for heuristic in (push, propagate) if not limit.expired]
+    if not (limit.timed and limit.expired):
+        known += [heuristic(graph, boundary, goal, limit.again()) for heuristic in (transpose, push, propagate)]
     best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
     if found is None:
         return replace(best, strategy="cpsat")

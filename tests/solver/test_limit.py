@@ -17,11 +17,11 @@ from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, assign
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
-from layoutsolve.solver.search import cpsat
-from layoutsolve.solver.search.cpsat import solve_component
-from layoutsolve.solver.search.presolve import components
-from layoutsolve.solver.search.search import enumerated, presolved, price_of_component
-from layoutsolve.solver.statement.objective import ranked
+from layoutsolve.solver.search import formulation
+from layoutsolve.solver.search.component import solve_component
+from layoutsolve.solver.search.presolve import components, price_of_component
+from layoutsolve.solver.search.search import enumerated, presolved
+from layoutsolve.solver.statement.objective import coarse_tiers, ranked
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.assign import _collector_paused
 from tests.graphs import feeds, run
@@ -81,6 +81,21 @@ def test_any_work_gives_a_right_model(seed: int) -> None:
             assert found.status == "feasible" or price[:3] == ranked(best.price, tiers)[:3]
             assert found.ended == "work" or found.status == "optimal"
             computes_the_same(graph, found)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("seed", range(20, 28))
+def test_no_strategy_is_better_whatever_the_work(seed: int, objective: str) -> None:
+    """Given as little work as the search, heuristics come to nothing that the search does not, but for what is decided
+    after the orders.
+    """
+    graph, tiers = random_graph(seed, 14, CONTROL), OBJECTIVES[objective]
+    tiers = coarse_tiers(tiers) or tiers
+    for work in (0, 10, 300, 3_000, 30_000):
+        found = ranked(assign(graph, objective=objective, limit=Limit(work)).price, tiers)
+        for strategy in ("push", "propagate", "transpose"):
+            other = assign(graph, strategy=strategy, objective=objective, limit=Limit(work))
+            assert found <= ranked(other.price, tiers), (work, strategy)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -218,7 +233,7 @@ def test_models_that_are_too_large_are_not_searched(seed: int, most: int, monkey
         best = assign(graph, objective=objective)
         simple = ranked(assign(graph, objective=objective, strategy="transpose").price, tiers)
         with monkeypatch.context() as patch:
-            patch.setattr(cpsat, "CONSTRAINTS", most)
+            patch.setattr(formulation, "CONSTRAINTS", most)
             found = assign(graph, objective=objective)
         assert ranked(found.price, tiers)[0] <= simple[0]
         assert found.bound <= ranked(best.price, tiers)[0]

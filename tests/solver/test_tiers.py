@@ -11,8 +11,7 @@ import pytest
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search import cpsat, search
-from layoutsolve.solver.search.cpsat import WEIGHT
+from layoutsolve.solver.search import component, search
 from layoutsolve.solver.statement.statement import Statement
 from tests.graphs import GraphBuilder
 from tests.solver.random_graphs import CONTROL, random_graph
@@ -33,12 +32,13 @@ def claims(found: Assignment, least: Sequence[int]) -> Counter[str]:
     return Counter(tier.status for tier in found.tiers)
 
 
-@pytest.mark.parametrize("weight", [1, WEIGHT])
+@pytest.mark.parametrize("relaxed", [True, False])
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-nodes"])
-def test_tiers_equal_brute_force(objective: str, weight: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all that it may take, and with little; where tiers are minimised one by one, and where they are together."""
+def test_tiers_equal_brute_force(objective: str, relaxed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that it may take, and with little; with the relaxation's bounds, and by CP-SAT alone."""
     monkeypatch.setattr(search, "ENUMERATED", 1)
-    monkeypatch.setattr(cpsat, "WEIGHT", weight)
+    if not relaxed:
+        monkeypatch.setattr(component, "relaxed", lambda *_: None)
     force, counts = BruteForce(), Counter[str]()
     for seed in range(40):
         graph = random_graph(seed, 1 + seed % 7, CONTROL)
@@ -57,7 +57,7 @@ def test_the_first_tier_is_proven_before_the_others(objective: str) -> None:
     best = assign(graph, objective=objective)
     assert {tier.status for tier in best.tiers} == {"optimal"}
     least = [tier.value for tier in best.tiers]
-    limited = [assign(graph, objective=objective, limit=Limit(work)) for work in range(50_000, 400_000, 50_000)]
+    limited = [assign(graph, objective=objective, limit=Limit(work)) for work in range(100_000, 1_500_000, 100_000)]
     proven = [claims(found, least)["optimal"] for found in limited]
     assert any(0 < count < len(least) for count in proven)
     assert any(found.tiers[0].status == "feasible" and found.bound > 0 for found in limited)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.search.component import solve_component
 from layoutsolve.solver.search.contract import contract
-from layoutsolve.solver.search.cpsat import solve_component
-from layoutsolve.solver.search.presolve import components, open_rows
-from layoutsolve.solver.search.search import Solution, enumerated, price_of_component
+from layoutsolve.solver.search.presolve import components, open_rows, price_of_component
+from layoutsolve.solver.search.search import Solution, enumerated
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement

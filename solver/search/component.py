@@ -1,0 +1,186 @@
+"""Solving one component that is too large to be enumerated.
+
+Tier by tier the linear relaxation gives a bound, and multipliers that strike out what no solution at that bound has. In
+what is left after the last tier a solution is mostly read off: where it meets all bounds it is optimal, and nothing is
+searched. Else CP-SAT looks for one among what is left; if there is none, it minimises tier by tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.formulation import Formulation
+from layoutsolve.solver.search.improved import improved
+from layoutsolve.solver.search.presolve import Component, price_of_component
+from layoutsolve.solver.search.program import Multipliers, Program, Tier, limited, multiplied
+from layoutsolve.solver.search.relaxed import Relaxed, relaxed
+from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.statement.problem import LayoutProblem
+
+STEP = 0.2
+"""The most of what is left of a limit that trying a few totals may use."""
+
+WIDTHS = (1, 4)
+"""How many totals are tried at a time, before all."""
+
+SURE = 1 - 1e-6
+"""There is as much of a variable that is 1."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The rows found for a component's operators, and for each tier of the objective a proven lower bound.
+
+    It holds where the tiers before it are as low as their bounds, and is 0 where nothing is known.
+    """
+
+    rows: Mapping[int, int]
+    bounds: tuple[int, ...]
+
+
+def solve_component(
+    problem: LayoutProblem,
+    domains: Sequence[Sequence[int]],
+    component: Component,
+    start: Sequence[int],
+    tiers: Tiers,
+    limit: Limit,
+) -> Outcome:
+    """Minimise the tiers one after the other. Once the limit is over the best rows found are returned, at worst
+    ``start``, as they are of a component that makes too large a program.
+    """
+    if limit.expired:
+        return Outcome({number: start[number] for number in component.operators}, (0,) * len(tiers))
+    stated = Formulation(problem, domains, component, tiers, limit)
+    search = _Search(stated, component, start, tiers)
+    if not stated.complete or limit.expired:
+        limit.searched(0.0, finished=False)
+        return search.outcome(())
+    return search.read(limit) or search.searched(limit)
+
+
+class _Search:
+    """A search for the rows of a component: the best that are known, and what they cost by tiers."""
+
+    def __init__(self, stated: Formulation, component: Component, start: Sequence[int], tiers: Tiers) -> None:
+        self.problem, self.program, self.component, self.names = stated.problem, stated.program(), component, tiers
+        self.domains = {number: stated.domains[number] for number in component.operators}
+        self.rows = list(start)
+        self.price = self._priced(self.rows)
+        self.first: Multipliers | None = None
+        self.limit = stated.limit
+
+    def _priced(self, rows: Sequence[int]) -> tuple[int, ...]:
+        return ranked(price_of_component(self.problem, rows, self.component), self.names)
+
+    def outcome(self, bounds: Sequence[int]) -> Outcome:
+        """The best rows, and bounds that are proven for the first tiers."""
+        self._settle()
+        rows = {number: self.rows[number] for number in self.component.operators}
+        return Outcome(rows, (*bounds, *(0 for _ in self.names[len(bounds) :])))
+
+    def _settle(self) -> None:
+        """Of rows that cost the same the first: what demands lead to soonest is shared most."""
+        earlier = {}
+        for number, domain in self.domains.items():
+            own = self.problem.operators[number].rows
+            present = self.rows[number]
+            alike = [row for row in domain if row < present and own[row].price == own[present].price]
+            if alike:
+                earlier[number] = alike
+        improved(self.problem, self.rows, earlier, self.names, self.limit)
+
+    def _improve(self, found: Mapping[int, int], domains: Mapping[int, Sequence[int]], limit: Limit) -> None:
+        """Rows that may be better than the best so far, at the latest with others of some domains in their place."""
+        rows = list(self.rows)
+        for number, row in found.items():
+            rows[number] = row
+        improved(self.problem, rows, domains, self.names, limit)
+        price = self._priced(rows)
+        if price < self.price:
+            self.rows, self.price = rows, price
+
+    def read(self, limit: Limit) -> Outcome | None:
+        """Rows that meet the bounds of all tiers, read off a relaxation or found by CP-SAT; None where neither is."""
+        program, bounds = self.program, list[int]()
+        for names in self.names:
+            tier = program.tier(names)
+            found = relaxed(program, tier, limit)
+            if found is None:
+                return None
+            proven = multiplied(program, tier, found.duals)
+            self.first = self.first or proven
+            self._round(program, found, limit)
+            bounds.append(tier.value(proven.least))
+            program = proven.restricted(proven.least)
+        if self.price != tuple(bounds) and not limit.expired:
+            from layoutsolve.solver.search.cpsat import searched
+
+            tried = searched(program, None, 0, limit.part(STEP))
+            if tried.rows is not None:
+                self._improve(tried.rows, {}, limit)
+        return self.outcome(bounds) if self.price == tuple(bounds) else None
+
+    def _round(self, program: Program, found: Relaxed, limit: Limit) -> None:
+        """Rows by a relaxation: of each operator the one of which there is most, then what improves on that."""
+        rows, unsure = dict(program.fixed), list[int]()
+        choices: dict[int, list[tuple[float, int]]] = {}
+        for (number, row), literal in program.choices.items():
+            choices.setdefault(number, []).append((found.values[literal], row))
+        for number, each in choices.items():
+            most, rows[number] = max(each, key=lambda pair: (pair[0], -pair[1]))
+            if most < SURE:
+                unsure.append(number)
+        self._improve(rows, {number: [row for _, row in choices[number]] for number in unsure}, limit)
+
+    def searched(self, limit: Limit) -> Outcome:
+        """The best rows that CP-SAT finds tier by tier."""
+        self._improve({}, self.domains, limit)
+        program, proven, bounds = self.program, self.first, list[int]()
+        for place, names in enumerate(self.names):
+            tier = program.tier(names)
+            if place:
+                found = relaxed(program, tier, limit)
+                proven = None if found is None else multiplied(program, tier, found.duals)
+            least, optimal = self._least(place, program, tier, proven, limit)
+            bounds.append(max(0, tier.value(least)))
+            if not optimal:
+                break
+            program = limited(program, tier, least) if proven is None else proven.restricted(least)
+        return self.outcome(bounds)
+
+    def _least(
+        self, place: int, program: Program, tier: Tier, proven: Multipliers | None, limit: Limit
+    ) -> tuple[int, bool]:
+        """The least that is proven of a tier, and whether the best rows have it.
+
+        The nearer to the bound of the relaxation, the fewer solutions are left, and what can be had is seldom far from
+        it: so totals at and just above the bound are tried before all others.
+        """
+        from layoutsolve.solver.search.cpsat import searched
+
+        least = -sum(max(0, -weight) for _, weight in tier.terms)
+        if proven is not None:
+            least = max(least, proven.least)
+        for width in (*(WIDTHS if proven is not None else ()), None):
+            known = tier.total(self.price[place])
+            if least >= known or limit.expired:
+                break
+            whole = width is None or least + width > known
+            most = known if whole or width is None else least + width - 1
+            among = program if proven is None else proven.restricted(most, told=not whole)
+            sought = among.tier(self.names[place])
+            part = limit if whole else limit.part(STEP)
+            tried = searched(among, sought, sought.total(tier.value(least)), part)
+            if tried.rows is not None:
+                self._improve(tried.rows, {}, limit)
+            if tried.empty and not whole:
+                least = most + 1
+                continue
+            if not tried.empty:
+                least = max(least, tier.total(sought.value(tried.bound)))
+            if tried.optimal or whole:
+                return least, tried.optimal
+        return least, least >= tier.total(self.price[place])

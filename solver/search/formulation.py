@@ -1,0 +1,265 @@
+"""One component of a layout problem as a linear program in zeros and ones.
+
+A variable per open row of an operator, exactly one of which is 1. For each variable of the problem and each order in
+which it is read there is a *move*: each reader that wants the order needs that it is written, or the move. Where that
+costs more from some sources than from others it has *ways*, one for all sources from which it costs alike, which is 1
+only where one of these is written. This is the formulation of facility location: its linear relaxation is nearly always
+integral.
+
+Where groupings count, ``given[layout]`` is 1 where a move delivers a layout, and ``first[layout, reshapes]`` where that
+move is the Transpose itself rather than a Reshape of its result, and starts at one of the layouts from which it takes
+so many Reshapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.presolve import Component
+from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
+from layoutsolve.solver.statement.objective import Tiers
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.theory.layout import Layout, Order, move, order
+
+Reads = Mapping[Layout, Literals | None]
+"""The literals under which a place has each of its layouts; None where it always has."""
+
+CONSTRAINTS = 30_000
+"""The most constraints of a program that is solved: CP-SAT takes 5 to 8 kB for each of them."""
+
+
+class Formulation:
+    """States the program of a component."""
+
+    def __init__(
+        self,
+        problem: LayoutProblem,
+        domains: Sequence[Sequence[int]],
+        component: Component,
+        tiers: Tiers,
+        limit: Limit,
+    ) -> None:
+        self.problem, self.domains, self.limit = problem, domains, limit
+        self.reshapes = any("reshapes" in tier for tier in tiers)
+        self.apart = not self.reshapes and not {"hidden", "nanoseconds"}.isdisjoint(tiers[0])
+        self.count = 0
+        self.choices: dict[tuple[int, int], int] = {}
+        self.exactly: list[Literals] = []
+        self.rows: list[Row] = []
+        self.terms: dict[str, Terms] = {name: [] for name in FIELDS}
+        for number in component.operators:
+            self._operator(number)
+        for variable in component.variables:
+            if not self.complete:
+                break
+            self._variable(variable)
+
+    def program(self) -> Program:
+        """The program."""
+        return Program(self.count, self.choices, self.exactly, self.rows, self.terms)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has all that it is of: neither is the limit over, nor is it too large to be solved."""
+        return len(self.rows) + len(self.exactly) <= CONSTRAINTS and not self.limit.over
+
+    def _new(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def _row(self, terms: Terms, least: int) -> None:
+        """A sum is at least a number."""
+        total: dict[int, int] = {}
+        for literal, weight in terms:
+            total[literal] = total.get(literal, 0) + weight
+        self.rows.append((list(total.items()), least, False))
+
+    def _operator(self, number: int) -> None:
+        literals = []
+        for row in self.domains[number]:
+            literal = self.choices[number, row] = self._new()
+            literals.append(literal)
+            price = self.problem.operators[number].rows[row].price
+            for name, terms in self.terms.items():
+                if weight := getattr(price, name):
+                    terms.append((literal, weight))
+        self.exactly.append(literals)
+
+    def _variable(self, variable: int) -> None:
+        """The moves of one variable, given the layouts in which it may be written and read."""
+        written = self._literals([self.problem.writers[variable]])[0]
+        readers = self._literals(self.problem.readers[variable])
+        layouts = sorted({layout for reader in readers for layout in reader})
+        self.limit.spend(len(layouts) * len(readers) + sum(map(len, readers)))
+        supplies, demands = by_order(written), sorted(by_order(layouts).items())
+        losses = self.problem.losses(list(written), [members[0] for _, members in demands])
+        for (atoms, members), lost in zip(demands, zip(*losses, strict=True), strict=True):
+            self.limit.spend(len(members) * len(written))
+            if not self.complete:
+                return
+            serving = supplies.get(atoms, [])
+            sources = {each: hidden for each, hidden in zip(written, lost, strict=True) if each not in serving}
+            moved = self._moved(variable, readers, written, serving, members, sources)
+            if self.reshapes:
+                self._group(variable, readers, written, members, moved)
+
+    def _literals(self, places: Sequence[tuple[int, int] | None]) -> list[Reads]:
+        """What each place (an operator's port) has its layouts by."""
+        result: list[Reads] = []
+        for place in places:
+            if place is None:
+                continue
+            number, port = place
+            found: dict[Layout, Literals | None] = {}
+            rows = self.problem.operators[number].rows
+            for row in self.domains[number]:
+                literal = self.choices.get((number, row))
+                known = found.setdefault(rows[row].layouts[port], [] if literal is not None else None)
+                if known is not None and literal is not None:
+                    known.append(literal)
+            result.append({next(iter(found)): None} if len(found) == 1 else found)
+        return result
+
+    def _moved(
+        self,
+        variable: int,
+        readers: Sequence[Reads],
+        written: Reads,
+        serving: Sequence[Layout],
+        members: Sequence[Layout],
+        sources: Mapping[Layout, int],
+    ) -> int | None:
+        """The move of a variable into the order of ``members``, charged for its Transpose; None where it is always
+        written or never wanted. ``sources`` has the hidden transpositions from each layout of another order.
+        """
+        needs = _needs(readers, members)
+        if not needs or any(written[layout] is None for layout in serving) or not sources:
+            return None
+        classes: dict[tuple[int, int], list[Layout]] = {}
+        for source, hidden in sources.items():
+            spent = self.problem.move_price(variable, source, members[0]).nanoseconds if self.problem.timed else 0
+            classes.setdefault((hidden, spent), []).append(source)
+        size = self.problem.variables[variable].bytes
+        supply = [literal for layout in serving for literal in written[layout] or ()]
+        if self.apart:
+            self._serve([*supply, *self._apart(size, written, classes)], needs)
+            return None
+        moved = self._new()
+        cheapest = tuple(map(min, zip(*classes, strict=True)))
+        charges = (("transposes", 1), ("bytes", size), *zip(("hidden", "nanoseconds"), cheapest, strict=True))
+        self._charge(moved, charges)
+        self._serve([*supply, moved], needs)
+        if self.reshapes:
+            self._only(moved, written, list(sources))
+        if len(classes) > 1:
+            self._ways(moved, written, classes, cheapest)
+        return moved
+
+    def _apart(self, size: int, written: Reads, classes: Mapping[tuple[int, int], Sequence[Layout]]) -> Literals:
+        """The ways of a move, each charged for all of it: fewer variables, of which the first tier tells apart."""
+        ways, dearest = [], tuple(map(max, zip(*classes, strict=True)))
+        for (hidden, spent), layouts in sorted(classes.items()):
+            ways.append(way := self._new())
+            if (hidden, spent) != dearest:
+                self._only(way, written, layouts)
+            self._charge(way, (("transposes", 1), ("hidden", hidden), ("bytes", size), ("nanoseconds", spent)))
+        return ways
+
+    def _ways(
+        self,
+        moved: int,
+        written: Reads,
+        classes: Mapping[tuple[int, int], Sequence[Layout]],
+        cheapest: tuple[int, ...],
+    ) -> None:
+        """Charge a move by what it starts from, beyond what it costs at least."""
+        ways, dearest = [], tuple(map(max, zip(*classes, strict=True)))
+        for spent, layouts in sorted(classes.items()):
+            way = self._new()
+            ways.append(way)
+            if self.reshapes or spent != dearest:
+                self._only(way, written, layouts)
+            more = [each - least for each, least in zip(spent, cheapest, strict=True)]
+            self._charge(way, zip(("hidden", "nanoseconds"), more, strict=True))
+        self._row([*((way, 1) for way in ways), (moved, -1)], 0)
+
+    def _charge(self, literal: int, charges: Iterable[tuple[str, int]]) -> None:
+        for name, weight in charges:
+            if weight:
+                self.terms[name].append((literal, weight))
+
+    def _only(self, literal: int, written: Reads, layouts: Sequence[Layout]) -> None:
+        """A literal is 1 only where one of some layouts is written."""
+        self.limit.spend(len(layouts))
+        sources = [written[layout] for layout in layouts]
+        if None not in sources:
+            self._row([*((each, 1) for some in sources for each in some or ()), (literal, -1)], 0)
+
+    def _serve(self, served: Literals, needs: Iterable[Literals | None]) -> None:
+        """Whatever is needed has to be served."""
+        for need in needs:
+            wanted = [] if need is None else [(literal, -1) for literal in need]
+            self._row([*((literal, 1) for literal in served), *wanted], int(need is None))
+
+    def _group(
+        self, variable: int, readers: Sequence[Reads], written: Reads, members: Sequence[Layout], moved: int | None
+    ) -> None:
+        """Charge the groupings of one order of a variable: a Reshape for every one but that which the Transpose ends
+        in, and those beside the Transpose.
+        """
+        given = {layout: self._given(readers, written, layout) for layout in members}
+        delivered = [literal for literal in given.values() if literal is not None]
+        self.terms["reshapes"] += [(literal, 1) for literal in delivered]
+        if moved is None:
+            return
+        self.terms["reshapes"].append((moved, -1))
+        self._row([*((literal, 1) for literal in delivered), (moved, -1)], 0)
+        rigid = self.problem.variables[variable].rigid
+        detours: dict[tuple[Layout, int], list[Layout]] = {}
+        for target in given:
+            for source in written:
+                if order(source) != order(target):
+                    detours.setdefault((target, move(source, target, rigid).reshapes), []).append(source)
+        if not any(reshapes for _, reshapes in detours):
+            return
+        firsts = []
+        for (target, reshapes), sources in detours.items():
+            literal, whole = self._new(), given[target]
+            firsts.append(literal)
+            if whole is not None:
+                self._row([(whole, 1), (literal, -1)], 0)
+            self._only(literal, written, sources)
+            if reshapes:
+                self.terms["reshapes"].append((literal, reshapes))
+        self._row([*((literal, 1) for literal in firsts), (moved, -1)], 0)
+
+    def _given(self, readers: Sequence[Reads], written: Reads, layout: Layout) -> int | None:
+        """A literal that is 1 where some reader wants a layout that is not written; None where that is never so."""
+        needs = _needs(readers, [layout])
+        supply = written.get(layout, [])
+        if not needs or supply is None:
+            return None
+        literal = self._new()
+        self._serve([*supply, literal], needs)
+        return literal
+
+
+def _needs(readers: Iterable[Reads], members: Sequence[Layout]) -> list[Literals | None]:
+    """What each reader that may want one of some layouts wants it by; None for one that always does: that is enough."""
+    found: list[Literals | None] = []
+    for reader in readers:
+        wants = [reader[layout] for layout in members if layout in reader]
+        if None in wants:
+            return [None]
+        if wants:
+            found.append([literal for literals in wants for literal in literals or ()])
+    return found
+
+
+def by_order(layouts: Iterable[Layout]) -> dict[Order, list[Layout]]:
+    """Layouts by their order."""
+    found: dict[Order, list[Layout]] = {}
+    for layout in layouts:
+        found.setdefault(order(layout), []).append(layout)
+    return found
