@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product
+from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product, reshape_entries
 
 _SINGLE = frozenset(
     (
@@ -27,7 +30,9 @@ Readers = Mapping[str, Sequence[int]]
 """The indices of the nodes that read a value."""
 
 Axes = tuple[int, ...]
-"""For each dimension of a value of blocks, which one of ``[batch, space, ..., rest]`` it is."""
+"""For each dimension of a value of blocks, which one of ``[batch, space, ..., rest]`` it is. Those of size 1 that are
+put in between have numbers behind these.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,8 @@ class _View:
 @dataclass(frozen=True)
 class _Blocks:
     """What is found of an ``image`` divided into blocks of ``sizes``: the axes of all values of ``blocks`` by name, the
-    attributes of convolutions for the whole image by the index of the node, and by the last values of blocks the images
-    that they are joined to. The nodes ``dropped`` divide and join.
+    attributes of convolutions for the whole image and the entries of Reshapes by the index of the node, and by the last
+    values of blocks the images that they are joined to. The nodes ``dropped`` divide and join.
     """
 
     image: Value
@@ -53,6 +58,7 @@ class _Blocks:
     sizes: tuple[int, ...]
     axes: dict[str, Axes] = field(default_factory=dict)
     convolutions: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    entries: dict[int, list[int]] = field(default_factory=dict)
     joined: dict[str, str] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
 
@@ -86,6 +92,13 @@ def recognise(graph: Graph) -> Graph:
             values[name] = replace(values[name], shape=found.whole(values[name].shape, axes))
         for number, attributes in found.convolutions.items():
             nodes[number] = replace(nodes[number], attributes=attributes)
+        for number, entries in found.entries.items():
+            shape = np.array(entries, np.int64)
+            name = f"{nodes[number].outputs[0]}/image_shape"
+            while name in values:
+                name += "_"
+            values[name] = Value(name, "int64", shape.shape, data=shape)
+            nodes[number] = replace(nodes[number], inputs=(nodes[number].inputs[0], name), attributes={})
         for number in found.dropped:
             del nodes[number]
     if not names:
@@ -134,7 +147,7 @@ def _divided(graph: Graph, readers: Readers, index: int) -> _Blocks | None:
     sizes = tuple(dim for dim in parts.shape[2 : 2 * count + 1 : 2] if isinstance(dim, int))
     inner, outer = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
     rest = range(2 * count + 1, len(parts.shape))
-    if count < 1 or len(sizes) != count or view.permutation != (*inner, 0, *outer, *rest):
+    if prod(sizes) == 1 or len(sizes) != count or view.permutation != (*inner, 0, *outer, *rest):
         return None
     shape = _shape(parts.shape, [(0,), *zip(outer, inner, strict=True), *((axis,) for axis in rest)])
     divided = _shape(parts.shape, [(*inner, 0), *((axis,) for axis in (*outer, *rest))])
@@ -182,13 +195,19 @@ def _joined(graph: Graph, readers: Readers, index: int, found: _Blocks) -> bool:
         parts.shape[: count + 1] == (*found.sizes, found.image.shape[0])
         and view.permutation == tuple(axis for group in whole for axis in group)
         and (_shape(parts.shape, whole), _shape(parts.shape, divided)) == (image.shape, blocks.shape)
-        and found.axes[blocks.name] == tuple(range(len(blocks.shape)))
+        and _plain(blocks.shape, found.axes[blocks.name], count)
     )
     if not fitting or blocks.name in (found.blocks.name, *found.joined):
         return False
     found.joined[blocks.name] = image.name
     found.dropped.add(view.last)
     return True
+
+
+def _plain(shape: Shape, axes: Axes, count: int) -> bool:
+    """Whether a value has its dimensions in their order, but for those of size 1 that are not divided."""
+    return all(axis == place or (dim == 1 and min(axis, place) > count)
+               for place, (dim, axis) in enumerate(zip(shape, axes, strict=True)))  # fmt: skip
 
 
 def _computed(graph: Graph, index: int, found: _Blocks) -> bool:
@@ -206,6 +225,11 @@ def _computed(graph: Graph, index: int, found: _Blocks) -> bool:
         if attributes is None:
             return False
         found.convolutions[index] = attributes
+    elif node.op == "Reshape":
+        own = _spread(inputs[0].shape, result.shape, axes, found)
+        if own is None:
+            return False
+        found.entries[index], axes = own
     elif node.op not in _SINGLE or not all(_fits(value, result, axes, found) for value in inputs):
         return False
     found.axes[result.name] = axes
@@ -219,6 +243,20 @@ def _fits(value: Value, result: Value, axes: Axes, found: _Blocks) -> bool:
         return own == axes and value.shape == result.shape
     beside = axes[len(axes) - len(value.shape) :]
     return len(value.shape) <= len(axes) and all(dim == 1 for dim in found.common(value.shape, beside))
+
+
+def _spread(before: Shape, after: Shape, axes: Axes, found: _Blocks) -> tuple[list[int], Axes] | None:
+    """The entries of a Reshape that puts in or leaves out dimensions of size 1, and the axes of its result; None where
+    it does anything else.
+    """
+    large = [(dim, axis) for dim, axis in zip(before, axes, strict=True) if dim != 1]
+    same = [dim for dim, _ in large] == [dim for dim in after if dim != 1]
+    if not same or 0 in after or 1 in found.common(before, axes):
+        return None
+    known = iter(axis for _, axis in large)
+    result = tuple(next(known) if dim != 1 else len(found.blocks.shape) + place for place, dim in enumerate(after))
+    entries = reshape_entries(found.whole(before, axes), found.whole(after, result))
+    return None if entries is None else (entries, result)
 
 
 def _dilated(node: Node, inputs: Sequence[Value], axes: Axes, found: _Blocks) -> Mapping[str, Any] | None:

@@ -140,6 +140,32 @@ def test_steps_where_nothing_is_divided() -> None:
     same(graph, found)
 
 
+@pytest.mark.parametrize("channels", [1, 4])
+@pytest.mark.parametrize("batch", [1, 3, symbol("batch")])
+def test_lines(batch: Any, channels: int) -> None:
+    """A convolution along one dimension is one of images that are one pixel high."""
+    b = GraphBuilder()
+    blocks = divided(b, b.input(batch, 12, 4), (3,))
+    lines = b.reshape(blocks, product((3, batch)), 1, 4, 4)
+    weights = b.weights(channels, 4, 1, 3)
+    lines = b.channels_last("Conv", lines, weights, shape=(product((3, batch)), 1, 4, channels), pads=(0, 1, 0, 1))
+    back = b.reshape(b.relu(lines), product((3, batch)), 4, channels)
+    graph = b.graph(joined(b, back, (3,), batch))
+    found = recognise(graph)
+    assert [node.op for node in found.nodes] == ["Reshape", "Transpose", "Conv", "Transpose", "Relu", "Reshape"]
+    assert found.nodes[2].attributes["dilations"] == (1, 3)
+    same(graph, found)
+
+
+def test_lines_that_are_cut_in_another_way() -> None:
+    for shape in ((3, 1, 2, 8), (3, 2, 2, 4), (1, 3, 4, 4)):
+        b = GraphBuilder()
+        lines = b.reshape(divided(b, b.input(1, 12, 4), (3,)), *shape)
+        lines = b.channels_last("Conv", lines, b.weights(shape[3], shape[3], 1, 1), shape=shape)
+        graph = b.graph(joined(b, b.reshape(lines, 3, 4, 4), (3,), 1))
+        assert recognise(graph) is graph
+
+
 def test_blocks_that_are_joined_in_another_way() -> None:
     for sizes, others, batch, turned in (((2, 4), (4, 2), 1, False), ((2, 2), (2, 2), 1, True), ((4,), (2,), 2, False)):
         b = GraphBuilder()
@@ -162,6 +188,16 @@ def test_blocks_that_something_else_reads(reader: str) -> None:
     }[reader]()
     graph = b.graph(x, more)
     assert recognise(graph) is graph
+
+
+def test_blocks_of_one_pixel() -> None:
+    """They are the image itself, and may stand between blocks that are larger."""
+    graph = between(FOUND["padded"], (1, 1))
+    assert recognise(graph) is graph
+    b = GraphBuilder()
+    inner = divided(b, divided(b, b.input(1, 10, 12, 4), (2, 2)), (1, 1))
+    graph = b.graph(joined(b, joined(b, conv(b, inner, (3, 3)), (1, 1), 4), (2, 2), 1))
+    same(graph, recognise(graph))
 
 
 def test_one_after_the_other() -> None:
@@ -236,3 +272,21 @@ def test_what_tensorflow_exports(dtype: str, depthwise: bool, block: int, activa
     assert conversion.price.transposes == 2
     for shape in ((1, 7, 9, 4), (2, 6, 12, 4), (3, 1, 5, 4)):
         assert verify(source, conversion.model, shapes={"x": shape}).passed
+
+
+def test_convolutions_along_a_line() -> None:
+    """TensorFlow writes those of sequences as ones of images that are one pixel high."""
+    net = Dynamic(0)
+    x = net.input("x", -1, 12, 4)
+    block, none = net.vector(3), net.builder.constant("none", np.zeros((1, 2), np.int32))
+    blocks = net.op("SPACE_TO_BATCH_ND", [x, block, net.builder.constant("pads", np.array([[3, 3]], np.int32))], 3)
+    image = net.op("EXPAND_DIMS", [blocks, net.number(1)], 4)
+    bias = net.builder.constant("bias", np.ones(4, np.float32))
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "fused_activation_function": "RELU"}
+    image = net.op("CONV_2D", [image, net.weights(4, 1, 3, 4), bias], 4, **options)
+    lines = net.op("SQUEEZE", [image], 3, squeeze_dims=[1])
+    source = net.builder.finish(net.op("BATCH_TO_SPACE_ND", [lines, block, none], 3))
+    conversion = layoutsolve.convert(source)
+    assert conversion.price.transposes == 2
+    for count in (1, 3):
+        assert verify(source, conversion.model, shapes={"x": (count, 12, 4)}).passed
