@@ -46,10 +46,12 @@ POOLED = ((56, 16, 3), (28, 64, 3), (14, 256, 3), (28, 64, 5))
 """Height and width, channels, kernel."""
 
 HEADS = (
-    *((64, 128, 2, 64), (197, 192, 3, 64), (197, 384, 6, 64), (128, 256, 4, 64), (384, 512, 8, 64)),
-    *((49, 192, 6, 32), (16, 768, 12, 64)),
+    *((1, 16, 768, 12, 64), (1, 32, 256, 4, 64), (1, 49, 192, 6, 32), (1, 64, 128, 2, 64), (1, 64, 512, 8, 64)),
+    *((1, 128, 256, 4, 64), (1, 128, 768, 12, 64), (1, 197, 192, 3, 64), (1, 197, 384, 6, 64), (1, 197, 768, 12, 64)),
+    *((1, 256, 64, 2, 32), (1, 384, 512, 8, 64), (1, 784, 96, 3, 32), (1, 3136, 64, 2, 32)),
+    *((4, 49, 192, 6, 32), (4, 64, 512, 8, 64), (4, 197, 192, 3, 64), (4, 256, 64, 2, 32)),
 )
-"""Rows, features, heads of attention, features of each."""
+"""Images, rows, features, heads of attention, features of each."""
 
 NUMBERS = (
     *("float32", "float32, quantised weights", "int8, quantised with bias", "uint8, quantised with bias"),
@@ -75,8 +77,9 @@ def windows() -> Iterator[Group]:
     for operator in ("MaxPool", "AveragePool"):
         for side, c, kernel in POOLED:
             yield _pooling(operator, side, c, kernel)
-    for rows, c, heads, width in HEADS:
-        yield _heads(rows, c, heads, width)
+    for shape in HEADS:
+        for biased in (False, True):
+            yield _heads(shape, biased)
 
 
 def _kind(operator: str, name: str, facts: str, sizes: Mapping[str, int]) -> str:
@@ -185,21 +188,40 @@ def _pooling(operator: str, side: int, c: int, kernel: int) -> Group:
     )
 
 
-def _heads(rows: int, c: int, heads: int, width: int) -> Group:
-    """Rows multiplied to heads of attention: at once and transposed, or by a batch of weights, which loses more."""
-    weights, spec = Spec((c, heads * width)).sample(), Spec((1, rows, c))
-    moved = transpose(Spec((1, rows, heads, width)), (0, 2, 1, 3))
+def _heads(shape: tuple[int, int, int, int, int], biased: bool) -> Group:
+    """Rows multiplied to heads of attention: at once and transposed, or by a batch of weights.
+
+    The batch takes less time where there are no more features than rows and no bias, and more where there is a bias or
+    there are many features: the weights of each head are a matrix of few columns.
+    """
+    images, rows, c, heads, width = shape
+    weights, biases = Spec((c, heads * width)).sample(), Spec((heads * width,)).sample()
+    moved = transpose(Spec((images, rows, heads, width)), (0, 2, 1, 3))
     apart = [
-        Node("MatMul", ["x", "w"], ["m"]),
+        *_product("m", biased),
         Node("Reshape", ["m", "heads"], ["r"]),
         Node("Transpose", ["r"], ["y"], {"perm": [0, 2, 1, 3]}),
     ]
+    split = {"heads": np.array([images, rows, heads, width])}
     batch = weights.reshape(c, heads, width).transpose(1, 0, 2).copy()
-    text, shape = f"{described(spec)} to {heads} heads of {width}", np.array([1, rows, heads, width])
-    return Group(
-        "MatMul to heads",
+    added = {"Transpose": biases, "batch": biases.reshape(heads, 1, width)}
+    found = []
+    for name, nodes, spec, constants in (
+        ("Transpose", apart, Spec((images, rows, c)), {"w": weights, **split}),
         (
-            Variant("Transpose", text, model(apart, {"x": spec}, {"w": weights, "heads": shape}), moved, listed=False),
-            Variant("batch", text, model([Node("MatMul", ["x", "w"])], {"x": spec}, {"w": batch}), moved, listed=False),
+            "batch",
+            _product("y", biased),
+            Spec((images, 1, rows, c)),
+            {"w": batch},
         ),
-    )
+    ):
+        text = f"{described(spec)} to {heads} heads of {width}"
+        known = {**constants, **({"b": added[name]} if biased else {})}
+        found.append(Variant(name, text, model(nodes, {"x": spec}, known), moved, listed=False))
+    return Group(f"MatMul{' and bias' if biased else ''} to heads", tuple(found))
+
+
+def _product(result: str, biased: bool) -> list[Node]:
+    if not biased:
+        return [Node("MatMul", ["x", "w"], [result])]
+    return [Node("MatMul", ["x", "w"], ["p"]), Node("Add", ["p", "b"], [result])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.theory.layout import Layout, finest
@@ -21,7 +22,7 @@ class _Frame:
 
 
 _Key = tuple[str, ...]
-"""Labels whose factors are ordered together: one label, or all labels of a mixed place."""
+"""Labels whose factors are ordered together: one label, or a run of free ones in a mixed place."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Placer:
         for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
             self.slots.setdefault(slot[0], []).append(slot)
         places = {place for port in form.places for place in port}
-        self.keys = {place: (place,) if form.mixed else tuple((label,) for label in place) for place in places}
+        self.keys = {place: self._runs(place) for place in places}
         keys = sorted({key for found in self.keys.values() for key in found})
         self.counts = {key: len(self._logical(key)) for key in keys if form.free.issuperset(key)}
         self.around = frozenset(self._logical(form.prefix))
@@ -60,6 +61,11 @@ class Placer:
         self.waiting: dict[int, Row] = {}
         self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
         self._add(logical)
+
+    def _runs(self, place: tuple[str, ...]) -> tuple[_Key, ...]:
+        if not self.form.mixed:
+            return tuple((label,) for label in place)
+        return tuple(tuple(run) for _, run in groupby(place, self.form.free.__contains__))
 
     def start(self) -> list[Row]:
         taken = list(self.waiting.values())

@@ -55,10 +55,11 @@ class Arranged:
 class Placed:
     """Fixed dimensions: ``places`` has for each port its stored dimensions, each a sequence of labels.
 
-    The factors of a label in ``free`` may come in any order, the same at all ports; with ``mixed`` those of all
-    labels of one place may be mixed, else they stay in the place's sequence of labels. ``prefix`` labels come before
-    the places of each port that has them, in any arrangement; with ``suffix`` some of them may follow instead,
-    together as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix of weights).
+    The factors of a label in ``free`` may come in any order, the same at all ports; with ``mixed`` those of
+    neighbouring free labels of one place may be mixed, else they stay in the place's sequence of labels. ``prefix``
+    labels come before the places of each port that has them, in any arrangement; with ``suffix`` some of them may
+    follow instead, together as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix
+    of weights).
     """
 
     places: tuple[tuple[tuple[str, ...], ...], ...]

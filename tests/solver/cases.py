@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Graph, Quant
+from layoutsolve.graph import Graph, Quant, Size, symbol
 from layoutsolve.solver.theory.rules.elementwise import BROADCASTING, UNARY
 from tests.graphs import GraphBuilder
 
@@ -539,16 +539,21 @@ def scatter_nd(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 @case("ReverseSequence")
 def reverse_sequence(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    shape = dims(random, int(random.integers(2, 5)), (1, 2, 4, 6))
+    shape: list[Any] = dims(random, int(random.choice([2, 3, 4, 4, 5, 6])), (1, 2, 2, 3, 3, 4))
     batch = int(random.integers(0, 2))
-    count = shape[batch]
+    if random.random() < 0.3:
+        shape[batch] = 1
+    static = random.random() < 0.7
+    if not static:
+        shape = [symbol(f"n{axis}") if random.random() < 0.4 else dim for axis, dim in enumerate(shape)]
+    count, steps = ((2 if isinstance(dim, Size) else dim) for dim in (shape[batch], shape[1 - batch]))
     if random.random() < 0.5:
-        lengths = builder.constant(random.integers(1, shape[1 - batch] + 1, count), "int64")
+        lengths = builder.constant(random.integers(1, steps + 1, count), "int64")
     else:
-        lengths = builder.input(count, dtype="int64")
-    x = tensor(builder, random, shape)
+        lengths = builder.input(shape[batch], dtype="int64")
+    x = tensor(builder, random, shape) if static else builder.input(*shape)
     y = builder.op(op, x, lengths, shape=shape, batch_axis=batch, time_axis=1 - batch)
-    return [result(builder, random, y)]
+    return [result(builder, random, y) if static else y]
 
 
 @case("DFT")

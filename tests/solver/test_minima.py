@@ -5,6 +5,8 @@ All inputs and outputs stay channels-last, as in the source model; a boundary ne
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -212,3 +214,16 @@ def test_transformer(layers: int, target: str) -> None:
     for _ in range(layers):
         x = attention(b, x, 2)
     assert minimum(b, b.dense(x, 8), target=target)[0] == (0 if target == CONTRIB_TARGET else layers)
+
+
+@pytest.mark.parametrize(("batch", "minima"), [(1, (2, 2)), (2, (2, 2)), (symbol("batch"), (4, 0))])
+def test_reversed_lines_between_convolutions(batch: Any, minima: tuple[int, int]) -> None:
+    """Channels first, what lies before the time axis is one dimension with the batch, and each line has the length of
+    its image. How often a length is repeated has to be known.
+    """
+    b = GraphBuilder()
+    x = b.transpose(b.conv(b.input(batch, 4, 5, 6), 6, 3), 0, 2, 1, 3, pattern=True)
+    lengths = b.input(batch, dtype="int64")
+    x = b.op("ReverseSequence", x, lengths, shape=(batch, 5, 4, 6), batch_axis=0, time_axis=1)
+    x = b.conv(b.transpose(x, 0, 2, 1, 3, pattern=True), 3, 3)
+    assert minimum(b, x) == minima

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
 import numpy as np
 
-from layoutsolve.graph import Shape
+from layoutsolve.graph import Array, Dim, Shape
 from layoutsolve.solver.theory.kind import Along
 from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import (
     Arranged,
+    Between,
     Dims,
     Placed,
     Rule,
@@ -18,7 +24,12 @@ from layoutsolve.solver.theory.rule import (
     marked,
     numbered,
     rule,
+    static,
 )
+from layoutsolve.solver.theory.rule import sizes as sizes_of
+
+MERGED = 3
+"""The most dimensions beside batch and time of a ReverseSequence for which ways to merge them are listed."""
 
 
 @rule("ScatterElements")
@@ -64,33 +75,77 @@ def scatter_nd(site: Site) -> Rule | None:
     return Rule(inputs, ports(inner), tuple(ways), solid=solid)
 
 
+@dataclass(frozen=True)
+class _Lines:
+    """The stored dimension in which the batch lies, by labels: what comes ``before`` it, and what ``after`` it."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def lengths(self, site: Site, sizes: Mapping[str, Dim], lines: Dim) -> tuple[tuple[Step, ...], int | str | Array]:
+        """The length of each of so many ``lines``: what has to be written before, and what names it."""
+        if not (self.before or self.after):
+            return (), 1
+        steps, count = sizes_of((lines,))
+        known, found = site.constant(1), Between("lengths", "int64", (lines,))
+        if sizes["b"] == 1:
+            return (*steps, Step("Expand", (1, count), (found,))), found.name
+        inner = prod(static(sizes[label]) for label in self.after)
+        where = np.arange(static(lines)) // inner % static(sizes["b"])
+        if known is not None:
+            return (), known[where]
+        return (Step("Gather", (1, where), (found,), {"axis": 0}),), found.name
+
+
+def _lines(labels: Sequence[str], sizes: Mapping[str, Dim]) -> Iterator[_Lines]:
+    """The ways to merge some labels with the batch.
+
+    A batch of size 1 has one length for all, so that it is no matter on which side of it they lie. Else all sizes have
+    to be numbers.
+    """
+    one = sizes["b"] == 1
+    if len(labels) > MERGED or not (one or isinstance(sizes["b"], int)):
+        return
+    sides = [(0, 1) if one else (0, 1, 2) if isinstance(sizes[label], int) else (0,) for label in labels]
+    for chosen in list(product(*sides))[1:]:
+        before, after = (
+            tuple(label for label, at in zip(labels, chosen, strict=True) if at == side) for side in (1, 2)
+        )
+        yield _Lines(before, after)
+
+
 @rule("ReverseSequence")
 def reverse_sequence(site: Site) -> Rule | None:
-    """Batch and time come first, either way round; the other dimensions are one, in any arrangement."""
+    """Batch and time come first, either way round; the other dimensions are one, in any arrangement.
+
+    Some of them may lie around the batch instead, as one dimension with it: each line of ``[(before b after), t,
+    rest]`` has the length of its ``b``.
+    """
     shape = site.required(0).shape
-    names = {site.attribute("batch_axis", 1): "b", site.attribute("time_axis", 0): "t"}
-    inner = numbered(shape)[2:]
-    rest = tuple(label for labels in inner for label in labels)
-    inputs = (0,) if site.constant(1) is not None else (0, 1)
-    logical: Dims = ((names[0],), (names[1],), *inner)
+    names = ("b", "t") if site.attribute("batch_axis", 1) == 0 else ("t", "b")
+    logical: Dims = ((names[0],), (names[1],), *numbered(shape)[2:])
+    sizes = {label: dim for labels, dim in zip(logical, shape, strict=True) for label in labels}
+    others = tuple(label for label in sizes if label not in names)
+    lengths: tuple[Dims, ...] = () if site.constant(1) is not None else ((("b",),),)
 
-    def ports(dims: Dims) -> tuple[Dims, ...]:
-        return (dims, *((("b",),),) * (len(inputs) - 1), dims)
+    def way(order: str, lines: _Lines, behind: Dims, kind: str) -> Way:
+        stored: Mapping[str, tuple[str, ...]] = {"b": (*lines.before, "b", *lines.after), "t": ("t",)}
+        dims = (*(stored[label] for label in order), *behind)
+        axes = {"batch_axis": order.index("b"), "time_axis": order.index("t")}
 
-    def way(order: str, behind: Dims, kind: str) -> Way:
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-            return site.same({"batch_axis": order.index("b"), "time_axis": order.index("t")})
+            steps, counted = lines.lengths(site, sizes, shapes[0][axes["batch_axis"]])
+            return (*steps, *site.same(axes, {1: counted}))
 
-        places = ports((*((label,) for label in order), *behind))
-        return Way(Placed(places, free=frozenset(rest), mixed=True), rewrite, kind)
+        return Way(Placed((dims, *lengths, dims), free=frozenset(others), mixed=True), rewrite, kind)
 
-    behind: tuple[tuple[str, Dims], ...] = (("apart", inner), *([("together", (rest,))] if len(rest) > 1 else []))
-    ways = tuple(
-        way(order, dims, f"{first} first, {how}")
-        for order, first in (("bt", "batch"), ("tb", "time"))
-        for how, dims in behind
-    )
-    return Rule(inputs, ports(logical), ways, solid=frozenset("bt"))
+    orders = (("bt", "batch first"), ("tb", "time first"))
+    behind: list[tuple[str, Dims]] = [("apart", logical[2:]), *([("together", (others,))] if len(others) > 1 else [])]
+    ways = [way(order, _Lines(), dims, f"{first}, {how}") for order, first in orders for how, dims in behind]
+    for lines in _lines(others, sizes):
+        rest = tuple(label for label in others if label not in (*lines.before, *lines.after))
+        ways += [way(order, lines, (rest,) if rest else (), f"{first}, merged batch") for order, first in orders]
+    return Rule((0, 1)[: 1 + len(lengths)], (logical, *lengths, logical), tuple(ways), solid=frozenset("bt"))
 
 
 @rule("DFT")

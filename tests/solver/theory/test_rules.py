@@ -210,6 +210,12 @@ def measured(b: GraphBuilder) -> str:
     return b.op("Shape", x, shape=(4,), dtype="int64")
 
 
+def reversed_lines(b: GraphBuilder) -> str:
+    shape, lengths = (2, 5, 4, 3), b.input(2, dtype="int64")
+    x = b.op("ReverseSequence", b.input(*shape), lengths, shape=shape, batch_axis=0, time_axis=1)
+    return b.transpose(x, 0, 2, 1, 3)
+
+
 @pytest.mark.parametrize(
     ("write", "wanted"),
     [
@@ -218,6 +224,7 @@ def measured(b: GraphBuilder) -> str:
         (normalised, {"mean", "centred", "squares", "variance", "shifted", "deviation", "normal", "scaled"}),
         (expanded, {"sizes"}),
         (measured, {"stored"}),
+        (reversed_lines, {"lengths"}),
     ],
 )
 def test_between_steps(write: Callable[[GraphBuilder], str], wanted: set[str]) -> None:
