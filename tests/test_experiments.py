@@ -18,6 +18,7 @@ MODELS = "{models}"
 COMMANDS = {
     "agreement": [MODELS, "--samples", "1"],
     "certificates": [MODELS, "--every", "3"],
+    "counterexamples": ["3"],
     "demo": ["{scratch}/demo.tflite"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],

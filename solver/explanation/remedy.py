@@ -80,8 +80,8 @@ class Trials:
 
     def run(self, moved: Sequence[Sides]) -> Outcome:
         """Try what would free a side of each Transpose, until nothing is left or :data:`SOLVES` is reached."""
-        present, proven = self.assignment.price.transposes, self.assignment.status == "optimal"
-        if not proven and self.assignment.strategy != "cpsat":
+        present, proven = self.assignment.price.transposes, self._proven(self.assignment)
+        if self.assignment.status != "optimal" and self.assignment.strategy != "cpsat":
             fewest = self._solved(frozenset()).price.transposes
             remedy = Remedy((Change("strategy", "", "cpsat"),), fewest)
             return Outcome({}, False, (remedy,) if fewest < present else ())
@@ -89,7 +89,7 @@ class Trials:
         if not (moved and ends):
             return Outcome({}, proven)
         free = self._solved(ends)
-        fewest, sure = free.price.transposes, proven and free.status == "optimal"
+        fewest, sure = free.price.transposes, proven and self._proven(free)
         if sure and fewest >= present:
             return Outcome({}, True)
         found: dict[Freeing, Remedy] = {}
@@ -104,6 +104,13 @@ class Trials:
                 found[side] = Remedy(self._changes(side, solved), solved.price.transposes)
         staying = sum(not found.keys() & set(sides) for sides in moved)
         return Outcome(found, sure and complete and staying <= fewest)
+
+    @staticmethod
+    def _proven(assignment: Assignment) -> bool:
+        """Whether all answers as good as this one have as many Transposes. An objective without a tier of them alone
+        proves less: Reshapes may stand for some.
+        """
+        return assignment.status == "optimal" and ("transposes",) in assignment.goal.tiers
 
     def _fixed_ends(self) -> Freeing:
         """Everything that the user could leave to the solver and did not."""

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice, pairwise, product
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice, pairwise, product
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.theory.layout import Group, Layout
 from layoutsolve.solver.theory.relation import Arranged, Port, cut, parted
-from layoutsolve.solver.theory.row import Arrangement, Row, Slot
+from layoutsolve.solver.theory.row import FREE, Arrangement, Price, Row, Slot
 
 COMBINED = 3
 """The work of combining two arrangements, for each of their slots."""
 
 
 class Arranger:
-    """The rows of an :class:`Arranged` relation."""
+    """The rows of an :class:`Arranged` relation. ``weigh`` prices a row by itself, None if it cannot be run."""
 
-    def __init__(self, ports: tuple[Port, ...], form: Arranged, outputs: int, limit: Limit) -> None:
-        self.ports, self.form, self.limit = ports, form, limit
+    def __init__(
+        self,
+        ports: tuple[Port, ...],
+        form: Arranged,
+        outputs: int,
+        limit: Limit,
+        weigh: Callable[[Row], Price | None] | None = None,
+    ) -> None:
+        self.ports, self.form, self.limit, self.weigh = ports, form, limit, weigh
         self.outputs = range(len(ports) - outputs, len(ports))
         frame = ports[form.frame]
         moving = [port for number, port in enumerate(ports) if number not in form.pinned]
@@ -34,11 +41,9 @@ class Arranger:
         yield from self._rows(self.logical)
 
     def start(self) -> Iterator[Row]:
-        """The source order with the labels innermost that are best there."""
-        groups = [tuple(slot for slot in group if slot[0] not in self.form.inner) for group in self.logical]
-        inner = [tuple(slot for slot in group if slot[0] in self.form.inner) for group in self.logical]
-        kept = [group for group, whole in zip(groups, self.logical, strict=True) if group or not whole]
-        yield from self._push_full(self._legal((*kept, *filter(None, inner))))
+        """The source order; where the labels that count for the price are better at an end, with them there."""
+        for found in [*self._cheaper(self.logical)] or [self.logical]:
+            yield from self._push_full(found)
 
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> Iterator[Row]:
         if port in self.form.pinned:
@@ -64,7 +69,43 @@ class Arranger:
                 self.limit.spend()
                 self.full[found] = None
                 yield from self._rows(found)
-                waiting.append(self._merges(found))
+                waiting.append(chain(self._cheaper(found), self._merges(found)))
+
+    def _cheaper(self, full: Arrangement) -> Iterator[Arrangement]:
+        """What costs less than an arrangement, with the labels that count for the price elsewhere among the others.
+
+        Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow. The
+        labels go innermost, or one dimension does; anywhere else only where they cost something innermost.
+        """
+        if self.weigh is None or not self.form.sensitive:
+            return
+        paid = self._price(full)
+        if paid == FREE:
+            return
+        split = [
+            tuple(tuple(slot for slot in group if (slot[0] in self.form.sensitive) == counts) for counts in (0, 1))
+            for group in full
+        ]
+        others = tuple(other for other, counting in split if other or not counting)
+        moved = tuple(counting for _, counting in split if counting)
+        innermost = self._legal((*others, *moved))
+        ways = [
+            innermost,
+            *(self._legal((*full[:place], *full[place + 1 :], full[place])) for place in range(len(full))),
+        ]
+        if self._price(innermost) != FREE:
+            ways += [self._legal((*others[:place], *moved, *others[place:])) for place in range(len(others))]
+        ways = list(dict.fromkeys(ways))
+        for found in ways:
+            price = self._price(found)
+            if price is not None and (paid is None or paid.slower(price)):
+                yield found
+
+    def _price(self, arrangement: Arrangement) -> Price | None:
+        """What the row of an arrangement costs by itself; None if it cannot be run."""
+        self.limit.spend(len(self.ports))
+        row = next(self._rows(arrangement), None)
+        return None if row is None or self.weigh is None else self.weigh(row)
 
     def _merges(self, full: Arrangement) -> Iterator[Arrangement]:
         for partial in list(self.partial):

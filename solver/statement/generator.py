@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arranger import Arranger
@@ -47,6 +48,7 @@ class Generator:
         self._seen: set[tuple[tuple[Layout, ...], Price]] = set()
         mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
         self._own = own or {}
+        self._paid: dict[tuple[int, Layout], Price] = {}
         self._forms = [(self._maker(form, number, outputs, mixed), number) for number, form in enumerate(forms)]
         source = [row.layouts for maker, _ in self._forms if isinstance(maker, Arranger) for row in maker.source()]
         self._units = [
@@ -54,10 +56,15 @@ class Generator:
             for number, port in enumerate(self.ports)
         ]
 
+    def _weighed(self, number: int) -> Callable[[Row], Price | None] | None:
+        """What prices rows that do not say yet of which form they are."""
+        weigh = self.weigh
+        return None if weigh is None else lambda row: weigh(replace(row, form=number))
+
     def _maker(self, form: Form, number: int, outputs: int, mixed: bool) -> Arranger | Placer:
         ports = self._own.get(number, self.ports)
         if isinstance(form, Arranged):
-            return Arranger(ports, form, outputs, self.limit)
+            return Arranger(ports, form, outputs, self.limit, self._weighed(number))
         return Placer(ports, form, self.exact and not mixed, self.limit)
 
     def start(self) -> list[Row]:
@@ -71,7 +78,22 @@ class Generator:
         readings = tuple(self.ports[port].readings(layout))
         own = {number: tuple(ports[port].readings(layout)) for number, ports in self._own.items()}
         found = ((number, maker.push(port, layout, own.get(number, readings))) for maker, number in self._forms)
-        return self._fresh(found)
+        fresh = self._fresh(found)
+        return fresh if self.weigh is None else fresh + self._fresh(self._cheaper(port, layout))
+
+    def _cheaper(self, port: int, layout: Layout) -> Iterator[tuple[int, Iterable[Row]]]:
+        """The rows of fixed forms that a layout has led to, but that have others, and lose less than what has it."""
+        paid = self._paid.get((port, finest(layout) if self.orders else layout))
+        if paid is None or paid == FREE:
+            return
+        for maker, number in self._forms:
+            if isinstance(maker, Placer):
+                yield number, maker.others(partial(self._beats, paid, number))
+
+    def _beats(self, paid: Price, form: int, row: Row) -> bool:
+        """Whether a row of a form loses less inside than what is paid."""
+        price = None if self.weigh is None else self.weigh(replace(row, form=form))
+        return price is not None and paid.slower(price)
 
     def rest(self) -> list[Row]:
         """The rows of fixed forms that are known, but that no layout has asked for."""
@@ -105,7 +127,16 @@ class Generator:
                 if (layouts, price) not in self._seen:
                     self._seen.add((layouts, price))
                     fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
+                    self._note(fresh[-1])
         return fresh
+
+    def _note(self, row: Row) -> None:
+        """Remember the least that a row with a layout loses inside."""
+        if self.weigh is not None:
+            for place in enumerate(row.layouts):
+                known = self._paid.get(place, row.price)
+                least = min(known.hidden, row.price.hidden), min(known.nanoseconds, row.price.nanoseconds)
+                self._paid[place] = Price(hidden=least[0], nanoseconds=least[1]) if any(least) else FREE
 
     def _estimated(self, row: Row, price: Price) -> Price:
         """The price with the ports at which a row of a fixed number of dimensions merges some that the source has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -59,6 +59,7 @@ class Placer:
         self.listed: list[_Choice] = []
         self.met: dict[_Learned, int] = {}
         self.waiting: dict[int, Row] = {}
+        self.last: list[_Learned] = []
         self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
         self._add(logical)
 
@@ -77,9 +78,11 @@ class Placer:
 
         What was learned before has been combined with all choices that were known then.
         """
+        self.last.clear()
         for reading in readings:
             frame, orders = self._learn(port, reading)
             learned = (frame, tuple(orders.items()))
+            self.last.append(learned)
             first, known = self.met.get(learned, 0), len(self.listed)
             for choice in self.listed[first:known]:
                 if self.limit.over:
@@ -90,6 +93,15 @@ class Placer:
             self.met[learned] = len(self.listed)
         found = self.places[port].pop(self._key(layout), [])
         return [self.waiting.pop(number) for number in found if number in self.waiting]
+
+    def others(self, wanted: Callable[[Row], bool]) -> list[Row]:
+        """The wanted ones of those rows that say what the layout pushed last does, but have others, and still wait."""
+        found = [
+            number
+            for number, row in self.waiting.items()
+            if wanted(row) and any(_agrees(self.listed[number - 1], each) for each in self.last)
+        ]
+        return [self.waiting.pop(number) for number in found]
 
     def _add(self, choice: _Choice) -> None:
         """Let the row of a choice wait until one of its layouts is suggested."""
@@ -160,3 +172,9 @@ class Placer:
             port.expand(slot for key in self.keys[place] for slot in orders[key]) for place in self.form.places[number]
         )
         return (*leading, *places, *trailing)
+
+
+def _agrees(choice: _Choice, learned: _Learned) -> bool:
+    """Whether a choice is as a reading says."""
+    frame, orders = learned
+    return frame in (None, choice.frame) and set(orders) <= set(choice.orders)

@@ -43,6 +43,10 @@ class Price:
             self.regrouped + other.regrouped,
         )
 
+    def slower(self, other: Price) -> bool:
+        """Whether a row at this price loses more inside than one at another."""
+        return self.hidden > other.hidden or self.nanoseconds > other.nanoseconds
+
 
 FREE = Price()
 

@@ -64,8 +64,8 @@ def reduce(site: Site) -> Rule | None:
         return site.same({"keepdims": keepdims, "noop_with_empty_axes": 1}, {1: int64(*where)})
 
     ways = (
-        Way(Arranged(frame=0, inner=reduced), keeping, Runs(reduced)),
-        Way(Arranged(frame=0, dropped=reduced, inner=reduced), dropping, Runs(reduced)),
+        Way(Arranged(frame=0, sensitive=reduced), keeping, Runs(reduced)),
+        Way(Arranged(frame=0, dropped=reduced, sensitive=reduced), dropping, Runs(reduced)),
     )
     return Rule((0,), (dims, kept), ways)
 
@@ -90,7 +90,7 @@ def layer_normalization(site: Site) -> Rule | None:
     own, around = data[first:], tuple(label for labels in data[:first] for label in labels)
     inner = frozenset(label for labels in own for label in labels)
     operator = Placed((own,) * (len(constants) + 2), inner, prefix=around, columns=frozenset(constants))
-    written = Arranged(frame=0, inner=inner)
+    written = Arranged(frame=0)
 
     def innermost(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": -len(own)})
@@ -136,7 +136,7 @@ def softmax(site: Site) -> Rule:
     """The axis stays whole, the others follow any layout."""
     shape = site.output().shape
     dims = _axis(shape, site.attribute("axis", -1) % len(shape), "k")
-    form = Arranged(frame=1, alone=WHOLE, inner=WHOLE)
+    form = Arranged(frame=1, alone=WHOLE, sensitive=WHOLE)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})
@@ -152,7 +152,7 @@ def cumsum(site: Site) -> Rule | None:
         return None
     shape = site.output().shape
     dims = _axis(shape, axes[0] % len(shape), "k")
-    form = Arranged(frame=1, alone=WHOLE, inner=WHOLE)
+    form = Arranged(frame=1, alone=WHOLE, sensitive=WHOLE)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same(inputs={1: np.array(position(row.arrangement, "k"), np.int64)})
@@ -177,8 +177,8 @@ def arg(site: Site) -> Rule:
         return site.same({"axis": position(row.arrangement, "k"), "keepdims": 0})
 
     ways = (
-        Way(Arranged(frame=0, alone=WHOLE, inner=WHOLE), keeping, Along("k")),
-        Way(Arranged(frame=0, alone=WHOLE, dropped=WHOLE, inner=WHOLE), dropping, Along("k")),
+        Way(Arranged(frame=0, alone=WHOLE, sensitive=WHOLE), keeping, Along("k")),
+        Way(Arranged(frame=0, alone=WHOLE, dropped=WHOLE, sensitive=WHOLE), dropping, Along("k")),
     )
     return Rule((0,), (dims, kept), ways, solid=WHOLE)
 
@@ -191,7 +191,7 @@ def topk(site: Site) -> Rule | None:
     shape = site.required(0).shape
     axis = site.attribute("axis", -1) % len(shape)
     before, after = _axis(shape, axis, "k:i"), _axis(shape, axis, "k:o")
-    form = Arranged(frame=0, alone=WHOLE, inner=WHOLE)
+    form = Arranged(frame=0, alone=WHOLE, sensitive=WHOLE)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})

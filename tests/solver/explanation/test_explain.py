@@ -14,7 +14,7 @@ from layoutsolve.cli import main
 from layoutsolve.emit import apply
 from layoutsolve.explanation import Explanation, asked
 from layoutsolve.graph import Graph, Node, Origin
-from layoutsolve.solver import Boundary, assign
+from layoutsolve.solver import OBJECTIVES, Boundary, assign
 from layoutsolve.solver.explanation import remedy
 from layoutsolve.solver.explanation.explain import Explained, dimensions, explain
 from layoutsolve.solver.statement.assignment import Assignment
@@ -121,6 +121,19 @@ def test_shuffle_between_grouped_convolutions() -> None:
     assert parties(inner) == ("CONV_2D#0", "CONV_2D#5")
     assert "between CONV_2D#0 and CONV_2D#5" in str(Explanation((inner,)))
     assert "3.1" in inner.held + inner.wanted
+
+
+def test_necessary_is_what_the_objective_proves() -> None:
+    """Where Transposes and Reshapes are one sum, an answer with fewer Transposes may be as good."""
+    b = GraphBuilder()
+    x = b.conv(b.input(1, 8, 8, 6), 6, 3, group=2)
+    x = b.transpose(b.reshape(x, 1, 8, 8, 2, 3), 0, 1, 2, 4, 3)
+    graph = b.graph(b.conv(b.conv(b.reshape(x, 1, 8, 8, 6), 6, 3, group=6), 4, 3, group=2))
+    for objective in OBJECTIVES:
+        found = assign(graph, objective=objective)
+        items = [item for item in explain(graph, Boundary(), found) if item.operator == "Transpose"]
+        alone = ("transposes",) in found.goal.tiers
+        assert any(item.necessary for item in items) == (found.status == "optimal" and alone)
 
 
 def test_explicit_layout_inside() -> None:
