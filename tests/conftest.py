@@ -1,8 +1,11 @@
-"""Where corpus tests find their models: ``--corpus FOLDER`` or the variable LAYOUTSOLVE_CORPUS."""
+"""Where corpus tests find their models: ``--corpus FOLDER`` or the variable LAYOUTSOLVE_CORPUS. And interrupts that
+arrive.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,3 +21,5 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = config.getoption("--corpus") or os.environ.get("LAYOUTSOLVE_CORPUS")
     if folder:
         os.environ["LAYOUTSOLVE_CORPUS"] = str(folder)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -83,7 +83,7 @@ def test_what_writing_takes_is_set_aside() -> None:
 def test_a_solver_is_loaded_only_where_there_is_time_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, now = conflicting_grid(2, 2), 0.0
     monkeypatch.delitem(sys.modules, "layoutsolve.solver.search.cpsat", raising=False)
-    found = assign(graph, limit=Limit(seconds=0.2, clock=lambda: now))
+    found = assign(graph, limit=Limit(seconds=0.15, clock=lambda: now))
     assert "layoutsolve.solver.search.cpsat" not in sys.modules
     assert (found.status, found.ended) == ("feasible", "seconds")
     assert assign(graph, limit=Limit(seconds=100.0, clock=lambda: now)).status == "optimal"

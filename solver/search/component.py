@@ -7,7 +7,7 @@ searched. Else CP-SAT looks for one among what is left; if there is none, it min
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutsolve.solver.limit import Limit
@@ -58,7 +58,37 @@ def solve_component(
     if not stated.complete or limit.expired:
         limit.searched(0.0, finished=False)
         return search.outcome(())
-    return search.read(limit) or search.searched(limit)
+    return search.at_once(limit) or search.read(limit) or search.searched(limit)
+
+
+def bound_component(
+    problem: LayoutProblem,
+    domains: Sequence[Sequence[int]],
+    component: Component,
+    start: Sequence[int],
+    tiers: Tiers,
+    limit: Limit,
+) -> Outcome:
+    """What relaxations prove of the tiers, without looking for rows other than ``start``."""
+    stated = Formulation(problem, domains, component, tiers, limit)
+    proven = _relaxations(stated.program(), tiers, limit) if stated.complete else ()
+    bounds = [each.tier.value(each.least) for _, each in proven]
+    rows = {number: start[number] for number in component.operators}
+    return Outcome(rows, (*bounds, *(0 for _ in tiers[len(bounds) :])))
+
+
+def _relaxations(program: Program, tiers: Tiers, limit: Limit) -> Iterator[tuple[Relaxed, Multipliers]]:
+    """The relaxation of each tier among what is left of a program at the bounds of those before it, and what it proves,
+    as far as the limit allows.
+    """
+    for names in tiers:
+        tier = program.tier(names)
+        found = relaxed(program, tier, limit)
+        if found is None:
+            return
+        proven = multiplied(program, tier, found.duals)
+        yield found, proven
+        program = proven.restricted(proven.least)
 
 
 class _Search:
@@ -102,23 +132,35 @@ class _Search:
         if price < self.price:
             self.rows, self.price = rows, price
 
+    def at_once(self, limit: Limit) -> Outcome | None:
+        """Rows read off the relaxation of all tiers in one sum, where they meet its bound."""
+        tiers = [self.program.tier(names) for names in self.names]
+        stated = self.program.at_once(tiers)
+        if stated is None:
+            return None
+        whole, counted = stated
+        found = relaxed(self.program, whole, limit)
+        if found is None:
+            return None
+        self._round(self.program, found, limit)
+        reached = sum(each * tier.total(value) for each, tier, value in zip(counted, tiers, self.price, strict=True))
+        return self.outcome(self.price) if reached == multiplied(self.program, whole, found.duals).least else None
+
     def read(self, limit: Limit) -> Outcome | None:
         """Rows that meet the bounds of all tiers, read off a relaxation or found by CP-SAT; None where neither is."""
-        program, bounds = self.program, list[int]()
-        for names in self.names:
-            tier = program.tier(names)
-            found = relaxed(program, tier, limit)
-            if found is None:
-                return None
-            proven = multiplied(program, tier, found.duals)
-            self.first = self.first or proven
-            self._round(program, found, limit)
-            bounds.append(tier.value(proven.least))
-            program = proven.restricted(proven.least)
+        relaxations = list(_relaxations(self.program, self.names, limit))
+        if not relaxations:
+            return None
+        self.first, last = relaxations[0][1], relaxations[-1][1]
+        for found, proven in relaxations:
+            self._round(proven.program, found, limit)
+        bounds = [proven.tier.value(proven.least) for _, proven in relaxations]
+        if len(bounds) < len(self.names):
+            return None
         if self.price != tuple(bounds) and not limit.expired:
             from layoutsolve.solver.search.cpsat import searched
 
-            tried = searched(program, None, 0, limit.part(STEP))
+            tried = searched(last.restricted(last.least), None, 0, limit.part(STEP))
             if tried.rows is not None:
                 self._improve(tried.rows, {}, limit)
         return self.outcome(bounds) if self.price == tuple(bounds) else None

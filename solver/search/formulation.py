@@ -25,8 +25,11 @@ from layoutsolve.solver.theory.layout import Layout, Order, move, order
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
 
-CONSTRAINTS = 30_000
-"""The most constraints of a program that is solved: CP-SAT takes 5 to 8 kB for each of them."""
+LOOKED_AT, TERM = 8, 2
+"""How many layouts are looked at in a unit of work, and the work of stating a term of a constraint."""
+
+CONSTRAINTS = 40_000
+"""The most constraints of a program that is stated: its relaxation takes 2 to 3 kB for each of them."""
 
 
 class Formulation:
@@ -70,6 +73,7 @@ class Formulation:
 
     def _row(self, terms: Terms, least: int) -> None:
         """A sum is at least a number."""
+        self.limit.spend(TERM * len(terms))
         total: dict[int, int] = {}
         for literal, weight in terms:
             total[literal] = total.get(literal, 0) + weight
@@ -91,11 +95,11 @@ class Formulation:
         written = self._literals([self.problem.writers[variable]])[0]
         readers = self._literals(self.problem.readers[variable])
         layouts = sorted({layout for reader in readers for layout in reader})
-        self.limit.spend(len(layouts) * len(readers) + sum(map(len, readers)))
+        self.limit.spend((len(layouts) * len(readers) + sum(map(len, readers))) // LOOKED_AT)
         supplies, demands = by_order(written), sorted(by_order(layouts).items())
         losses = self.problem.losses(list(written), [members[0] for _, members in demands])
         for (atoms, members), lost in zip(demands, zip(*losses, strict=True), strict=True):
-            self.limit.spend(len(members) * len(written))
+            self.limit.spend(len(members) * len(written) // LOOKED_AT)
             if not self.complete:
                 return
             serving = supplies.get(atoms, [])
@@ -191,7 +195,6 @@ class Formulation:
 
     def _only(self, literal: int, written: Reads, layouts: Sequence[Layout]) -> None:
         """A literal is 1 only where one of some layouts is written."""
-        self.limit.spend(len(layouts))
         sources = [written[layout] for layout in layouts]
         if None not in sources:
             self._row([*((each, 1) for some in sources for each in some or ()), (literal, -1)], 0)

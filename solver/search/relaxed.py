@@ -17,6 +17,9 @@ from layoutsolve.solver.search.program import Program, Terms, Tier
 AT_ONCE = 400
 """The variables and rows that one step of the simplex algorithm handles in a unit of work."""
 
+DENSE = 5
+"""How many entries for each variable and row are dense: a step then costs as the square of what there are more."""
+
 EACH = 3
 """The work of stating a program to GLOP, for each of its variables and rows."""
 
@@ -43,8 +46,9 @@ def relaxed(program: Program, tier: Tier, limit: Limit) -> Relaxed | None:
     for terms, least, equal in program.rows:
         _row(model, terms, least, equal)
     size = program.count + len(model.constraint)
+    entries = sum(len(terms) for terms, _, _ in program.rows)
     limit.spend(EACH * size)
-    each = size // AT_ONCE + 1
+    each = max(size, entries**2 // (DENSE**2 * size)) // AT_ONCE + 1
     steps = min(len(model.constraint) + MORE, limit.work // each)
     solver = Solver.CreateSolver("GLOP")
     solver.LoadModelFromProto(model)

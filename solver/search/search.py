@@ -67,6 +67,13 @@ def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> S
     return concluded(problem, contraction.expand(rows), tiers, parts)
 
 
+def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit) -> tuple[int, ...]:
+    """What relaxations prove of the tiers, as the bounds of a :class:`Solution`, without looking for one."""
+    contraction = presolved(problem, tiers, limit.part(PRESOLVED))
+    rows, parts = _search(contraction.problem, contraction.domains, tiers, limit, bounded=True)
+    return concluded(problem, contraction.expand(rows), tiers, parts).bounds
+
+
 def concluded(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers, parts: Sequence[Part]) -> Solution:
     """What rows come to, given what is known of the components: all else had no choice."""
     total = price(problem, rows)
@@ -86,9 +93,10 @@ def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) 
 
 
 def _search(
-    problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit
+    problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit, bounded: bool = False
 ) -> tuple[Sequence[int], Sequence[Part]]:
-    """The rows, and what is known of each component.
+    """The rows, and what is known of each component; those that are too large to be enumerated are solved, or only
+    ``bounded``.
 
     Small components come first, so that what is hard keeps nothing else from being solved.
     """
@@ -106,9 +114,10 @@ def _search(
             enumerate_into(rows, problem, domains, component, ties)
             parts[place] = part_of(problem, domains, rows, component, tiers, "enumeration")
         else:
-            from layoutsolve.solver.search.component import solve_component
+            from layoutsolve.solver.search.component import bound_component, solve_component
 
-            outcome = solve_component(problem, domains, component, rows, ties, limit)
+            search, wanted = (bound_component, tiers) if bounded else (solve_component, ties)
+            outcome = search(problem, domains, component, rows, wanted, limit)
             for number, row in outcome.rows.items():
                 rows[number] = row
             parts[place] = part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bounds[: len(tiers)])

@@ -89,14 +89,14 @@ def _settle(
 
 def _implicit(graph: Graph, problem: LayoutProblem) -> list[int]:
     """The operators that the frontend wrote between Transposes because their data format is fixed."""
-    around = {name for node in graph.nodes if node.pattern for name in (*node.inputs, *node.outputs)}
     produced = {name for node in graph.nodes if node.pattern for name in node.outputs}
+    moved = {name for node in graph.nodes if node.pattern for name in node.inputs} - produced
     found = []
     for number, operator in enumerate(problem.operators):
         if operator.node < 0 or operator.follows:
             continue
         node = graph.nodes[operator.node]
-        if any(name in produced for name in node.inputs) or any(name in around - produced for name in node.outputs):
+        if any(name in produced for name in node.inputs) or any(name in moved for name in node.outputs):
             found.append(number)
     return found
 

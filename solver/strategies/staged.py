@@ -7,21 +7,24 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.search import Solution, solve
+from layoutsolve.solver.search.search import Solution, bounds, solve
 from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.copies import shared_rows
-from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import FEW, Statement
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
 from layoutsolve.solver.theory.row import Row
 
-SEARCHED, ORDERS, NARROW, STATED = 0.8, 0.7, 0.5, 0.4
+SEARCHED, ORDERS, NARROW, STATED = 0.8, 0.8, 0.8, 0.6
 """The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
 groupings, choosing among few of them, and finding candidates.
 """
+
+STARTS = ("min-executed", "min-transpose", "min-bytes")
+"""Objectives whose orders are tried where orders and groupings were to be chosen at once."""
 
 
 def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
@@ -40,14 +43,15 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         return found
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
-    if coarse_tiers(goal.tiers) is None and not goal.timed and not limit.expired:
-        first = coarse_tiers(OBJECTIVES[DEFAULT_OBJECTIVE])
-        staged = None if first is None else _staged(statement, first, limit.part(SEARCHED))
-        known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]
+    if coarse_tiers(goal.tiers) is None and not goal.timed:
+        for first in filter(None, map(coarse_tiers, (OBJECTIVES[name] for name in STARTS))):
+            staged = None if limit.expired else _staged(statement, first, limit.part(SEARCHED))
+            known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]
     from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
 
-    if not (limit.timed and limit.expired):
-        known += [heuristic(graph, boundary, goal, limit.again()) for heuristic in (transpose, push, propagate)]
+    for heuristic in (transpose, push, propagate):
+        if not (limit.timed and limit.expired):
+            known.append(heuristic(graph, boundary, goal, limit.again()))
     best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
     if found is None:
         return replace(best, strategy="cpsat")
@@ -102,7 +106,10 @@ def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
     few = solve(statement.orders(first.part(STATED), FEW), tiers, first)
     if few.optimal or not few.problem.capped or limit.expired:
         return few
-    wide = solve(statement.orders(limit.part(STATED)), tiers, limit)
+    every = statement.orders(limit.part(STATED))
+    if bounds(every, tiers, limit.part(NARROW)) == few.values:
+        return replace(few, bounds=few.values)
+    wide = solve(every, tiers, limit)
     return wide if wide.values <= few.values else replace(few, bounds=wide.bounds, parts=wide.parts)
 
 
