@@ -99,7 +99,7 @@ def _loses(
         for number, place in problem.readers[result]
         for row in domains[number]
     }
-    return problem.loses(given, wanted)
+    return problem.loses(result, given, wanted)
 
 
 def _renamed(producer: Operator, port: int, target: int, follower: Operator, choices: dict[Layout, int]) -> Operator:

@@ -57,7 +57,7 @@ def _loses(problem: LayoutProblem, variable: int) -> bool:
     places = [*([writer] if writer else []), *problem.readers[variable]]
     found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
     wanted = set[Layout]().union(*found[1:]) if writer else set[Layout]()
-    return bool(wanted) and problem.loses(found[0], wanted)
+    return bool(wanted) and problem.loses(variable, found[0], wanted)
 
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:

@@ -7,7 +7,7 @@ their layouts is pushed through the relations of all operators that touch the va
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from layoutsolve.errors import OptionError
@@ -15,11 +15,15 @@ from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
+from layoutsolve.solver.statement.stops import stops, timed_stops
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, finest, order, permutation, whole_dimensions
 from layoutsolve.solver.theory.relation import Arranged, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
+
+WITH_STOPS = 4
+"""How many times as many layouts a variable may have where slow moves may be made in two."""
 
 
 @dataclass(slots=True)
@@ -70,10 +74,11 @@ class Closure:
         most: int,
         finest_only: bool = False,
         kept: Orders | None = None,
+        stops: Collection[int] = (),
     ) -> None:
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
         self.target, self.timed = target, timed
-        self.limit, self.most = limit, most
+        self.limit, self.most, self.stops = limit, most, sorted(stops)
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in self.entries]
         self.shared: dict[object, Shared] = {}
@@ -110,6 +115,10 @@ class Closure:
             generator = self.generators[number]
             self._found(number, entry.fixed if generator is None else (*entry.fixed, *generator.start()))
         self._exhaust()
+        if self.stops and not self.capped:
+            self.most *= WITH_STOPS
+            self._stop_over()
+            self._exhaust()
         sure = unlimited()
         for number, generator in enumerate(self.generators):
             if self.kept is not None and not self._reaches(number):
@@ -152,6 +161,33 @@ class Closure:
                     return
                 self.limit.spend(2)
                 self._found(number, self._pushed(number, port, layout, self.generators[number]))
+
+    def _stop_over(self) -> None:
+        """Suggest stops between the orders that variables are written and read in: those of which no other is near to
+        the same orders, and to more of them.
+        """
+        for variable in self.stops:
+            written, wanted = dict[Layout, None](), dict[Layout, None]()
+            for number, port in self.touching[variable]:
+                places = wanted if port < self.entries[number].inputs else written
+                places.update(dict.fromkeys(row.layouts[port] for row in self.rows[number]))
+            for stop in self._stops(variable, list(written), list(wanted)):
+                self._suggest(variable, stop)
+
+    def _stops(self, number: int, written: Sequence[Layout], wanted: Sequence[Layout]) -> list[Layout]:
+        """The stops at a variable between any two orders that it is written and wanted in."""
+        if self.limit.over:
+            return []
+        self.limit.spend(len(written) * len(wanted))
+        if not self.timed:
+            return stops(written, wanted, self.target.lost)
+        variable = self.variables[number]
+
+        def spent(start: Layout, end: Layout) -> int:
+            self.limit.spend(1)
+            return self.target.move_price(variable, start, end, timed=True).nanoseconds
+
+        return timed_stops(written, wanted, spent)
 
     @staticmethod
     def _alike(entry: Entry) -> list[object]:

@@ -68,13 +68,18 @@ class Statement:
         """The rule of each node that is an operator of the problem."""
         return {entry.node: entry.rule for entry in self.entries if entry.rule is not None}
 
-    def orders(self, limit: Limit | None = None, most: int = CANDIDATES) -> LayoutProblem:
-        """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
+    def orders(
+        self, limit: Limit | None = None, most: int = CANDIDATES, charged: Collection[int] | None = None
+    ) -> LayoutProblem:
+        """The problem in which layouts of the same order are one candidate; Reshapes do not count in it. With
+        ``charged`` it is a lower bound, in which the moves of those variables alone cost what they do. Where one of
+        them is slow and may be made in two, the orders on the way are candidates as well, though nobody demands them.
 
         Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
         out, and the problem says that it is capped.
         """
-        return self._closed(limit, most, finest_only=True)
+        stated = self._closed(limit, most, finest_only=True, stops=charged or ())
+        return stated if charged is None else replace(stated, charged=frozenset(charged))
 
     def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
@@ -91,11 +96,17 @@ class Statement:
         return self.layouts(limit=Limit(0))
 
     def _closed(
-        self, limit: Limit | None, most: int, finest_only: bool = False, kept: Orders | None = None
+        self,
+        limit: Limit | None,
+        most: int,
+        finest_only: bool = False,
+        kept: Orders | None = None,
+        stops: Collection[int] = (),
     ) -> LayoutProblem:
         timed = self.goal.timed
         limit = limit or unlimited()
-        return Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept).problem()
+        closure = Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept, stops)
+        return closure.problem()
 
     def _constants(self) -> tuple[Constant, ...]:
         """The constants that are wanted more than once, but for small ones; those in the same memory are one."""

@@ -54,11 +54,23 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
         raise StrategyError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
-    orders = cut_orders(statement.orders(limit.part(STATED)), coarse, limit)
+    orders = _cut_orders(statement, coarse, limit)
     found = grouped(statement, orders.chosen, proven(orders), limit)
     if found is None:
         raise StrategyError(_OVER)
     return replace(found, strategy="mincut")
+
+
+def _cut_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
+    """The cheapest orders: of the relaxed problem, if they have no dearer moves, else with stops everywhere."""
+    moving = frozenset(number for number, variable in enumerate(statement.variables) if not variable.constant)
+    for charged in (frozenset[int](), moving):
+        problem = statement.orders(limit.part(STATED), charged=charged)
+        relaxed = replace(cut_orders(problem, tiers, limit), charged=charged)
+        found = relaxed.at_full_price(tiers)
+        if found.values == relaxed.values:
+            break
+    return found
 
 
 def cut_orders(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:

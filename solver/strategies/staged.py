@@ -13,8 +13,9 @@ from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
-from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.statement import FEW, Statement
+from layoutsolve.solver.statement.price import price, price_of_variable
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
 from layoutsolve.solver.theory.row import Row
 
@@ -53,7 +54,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         return replace(best, strategy="cpsat")
     if best is found:
         return found
-    return replace(best, strategy=found.strategy, bounds=found.bounds, components=found.components, parts=found.parts)
+    proof = {name: getattr(found, name) for name in ("strategy", "bounds", "components", "parts", "charged")}
+    return replace(best, **proof)
 
 
 def _searched(statement: Statement, limit: Limit) -> Assignment | None:
@@ -99,11 +101,63 @@ def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
     What all of them prove is what is known of the few as well, should those have led to more in their time.
     """
     first = limit.part(NARROW)
-    few = solve(statement.orders(first.part(STATED), FEW), tiers, first)
+    few = _cheapest(statement, tiers, first, FEW)
     if few.optimal or not few.problem.capped or limit.expired:
         return few
-    wide = solve(statement.orders(limit.part(STATED)), tiers, limit)
-    return wide if wide.values <= few.values else replace(few, bounds=wide.bounds, parts=wide.parts)
+    wide = _cheapest(statement, tiers, limit, CANDIDATES)
+    return wide if wide.values <= few.values else _known_by(wide, few)
+
+
+def _cheapest(statement: Statement, tiers: Tiers, limit: Limit, most: int) -> Solution:
+    """The cheapest orders among at most so many candidates per variable.
+
+    Where every move costs the least that one of its variable may, no order pays that nobody demands. What is cheapest
+    then, and has no dearer moves, is cheapest anyway. Otherwise the variables that have some are charged for them, and
+    those around, at which such a move might be made as well; there it may be made in two, at orders on the way.
+    """
+    charged, reach = frozenset[int](), 1
+    known: list[Solution] = []
+    while True:
+        problem = statement.orders(limit.part(STATED), most, charged)
+        if known and problem.capped:
+            return _known_by(known[-1], _least([solve(known[-1].problem, tiers, limit), *known]))
+        relaxed = replace(solve(problem, tiers, limit), charged=charged)
+        found = relaxed.at_full_price(tiers)
+        if limit.expired or found.values == relaxed.values or (problem.capped and most < CANDIDATES):
+            # of rows at one price those merge fewer dimensions that are chosen where presolve strikes out less
+            again = [] if charged or found.problem.even else [solve(found.problem, tiers, limit)]
+            return _known_by(relaxed, _least([*again, found, *known]))
+        known.append(found)
+        charged, reach = charged | _around(problem, _dearer(found, relaxed), reach), 2 * reach
+
+
+def _least(found: Sequence[Solution]) -> Solution:
+    """The cheapest of some solutions, the first of equals."""
+    return min(found, key=lambda solution: solution.values)
+
+
+def _known_by(proof: Solution, found: Solution) -> Solution:
+    """Rows with what another solution proves of them."""
+    problem = replace(found.problem, capped=proof.problem.capped)
+    return replace(found, problem=problem, bounds=proof.bounds, parts=proof.parts, charged=proof.charged)
+
+
+def _dearer(found: Solution, relaxed: Solution) -> frozenset[int]:
+    """The variables whose moves cost more than a relaxed problem has it."""
+    moving = found.problem.moving()
+    prices = (
+        [price_of_variable(each.problem, each.rows, variable) for variable in moving] for each in (found, relaxed)
+    )
+    return frozenset(variable for variable, mine, least in zip(moving, *prices, strict=True) if mine != least)
+
+
+def _around(problem: LayoutProblem, variables: frozenset[int], reach: int) -> frozenset[int]:
+    """Variables with those that so many operators at most lie between."""
+    found = set(variables)
+    for _ in range(reach):
+        touched = [operator.ports for operator in problem.operators if not found.isdisjoint(operator.ports)]
+        found.update(*touched)
+    return frozenset(variable for variable in found if not problem.variables[variable].constant)
 
 
 @dataclass(frozen=True)
@@ -113,11 +167,12 @@ class Proof:
     bounds: tuple[int, ...]
     branched: int
     parts: tuple[Part, ...]
+    charged: frozenset[int] | None
 
 
 def proven(solution: Solution) -> Proof:
     """What is proven of a solution, without its problem."""
-    return Proof(solution.bounds, solution.branched, solution.parts)
+    return Proof(solution.bounds, solution.branched, solution.parts, solution.charged)
 
 
 def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: int = 0) -> Assignment:
@@ -136,4 +191,5 @@ def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: in
         len(proof.parts),
         proof.branched + branched,
         proof.parts,
+        charged=tuple(sorted(proof.charged or ())),
     )

@@ -224,8 +224,8 @@ def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monke
     def unproven(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
         return replace(searched(problem, tiers, limit), bounds=(0,) * len(tiers))
 
-    def left_out(*given: Any) -> LayoutProblem:
-        return replace(stated(*given), capped=True)
+    def left_out(*given: Any, **named: Any) -> LayoutProblem:
+        return replace(stated(*given, **named), capped=True)
 
     for seed in range(60):
         graph = random_graph(seed, 6)
