@@ -123,10 +123,9 @@ def _batched(left: Spec, right: Spec) -> Iterator[Variant]:
     second = [Node("Transpose", ["b"], ["t"], turn), Node("MatMul", ["a", "t"])]
     last = [Node("MatMul", ["a", "b"], ["z"]), Node("Transpose", ["z"], ["y"], turn)]
     sizes = {"left": left.shape[1], "left by right": left.shape[1] // right.shape[2]}
-    (large,) = default_target().classes["MatMul"]
     for kind, nodes, turns in (
         ("MatMul", [plain], ""),
-        (large.name if large.has(sizes) else large.of, [swapped], "ab"),
+        (default_target().classed("MatMul", "swapped MatMul", sizes), [swapped], "ab"),
         ("Transpose A", first, "a"),
         ("Transpose B", second, "b"),
         ("MatMul, Transpose", last, ""),

@@ -82,20 +82,13 @@ def windows() -> Iterator[Group]:
             yield _heads(shape, biased)
 
 
-def _kind(operator: str, name: str, facts: str, sizes: Mapping[str, int]) -> str:
-    """The kind of a way, that of its class where the default target has one."""
-    classes = default_target().classes.get(operator, ())
-    found = next((each.name for each in classes if each.of == name and each.has(sizes)), name)
-    return f"{found}, {facts}"
-
-
 def _reading(shape: tuple[int, int, int, int, int], numbers: str) -> Group:
     side, c, o, k, stride = shape
     dtype, pad = _stored(numbers, c), (k - 1) // 2
     weights = Spec((o, c, k, k), "float32" if numbers == "float32" else "int8").sample()
     last = weights.transpose(0, 2, 3, 1).reshape(o, 1, k, k * c)
     moved = transpose(Spec((1, side, side, c), dtype), (0, 3, 1, 2))
-    kind = _kind("Conv", "interleaved", numbers, {"channels": c, "stride": stride})
+    kind = default_target().classed("Conv", f"interleaved, {numbers}", {"channels": c, "stride": stride})
     found = []
     for name, spec, by, kernel in (
         ("channels-first", Spec((1, c, side, side), dtype), 1, weights),
@@ -156,7 +149,7 @@ def _writing(operator: str, shape: tuple[int, int, int, int, int]) -> Group:
     plain = {"w": turned if operator == "Conv" else kernel, "b": biases}
     text = f"{described(spec)} by {c}x{o}x{k}x{k}, stride {stride}"
     name = "interleaved result" if operator == "Conv" else "interleaved"
-    kind = _kind(operator, name, "float32", {"channels": c, "produced": o})
+    kind = default_target().classed(operator, f"{name}, float32", {"channels": c, "produced": o})
     first = Node(operator, ["x", "w", "b"], attributes=attributes[1])
     steps = [Node("ConvTranspose", ["x", "w"], ["z"], attributes[o]), Node("Add", ["z", "b"])]
     return Group(

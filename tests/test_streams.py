@@ -95,7 +95,7 @@ def test_interrupted_anywhere(tmp_path: Path, number: int) -> None:
 SEARCH = """
 import random
 from ortools.sat.python import cp_model
-from layoutsolve.solver.search.cpsat import _interruptible
+from layoutsolve.solver.search.interruptible import interruptible
 model, generator = cp_model.CpModel(), random.Random(0)
 taken = [model.new_bool_var("") for _ in range(50)]
 for _ in range(6):
@@ -106,7 +106,7 @@ solver.parameters.catch_sigint_signal = False
 solver.parameters.num_workers = 1
 solver.parameters.max_time_in_seconds = 30
 print("searching", flush=True)
-_interruptible(solver, model)
+interruptible(lambda: solver.solve(model), solver.stop_search)
 """
 """A market to be split: a search that takes as long as it may."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
+from layoutsolve.frontend.passes.live import unlike, used
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product
 
 _STORED = ("float32",)
@@ -55,8 +56,7 @@ def recognise(graph: Graph) -> Graph:
     if not replaced:
         return graph
     nodes = tuple(new for index, node in enumerate(graph.nodes) for new in replaced.get(index, [node]))
-    used = {name for node in nodes for name in (*node.inputs, *node.outputs)} | set(graph.inputs) | set(graph.outputs)
-    return replace(graph, nodes=nodes, values={name: value for name, value in values.items() if name in used})
+    return used(graph, nodes, values)
 
 
 def _chains(graph: Graph) -> Iterator[_Chain]:
@@ -133,8 +133,7 @@ def _between(node: Node, before: tuple[int, ...], after: tuple[int, ...], values
 
 def _enter(values: dict[str, Value], name: str, like: Value, shape: Shape) -> str:
     """Enter a new value that is stored as another one is, and give its name."""
-    while name in values:
-        name += "_"
+    name = unlike(name, values)
     values[name] = replace(like, name=name, shape=shape, data=None)
     return name
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.frontend.passes.live import live
+from layoutsolve.frontend.passes.live import live, unlike, used
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product, reshape_entries
 
 _SINGLE = frozenset(
@@ -94,9 +94,7 @@ def recognise(graph: Graph) -> Graph:
             nodes[number] = replace(nodes[number], attributes=attributes)
         for number, entries in found.entries.items():
             shape = np.array(entries, np.int64)
-            name = f"{nodes[number].outputs[0]}/image_shape"
-            while name in values:
-                name += "_"
+            name = unlike(f"{nodes[number].outputs[0]}/image_shape", values)
             values[name] = Value(name, "int64", shape.shape, data=shape)
             nodes[number] = replace(nodes[number], inputs=(nodes[number].inputs[0], name), attributes={})
         for number in found.dropped:
@@ -105,8 +103,7 @@ def recognise(graph: Graph) -> Graph:
         return graph
     renamed = [_renamed(node, names) for node in nodes.values()]
     kept = live(renamed, graph.outputs, values, graph.formulas)
-    used = {name for node in kept for name in (*node.inputs, *node.outputs)} | set(graph.inputs) | set(graph.outputs)
-    return replace(graph, nodes=kept, values={name: value for name, value in values.items() if name in used})
+    return used(graph, kept, values)
 
 
 def _renamed(node: Node, names: Mapping[str, str]) -> Node:

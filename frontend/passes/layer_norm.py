@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes.live import live
+from layoutsolve.frontend.passes.live import live, unlike, used
 from layoutsolve.graph import Array, Graph, Node, Shape, Value, static_elements
 
 Powers = tuple[int, int, int]
@@ -68,8 +68,7 @@ def recognise(graph: Graph, budget: Budget | None = None) -> Graph:
         return graph
     written = [replaced.get(index, node) for index, node in enumerate(graph.nodes)]
     nodes = live(written, graph.outputs, values, graph.formulas)
-    used = {name for node in nodes for name in (*node.inputs, *node.outputs)} | set(graph.inputs) | set(graph.outputs)
-    return replace(graph, nodes=nodes, values={name: value for name, value in values.items() if name in used})
+    return used(graph, nodes, values)
 
 
 def _statistics(graph: Graph, root: Node) -> _Statistics | None:
@@ -264,8 +263,7 @@ def _written(node: Node, found: _Statistics, terms: Polynomial, values: dict[str
 
 
 def _constant(values: dict[str, Value], name: str, factor: Array, sizes: tuple[int, ...]) -> str:
-    while name in values:
-        name += "_"
+    name = unlike(name, values)
     data = np.broadcast_to(factor.reshape(factor.shape[-len(sizes) :]), sizes).astype(np.float32)
     values[name] = Value(name, "float32", sizes, None, np.ascontiguousarray(data))
     return name

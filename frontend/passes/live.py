@@ -1,10 +1,11 @@
-"""The nodes that something depends on."""
+"""What is left of a graph that a pass has rewritten: the nodes that something depends on, and their values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
-from layoutsolve.graph import Node, Size, Value
+from layoutsolve.graph import Graph, Node, Size, Value
 from layoutsolve.sizes import Formula, free_symbols
 
 
@@ -30,6 +31,20 @@ def live(
             symbols = [name for dim in node.attributes["dims"] if isinstance(dim, Size) for name in dim.symbols]
             stack += [sources[name] for name in free_symbols(symbols, formulas) if name in sources]
     return tuple(node for node in nodes if node in kept)
+
+
+def used(graph: Graph, nodes: Sequence[Node], values: Mapping[str, Value]) -> Graph:
+    """A graph with other nodes, and those of some values that they or its ends use."""
+    ends = (*graph.inputs, *graph.outputs)
+    names = {name for node in nodes for name in (*node.inputs, *node.outputs)}.union(ends)
+    return replace(graph, nodes=tuple(nodes), values={name: each for name, each in values.items() if name in names})
+
+
+def unlike(name: str, taken: Container[str]) -> str:
+    """A name that is not taken, made from another one."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _size_sources(nodes: Sequence[Node], values: Mapping[str, Value]) -> dict[str, Node]:

@@ -96,11 +96,12 @@ class Question:
             weight * value for weight, value in zip((*step.earlier, step.own), (*self.values, below), strict=True)
         )
         found = prices(self.problem, weights, step.offers, opened)
-        spare = most - sum(min(each.values()) for each in found)
+        least = [min(each.values()) for each in found]
+        spare = most - sum(least)
         if spare < 0:
             return None
         kept = {
-            number: [row for row, cost in each.items() if cost <= min(each.values()) + spare]
+            number: [row for row, cost in each.items() if cost <= least[number] + spare]
             for number, each in enumerate(found)
         }
         return {

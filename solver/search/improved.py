@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.changing import Changing
 from layoutsolve.solver.statement.objective import Tiers, ranked
-from layoutsolve.solver.statement.price import price_of_variable
-from layoutsolve.solver.statement.problem import LayoutProblem, chosen
+from layoutsolve.solver.statement.problem import LayoutProblem
 
 SWEEPS = 10
 """The most times that all operators are visited."""
@@ -19,28 +19,21 @@ def improved(
     """Give every operator, in turn, the row of its domain that costs the least with all others as they are, the first
     of equals, in place, until nothing changes or the limit is over.
     """
-    around = {
-        number: [
-            each for each in dict.fromkeys(problem.operators[number].ports) if not problem.variables[each].constant
-        ]
-        for number in domains
-    }
+    changing = Changing(problem, rows)
 
     def cost(number: int, row: int) -> tuple[int, ...]:
-        rows[number] = row
-        total = chosen(problem, rows, number).price
-        for variable in around[number]:
-            total += price_of_variable(problem, rows, variable)
-        return ranked(total, tiers)
+        changing.take(number, row)
+        return ranked(changing.around(number), tiers)
 
     for _ in range(SWEEPS):
         changed = False
         for number, domain in domains.items():
             if limit.over:
                 return
-            present = rows[number]
-            limit.spend(10 * len(domain) * len(around[number]))
+            present = changing.rows[number]
+            limit.spend(10 * len(domain) * len(problem.operators[number].ports))
             best = min((present, *domain), key=lambda row: (cost(number, row), row))
+            changing.take(number, best)
             rows[number] = best
             changed |= best != present
         if not changed:

@@ -9,10 +9,12 @@ the accuracy of what the multipliers come from.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import gcd
 
-FIELDS = ("transposes", "hidden", "reshapes", "bytes", "nanoseconds", "copies", "regrouped")
+from layoutsolve.solver.theory.row import Price
+
+FIELDS = tuple(each.name for each in fields(Price))
 """The fields of a price that tiers add up."""
 
 UNIT = 720_720

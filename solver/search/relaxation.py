@@ -36,6 +36,19 @@ NONE = 1e-9
 
 
 @dataclass(frozen=True)
+class _Wanted:
+    """An order in which a variable is read, in some ``layouts``: the shares of what writes the variable and of its
+    readers, by layout.
+    """
+
+    variable: int
+    atoms: Order
+    layouts: Sequence[Layout]
+    written: Reads
+    readers: Sequence[tuple[Place, Reads]]
+
+
+@dataclass(frozen=True)
 class Relaxed:
     """The optimum of a relaxation: its ``value``, how much each ``earlier`` tier counts in it, the multipliers of
     readers for ``layouts`` and for ``orders``, and the share of each operator's row that is ``chosen``.
@@ -173,62 +186,48 @@ class Relaxation:
         )
         for atoms, layouts in sorted(wanted.items()):
             given = {layout for layout in written if order(layout) == atoms}
+            each = _Wanted(variable, atoms, sorted(layouts), written, readers)
             if regrouping == self.free or (len(layouts) == 1 and given <= layouts):
-                self._order(variable, atoms, sorted(layouts), written, readers)
+                self._order(each)
             else:
-                self._groupings(variable, atoms, sorted(layouts), written, readers, regrouping)
+                self._groupings(each, regrouping)
 
-    def _order(
-        self,
-        variable: int,
-        atoms: Order,
-        layouts: Sequence[Layout],
-        written: Reads,
-        readers: Sequence[tuple[Place, Reads]],
-    ) -> None:
+    def _order(self, wanted: _Wanted) -> None:
         """One order in which no Reshape is paid: Transposes to it, from groups of sources.
 
         Those that cost the most need no limit of their own.
         """
-        given = [share for layout, shares in written.items() if order(layout) == atoms for share in shares]
-        groups: dict[Costs, list[int]] = {}
-        for source, shares in written.items():
-            if order(source) != atoms:
-                cost = ranked(self.problem.move_price(variable, source, layouts[0]), self.tiers)
-                groups.setdefault(cost, []).extend(shares)
+        layouts = wanted.layouts
+        given = [
+            share for source, shares in wanted.written.items() if order(source) == wanted.atoms for share in shares
+        ]
+        groups = {cost: shares for (cost,), shares in self._by_costs(wanted, layouts[:1]).items()}
         moved = {cost: self._share(cost) for cost in sorted(groups)}
         for cost, share in moved.items():
             if not all(_no_less(cost, other) for other in groups):
                 self._at_most([share], groups[cost])
-        for place, reads in readers:
+        for place, reads in wanted.readers:
             shares = [share for layout in layouts for share in reads.get(layout, ())]
             if shares:
                 covered = self._covered(shares, [*given, *moved.values()])
                 if len(layouts) == 1:
                     self.layouts[covered] = (place, layouts[0])
                 else:
-                    self.orders[covered] = (place, atoms)
+                    self.orders[covered] = (place, wanted.atoms)
 
-    def _groupings(
-        self,
-        variable: int,
-        atoms: Order,
-        layouts: Sequence[Layout],
-        written: Reads,
-        readers: Sequence[tuple[Place, Reads]],
-        regrouping: Costs,
-    ) -> None:
+    def _groupings(self, wanted: _Wanted, regrouping: Costs) -> None:
         """One order in which Reshapes are paid: a Transpose ends in one layout, others are regrouped from there."""
+        layouts = wanted.layouts
         delivered: dict[Layout, list[int]] = {layout: [] for layout in layouts}
         used: list[int] = []
-        for source, shares in written.items():
-            if order(source) == atoms:
+        for source, shares in wanted.written.items():
+            if order(source) == wanted.atoms:
                 used.append(self._used(shares))
                 for layout in layouts:
                     regrouped = self._share(self.free if layout == source else regrouping)
                     self._at_most([regrouped], used[-1:])
                     delivered[layout].append(regrouped)
-        for costs, shares in self._by_costs(variable, atoms, layouts, written).items():
+        for costs, shares in self._by_costs(wanted, layouts).items():
             used.append(self._used(shares))
             ends = [self._share(cost) for cost in costs]
             self._constraint([*((each, 1.0) for each in ends), (used[-1], -1.0)], 0.0, 0.0)
@@ -236,13 +235,13 @@ class Relaxation:
                 regrouped = self._share(regrouping)
                 self._at_most([end, regrouped], used[-1:])
                 delivered[layout] += [end, regrouped]
-        for place, reads in readers:
+        for place, reads in wanted.readers:
             for layout in layouts:
                 if layout in reads:
                     self.layouts[self._covered(reads[layout], delivered[layout])] = (place, layout)
             every = [share for layout in layouts for share in reads.get(layout, ())]
             if every:
-                self.orders[self._covered(every, used)] = (place, atoms)
+                self.orders[self._covered(every, used)] = (place, wanted.atoms)
 
     def _used(self, sources: Iterable[int]) -> int:
         """The share of a group of sources that serves an order: no more than is written in it."""
@@ -250,14 +249,12 @@ class Relaxation:
         self._at_most([use], sources)
         return use
 
-    def _by_costs(
-        self, variable: int, atoms: Order, layouts: Sequence[Layout], written: Reads
-    ) -> Mapping[tuple[Costs, ...], list[int]]:
-        """The shares of the sources of another order, by what Transposes to each of the layouts cost."""
+    def _by_costs(self, wanted: _Wanted, layouts: Sequence[Layout]) -> Mapping[tuple[Costs, ...], list[int]]:
+        """The shares of the sources of another order, by what Transposes to each of some layouts cost."""
         found: dict[tuple[Costs, ...], list[int]] = {}
-        for source, shares in written.items():
-            if order(source) != atoms:
-                prices = (self.problem.move_price(variable, source, layout) for layout in layouts)
+        for source, shares in wanted.written.items():
+            if order(source) != wanted.atoms:
+                prices = (self.problem.move_price(wanted.variable, source, layout) for layout in layouts)
                 found.setdefault(tuple(ranked(price, self.tiers) for price in prices), []).extend(shares)
         return found
 

@@ -40,13 +40,6 @@ class Offers:
     orders: Mapping[Place, Mapping[Order, int]] = field(default_factory=dict)
 
 
-def lowest(problem: LayoutProblem, weights: Weights, offers: Offers, opened: Open | None = None) -> int:
-    """A lower bound on the weighted price of all assignments with rows that are ``opened``; what it raises is as for
-    :func:`prices`.
-    """
-    return sum(min(each.values()) for each in prices(problem, weights, offers, opened))
-
-
 def prices(
     problem: LayoutProblem, weights: Weights, offers: Offers, opened: Open | None = None
 ) -> list[dict[int, int]]:

@@ -108,13 +108,15 @@ class Target:
 
     def named(self, operator: str, way: Way) -> Kind:
         """The kind of a way, that of its class where it belongs to one."""
-        classes = self.classes.get(operator)
-        if classes and isinstance(way.kind, str):
-            name, *facts = way.kind.split(", ")
-            for each in classes:
-                if each.of == name and each.has(way.sizes):
-                    return ", ".join((each.name, *facts))
-        return way.kind
+        return self.classed(operator, way.kind, way.sizes) if isinstance(way.kind, str) else way.kind
+
+    def classed(self, operator: str, kind: str, sizes: Mapping[str, int]) -> str:
+        """A kind, or that of the class which has its sizes."""
+        name, *facts = kind.split(", ")
+        for each in self.classes.get(operator, ()):
+            if each.of == name and each.has(sizes):
+                return ", ".join((each.name, *facts))
+        return kind
 
     def weigh(self, operator: str, kinds: Sequence[Kind], size: int = 0) -> Callable[[Row], Price | None] | None:
         """What prices the rows of an operator on ``size`` bytes, given the kinds of its ways; None for a row that is

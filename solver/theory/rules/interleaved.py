@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim, Shape
+from layoutsolve.graph import Array, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Dims, Site, Step, Way, sizes
+from layoutsolve.solver.theory.rule import Between, Dims, Site, Step, Way, sizes, static
 from layoutsolve.solver.theory.rules.contraction import numbers
 
 
@@ -61,7 +61,7 @@ def _window(site: Site) -> _Window | None:
     if not constant or not known or gaps[-1] != 1 or site.attribute("group", 1) != 1:
         return None
     return _Window(
-        _numbers(kernel.shape[2:]),
+        tuple(map(static, kernel.shape[2:])),
         tuple(site.attribute("strides", (1,) * rank)),
         tuple(site.attribute("pads", (0,) * (2 * rank))),
         gaps,
@@ -69,15 +69,10 @@ def _window(site: Site) -> _Window | None:
     )
 
 
-def _numbers(shape: Sequence[Dim]) -> tuple[int, ...]:
-    return tuple(int(str(dim)) for dim in shape)
-
-
 def reading(site: Site, form: Placed) -> Way | None:
     """A Conv that reads channels-last, in the labels of its ordinary ``form``."""
     window = _window(site)
-    (channels,) = _numbers(site.required(1).shape[1:2])
-    if window is None or channels == 1:
+    if window is None or (channels := static(site.required(1).shape[1])) == 1:
         return None
     steps = site.same(window.wider(channels))
 
@@ -93,8 +88,7 @@ def reading(site: Site, form: Placed) -> Way | None:
 def writing(site: Site, form: Placed) -> Way | None:
     """A ConvTranspose of floats that writes channels-last, in the labels of its ordinary ``form``."""
     window = _window(site)
-    (produced,) = _numbers(site.required(1).shape[1:2])
-    if window is None or not site.floating or produced == 1:
+    if window is None or not site.floating or (produced := static(site.required(1).shape[1])) == 1:
         return None
     attributes = window.wider(produced)
 

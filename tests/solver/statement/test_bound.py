@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver import Goal
-from layoutsolve.solver.statement.bound import Offers, Open, lowest, weighted
+from layoutsolve.solver.statement.bound import Offers, Open, Weights, prices, weighted
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.statement import Statement
@@ -18,6 +18,11 @@ from layoutsolve.solver.theory.row import Row
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 
 FIELDS = ("transposes", "hidden", "reshapes", "bytes", "nanoseconds")
+
+
+def lowest(problem: LayoutProblem, weights: Weights, offers: Offers, opened: Open | None = None) -> int:
+    """The lower bound that offers prove."""
+    return sum(min(each.values()) for each in prices(problem, weights, offers, opened))
 
 
 def random_offers(problem: LayoutProblem, random: np.random.Generator, most: int) -> Offers:
