@@ -42,13 +42,18 @@ def open_rows(problem: LayoutProblem, orders: bool = True) -> Domains:
     way may pay, and all rows are open. So they are where not ``orders`` alone are chosen: the grouping of a source
     layout may be the very one that is wanted, though nothing has led to it.
     """
-    if not orders or (not problem.even and any(_loses(problem, variable) for variable in problem.moving())):
+    if not orders or uneven(problem):
         return [list(range(len(operator.rows))) for operator in problem.operators]
     domains = []
     for operator in problem.operators:
         anchored = [number for number, row in enumerate(operator.rows) if row.anchored]
         domains.append(anchored or [0])
     return domains
+
+
+def uneven(problem: LayoutProblem) -> bool:
+    """Whether some move may cost more than others of its variable, so that a stop on its way may pay."""
+    return not problem.even and any(_loses(problem, variable) for variable in problem.moving())
 
 
 def _loses(problem: LayoutProblem, variable: int) -> bool:

@@ -15,7 +15,7 @@ from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
-from layoutsolve.solver.statement.stops import stops, timed_stops
+from layoutsolve.solver.statement.stops import every_order
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, finest, order, permutation, whole_dimensions
 from layoutsolve.solver.theory.relation import Arranged, Port
@@ -74,11 +74,12 @@ class Closure:
         most: int,
         finest_only: bool = False,
         kept: Orders | None = None,
-        stops: Collection[int] = (),
+        charged: Collection[int] | None = None,
     ) -> None:
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
         self.target, self.timed = target, timed
-        self.limit, self.most, self.stops = limit, most, sorted(stops)
+        self.limit, self.most = limit, most
+        self.charged = None if charged is None else sorted(charged)
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in self.entries]
         self.shared: dict[object, Shared] = {}
@@ -115,10 +116,9 @@ class Closure:
             generator = self.generators[number]
             self._found(number, entry.fixed if generator is None else (*entry.fixed, *generator.start()))
         self._exhaust()
-        if self.stops and not self.capped:
+        if self.charged:
             self.most *= WITH_STOPS
-            self._stop_over()
-            self._exhaust()
+            self.charged = self._with_stops(self.charged)
         sure = unlimited()
         for number, generator in enumerate(self.generators):
             if self.kept is not None and not self._reaches(number):
@@ -135,7 +135,9 @@ class Closure:
                 refused = f"target '{self.target.name}' refuses every row of {entry.op} of {entry.title}"
                 raise OptionError(f"{refused}: choose another target")
         operators = tuple(entry.operator(rows) for entry, rows in zip(self.entries, self.rows, strict=True))
-        return LayoutProblem(tuple(self.variables), operators, self.capped, self.target, self.timed)
+        charged = None if self.charged is None else frozenset(self.charged)
+        variables = tuple(self.variables)
+        return LayoutProblem(variables, operators, self.capped, self.target, self.timed, charged=charged)
 
     def _reaches(self, number: int) -> bool:
         """Whether an operator has a row that loses nothing."""
@@ -162,32 +164,16 @@ class Closure:
                 self.limit.spend(2)
                 self._found(number, self._pushed(number, port, layout, self.generators[number]))
 
-    def _stop_over(self) -> None:
-        """Suggest stops between the orders that variables are written and read in: those of which no other is near to
-        the same orders, and to more of them.
-        """
-        for variable in self.stops:
-            written, wanted = dict[Layout, None](), dict[Layout, None]()
-            for number, port in self.touching[variable]:
-                places = wanted if port < self.entries[number].inputs else written
-                places.update(dict.fromkeys(row.layouts[port] for row in self.rows[number]))
-            for stop in self._stops(variable, list(written), list(wanted)):
-                self._suggest(variable, stop)
-
-    def _stops(self, number: int, written: Sequence[Layout], wanted: Sequence[Layout]) -> list[Layout]:
-        """The stops at a variable between any two orders that it is written and wanted in."""
-        if self.limit.over:
-            return []
-        self.limit.spend(len(written) * len(wanted))
-        if not self.timed:
-            return stops(written, wanted, self.target.lost)
-        variable = self.variables[number]
-
-        def spent(start: Layout, end: Layout) -> int:
-            self.limit.spend(1)
-            return self.target.move_price(variable, start, end, timed=True).nanoseconds
-
-        return timed_stops(written, wanted, spent)
+    def _with_stops(self, charged: Sequence[int]) -> list[int]:
+        """Suggest all orders of some variables, and of what those lead to; the variables that now have all of them."""
+        while not self.capped:
+            every = {variable: every_order(self.seen[variable]) for variable in charged}
+            charged = [variable for variable, orders in every.items() if orders is not None]
+            fresh = [self._suggest(variable, each) for variable in charged for each in every[variable] or ()]
+            if not any(fresh):
+                break
+            self._exhaust()
+        return list(charged)
 
     @staticmethod
     def _alike(entry: Entry) -> list[object]:
@@ -227,15 +213,17 @@ class Closure:
             for variable, layout in zip(entry.ports, row.layouts, strict=True):
                 self._suggest(variable, layout)
 
-    def _suggest(self, variable: int, layout: Layout) -> None:
+    def _suggest(self, variable: int, layout: Layout) -> bool:
+        """Have a layout pushed, unless it was; whether it is."""
         seen = self.seen[variable]
         if self.variables[variable].constant or layout in seen:
-            return
+            return False
         if len(seen) >= self.most:
             self.capped = True
-            return
+            return False
         seen[layout] = None
         self.queue.append((variable, layout))
+        return True
 
     def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Those rows that have the orders to be kept."""

@@ -71,15 +71,14 @@ class Statement:
     def orders(
         self, limit: Limit | None = None, most: int = CANDIDATES, charged: Collection[int] | None = None
     ) -> LayoutProblem:
-        """The problem in which layouts of the same order are one candidate; Reshapes do not count in it. With
-        ``charged`` it is a lower bound, in which the moves of those variables alone cost what they do. Where one of
-        them is slow and may be made in two, the orders on the way are candidates as well, though nobody demands them.
+        """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
 
-        Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
-        out, and the problem says that it is capped.
+        With ``charged`` it is a lower bound on the problem over all orders: the moves of those variables alone cost
+        what they do, and they have all orders, whether or not anybody demands them. Those that would have too many are
+        not charged in it. Rows that are not found within the limit, or beyond the ``most`` layouts that one variable
+        may have, are left out, and the problem says that it is capped.
         """
-        stated = self._closed(limit, most, finest_only=True, stops=charged or ())
-        return stated if charged is None else replace(stated, charged=frozenset(charged))
+        return self._closed(limit, most, finest_only=True, charged=charged)
 
     def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
@@ -101,11 +100,11 @@ class Statement:
         most: int,
         finest_only: bool = False,
         kept: Orders | None = None,
-        stops: Collection[int] = (),
+        charged: Collection[int] | None = None,
     ) -> LayoutProblem:
         timed = self.goal.timed
         limit = limit or unlimited()
-        closure = Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept, stops)
+        closure = Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept, charged)
         return closure.problem()
 
     def _constants(self) -> tuple[Constant, ...]:

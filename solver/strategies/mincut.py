@@ -22,11 +22,11 @@ from typing import Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.presolve import Component, Domains, components, varying
+from layoutsolve.solver.search.presolve import Component, Domains, components, uneven, varying
 from layoutsolve.solver.search.search import Solution, concluded, part_of, presolved
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, even, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.staged import STATED, grouped, proven
@@ -62,15 +62,14 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
 
 
 def _cut_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
-    """The cheapest orders: of the relaxed problem, if they have no dearer moves, else with stops everywhere."""
-    moving = frozenset(number for number, variable in enumerate(statement.variables) if not variable.constant)
-    for charged in (frozenset[int](), moving):
-        problem = statement.orders(limit.part(STATED), charged=charged)
-        relaxed = replace(cut_orders(problem, tiers, limit), charged=charged)
-        found = relaxed.at_full_price(tiers)
-        if found.values == relaxed.values:
-            break
-    return found
+    """The cheapest orders among the candidates; where stops may pay, with the bound that they have no part in."""
+    problem = statement.orders(limit.part(STATED))
+    found = cut_orders(problem, tiers, limit)
+    if even(tiers) or not uneven(problem) or not any(found.values):
+        return found
+    least = cut_orders(replace(problem, charged=frozenset()), tiers, limit)
+    best = min(found, least.at_full_price(tiers), key=lambda solution: solution.values)
+    return replace(best, bounds=least.bounds, parts=least.parts, charged=frozenset())
 
 
 def cut_orders(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:

@@ -7,15 +7,25 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.copies import shared_rows
-from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import (
+    DEFAULT_OBJECTIVE,
+    OBJECTIVES,
+    Goal,
+    Tiers,
+    coarse_tiers,
+    even,
+    ranked,
+)
 from layoutsolve.solver.statement.price import price, price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
+from layoutsolve.solver.statement.stops import every_order
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
 from layoutsolve.solver.theory.row import Row
 
@@ -109,26 +119,39 @@ def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
 
 
 def _cheapest(statement: Statement, tiers: Tiers, limit: Limit, most: int) -> Solution:
-    """The cheapest orders among at most so many candidates per variable.
+    """The cheapest orders among at most so many candidates per variable, and what is proven of all orders that there
+    are.
+    """
+    problem = statement.orders(limit.part(STATED), most)
+    found = solve(problem, tiers, limit)
+    if problem.capped or not any(found.values) or even(tiers) or not uneven(problem):
+        return found
+    return _with_stops(statement, found, tiers, limit, most)
 
-    Where every move costs the least that one of its variable may, no order pays that nobody demands. What is cheapest
-    then, and has no dearer moves, is cheapest anyway. Otherwise the variables that have some are charged for them, and
-    those around, at which such a move might be made as well; there it may be made in two, at orders on the way.
+
+def _with_stops(statement: Statement, found: Solution, tiers: Tiers, limit: Limit, most: int) -> Solution:
+    """The cheapest orders, where two moves may be cheaper than one.
+
+    Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the least
+    price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in what is
+    cheapest then, and those around them, at which such a move might be made as well. They have all orders: what is
+    cheapest then is a lower bound again, and mostly an answer.
     """
     charged, reach = frozenset[int](), 1
-    known: list[Solution] = []
+    problem = replace(found.problem, charged=charged)
     while True:
-        problem = statement.orders(limit.part(STATED), most, charged)
-        if known and problem.capped:
-            return _known_by(known[-1], _least([solve(known[-1].problem, tiers, limit), *known]))
-        relaxed = replace(solve(problem, tiers, limit), charged=charged)
-        found = relaxed.at_full_price(tiers)
-        if limit.expired or found.values == relaxed.values or (problem.capped and most < CANDIDATES):
-            # of rows at one price those merge fewer dimensions that are chosen where presolve strikes out less
-            again = [] if charged or found.problem.even else [solve(found.problem, tiers, limit)]
-            return _known_by(relaxed, _least([*again, found, *known]))
-        known.append(found)
-        charged, reach = charged | _around(problem, _dearer(found, relaxed), reach), 2 * reach
+        least = solve(problem, tiers, limit)
+        found = _least([found, least.at_full_price(tiers)])
+        dearer = _dearer(least)
+        if limit.expired or found.values == least.values or not all(_chargeable(problem, each) for each in dearer):
+            break
+        wider = statement.orders(limit.part(STATED), most, _around(problem, dearer | charged, reach))
+        if wider.capped or wider.charged is None or not dearer <= wider.charged:
+            break
+        problem, charged, reach = wider, wider.charged, 2 * reach
+    if charged and found.values != least.values and not limit.expired:
+        found = _least([found, solve(replace(problem, charged=None), tiers, limit)])
+    return _known_by(replace(least, charged=charged), found)
 
 
 def _least(found: Sequence[Solution]) -> Solution:
@@ -142,13 +165,20 @@ def _known_by(proof: Solution, found: Solution) -> Solution:
     return replace(found, problem=problem, bounds=proof.bounds, parts=proof.parts, charged=proof.charged)
 
 
-def _dearer(found: Solution, relaxed: Solution) -> frozenset[int]:
-    """The variables whose moves cost more than a relaxed problem has it."""
-    moving = found.problem.moving()
-    prices = (
-        [price_of_variable(each.problem, each.rows, variable) for variable in moving] for each in (found, relaxed)
+def _dearer(least: Solution) -> frozenset[int]:
+    """The variables whose moves cost more than the problem has it."""
+    problem, full = least.problem, replace(least.problem, charged=None)
+    prices = ([price_of_variable(each, least.rows, variable) for variable in each.moving()] for each in (problem, full))
+    return frozenset(
+        variable for variable, mine, all_of_it in zip(problem.moving(), *prices, strict=True) if mine != all_of_it
     )
-    return frozenset(variable for variable, mine, least in zip(moving, *prices, strict=True) if mine != least)
+
+
+def _chargeable(problem: LayoutProblem, variable: int) -> bool:
+    """Whether a variable has few enough orders to have all of them."""
+    places = [place for place in (problem.writers[variable], *problem.readers[variable]) if place]
+    layouts = (row.layouts[port] for number, port in places for row in problem.operators[number].rows)
+    return every_order(layouts) is not None
 
 
 def _around(problem: LayoutProblem, variables: frozenset[int], reach: int) -> frozenset[int]:
