@@ -12,7 +12,7 @@ from layoutsolve.solver.proof.tree import Question
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, even, ranked
+from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
 from layoutsolve.solver.statement.statement import Statement
@@ -86,7 +86,7 @@ class Restated:
     @cached_property
     def _orders(self) -> LayoutProblem:
         """The problem over orders. Nothing is cheaper than what costs nothing, so that it is not always needed."""
-        return self.statement.orders(charged=None if even(self.goal.tiers) else self.charged)
+        return self.statement.orders(charged=self.charged)
 
 
 def restate(

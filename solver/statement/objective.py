@@ -43,13 +43,6 @@ def searched_tiers(tiers: Tiers) -> Tiers:
     return coarse_tiers(tiers) or tiers[:-1]
 
 
-def even(tiers: Tiers) -> bool:
-    """Whether the first tier counts all moves of a variable alike, so that it is never least in an order that nobody
-    demands: each costs one move more than an order of its neighbours.
-    """
-    return not {"hidden", "nanoseconds"}.intersection(tiers[0])
-
-
 @dataclass(frozen=True)
 class Goal:
     """What layouts are chosen for: an objective, and the runtime that the model is for."""

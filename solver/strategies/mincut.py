@@ -26,7 +26,7 @@ from layoutsolve.solver.search.presolve import Component, Domains, components, u
 from layoutsolve.solver.search.search import Solution, concluded, part_of, presolved
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, even, ranked
+from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.staged import STATED, grouped, proven
@@ -65,7 +65,7 @@ def _cut_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
     """The cheapest orders among the candidates; where stops may pay, with the bound that they have no part in."""
     problem = statement.orders(limit.part(STATED))
     found = cut_orders(problem, tiers, limit)
-    if even(tiers) or not uneven(problem) or not any(found.values):
+    if not uneven(problem) or not any(found.values):
         return found
     least = cut_orders(replace(problem, charged=frozenset()), tiers, limit)
     best = min(found, least.at_full_price(tiers), key=lambda solution: solution.values)

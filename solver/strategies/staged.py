@@ -19,7 +19,6 @@ from layoutsolve.solver.statement.objective import (
     Goal,
     Tiers,
     coarse_tiers,
-    even,
     ranked,
 )
 from layoutsolve.solver.statement.price import price, price_of_variable
@@ -124,7 +123,7 @@ def _cheapest(statement: Statement, tiers: Tiers, limit: Limit, most: int) -> So
     """
     problem = statement.orders(limit.part(STATED), most)
     found = solve(problem, tiers, limit)
-    if problem.capped or not any(found.values) or even(tiers) or not uneven(problem):
+    if problem.capped or not any(found.values) or not uneven(problem):
         return found
     return _with_stops(statement, found, tiers, limit, most)
 
@@ -139,8 +138,10 @@ def _with_stops(statement: Statement, found: Solution, tiers: Tiers, limit: Limi
     """
     charged, reach = frozenset[int](), 1
     problem = replace(found.problem, charged=charged)
+    proofs: list[Solution] = []
     while True:
-        least = solve(problem, tiers, limit)
+        least = replace(solve(problem, tiers, limit), charged=charged)
+        proofs.append(least)
         found = _least([found, least.at_full_price(tiers)])
         dearer = _dearer(least)
         if limit.expired or found.values == least.values or not all(_chargeable(problem, each) for each in dearer):
@@ -151,7 +152,7 @@ def _with_stops(statement: Statement, found: Solution, tiers: Tiers, limit: Limi
         problem, charged, reach = wider, wider.charged, 2 * reach
     if charged and found.values != least.values and not limit.expired:
         found = _least([found, solve(replace(problem, charged=None), tiers, limit)])
-    return _known_by(replace(least, charged=charged), found)
+    return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
 
 
 def _least(found: Sequence[Solution]) -> Solution:
