@@ -97,10 +97,17 @@ class LayoutProblem:
 
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
         """What moving a variable from one layout to another costs."""
-        moved = self.variables[variable]
         if self._charged(variable) or order(source) == order(target):
-            return self.target.move_price(moved, source, target, self.timed)
-        return self.target.least_price(moved, self.timed)
+            return self.target.move_price(self.variables[variable], source, target, self.timed)
+        known = self._least
+        if variable not in known:
+            known[variable] = self.target.least_price(self.variables[variable], self.timed)
+        return known[variable]
+
+    @cached_property
+    def _least(self) -> dict[int, Price]:
+        """The least that a move of a variable may cost, where it was asked for."""
+        return {}
 
     def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
         """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each."""
