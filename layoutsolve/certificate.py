@@ -60,7 +60,8 @@ class Certificate:
     where there are none. ``name`` is that of the model. ``reading``, ``boundary``, ``objective`` and ``opset`` are how
     it was converted; ``target`` is the name of the runtime that it is for, ``table`` the SHA-256 of what is known about
     that. ``rows`` are those of the operators, ``price`` is what they cost; ``bounds`` has a bound for each tier of the
-    objective but the last, which are the copies of constants.
+    objective but the last, which are the copies of constants. They have the moves of variables whose numbers are in
+    ``charged`` at their price, those of others at the least that a move of them may cost, where orders come first.
     """
 
     source: str
@@ -74,6 +75,7 @@ class Certificate:
     boundary: Boundary
     rows: tuple[CertifiedRow, ...]
     price: Price
+    charged: tuple[int, ...]
     bounds: tuple[Bound, ...]
     reading: Reading
 
@@ -149,6 +151,7 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         Boundary(_ends(limits["inputs"]), _ends(limits["outputs"]), layouts),
         tuple(_row(text) for text in facts["rows"]),
         Price(**{name: int(count) for name, count in facts["price"].items()}),
+        tuple(map(int, facts["charged"])),
         tuple(_bound(each) for each in facts["bounds"]),
         _reading(facts["reading"]),
     )

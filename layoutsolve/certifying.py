@@ -41,7 +41,8 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         )
     chosen = [found.row(number) for number in range(len(found.rows))]
     try:
-        stated = restate(conversion.graph, conversion.boundary, found.goal, [row.layouts for row in chosen])
+        layouts = [row.layouts for row in chosen]
+        stated = restate(conversion.graph, conversion.boundary, found.goal, layouts, found.charged)
         ways = stated.ways(chosen)
     except CertificateError as error:
         raise CertificateError(
@@ -61,6 +62,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         conversion.boundary,
         tuple(CertifiedRow(title, row.layouts, way) for title, row, way in zip(titles, chosen, ways, strict=True)),
         found.price,
+        found.charged,
         tuple(Bound(tier, *proof) for tier, proof in zip(stated.claimed, proofs, strict=True)),
         conversion.reading,
     )

@@ -105,7 +105,8 @@ def check(
     goal = Goal(certificate.objective, _target(certificate, target))
     try:
         graph = reference(replace(source, name=certificate.name), certificate.reading, Stages(source))
-        stated = restate(graph, certificate.boundary, goal, [row.layouts for row in certificate.rows])
+        layouts = [row.layouts for row in certificate.rows]
+        stated = restate(graph, certificate.boundary, goal, layouts, certificate.charged)
         assignment = _assignment(stated, certificate)
         written = _written(graph, source, assignment, certificate, path)
     except CertificateError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,12 +27,14 @@ class Restated:
     """The problem over layouts, ``fine``: with the recorded orders, where these are chosen before groupings.
 
     ``alike`` has for each operator the rows with the recorded layouts, in a fixed order: ways to run it may share them.
+    The problem over orders is the one in which moves of the ``charged`` variables alone cost what they do.
     """
 
     statement: Statement
     goal: Goal
     fine: LayoutProblem
     alike: tuple[tuple[int, ...], ...]
+    charged: tuple[int, ...]
 
     def assignment(self, which: Sequence[int]) -> Assignment:
         """The recorded assignment, given which of the rows that are alike each operator has."""
@@ -84,20 +86,24 @@ class Restated:
     @cached_property
     def _orders(self) -> LayoutProblem:
         """The problem over orders. Nothing is cheaper than what costs nothing, so that it is not always needed."""
-        return self.statement.orders()
+        return self.statement.orders(charged=self.charged)
 
 
-def restate(graph: Graph, boundary: Boundary, goal: Goal, recorded: Sequence[Layouts]) -> Restated:
+def restate(
+    graph: Graph, boundary: Boundary, goal: Goal, recorded: Sequence[Layouts], charged: Collection[int] = ()
+) -> Restated:
     """State the problem of a graph with its concatenations in steps, and find the rows with the recorded layouts in it.
 
-    Raises :class:`CertificateError` where there are none.
+    Raises :class:`CertificateError` where there are none, or where nothing moves what is ``charged``.
     """
     statement = Statement(in_steps(graph), boundary, goal)
     _check_shapes(statement.source(), recorded)
     kept = None if coarse_tiers(goal.tiers) is None else [Row(tuple(map(finest, layouts))) for layouts in recorded]
     fine = statement.layouts(kept)
     alike = tuple(_alike(operator, layouts) for operator, layouts in zip(fine.operators, recorded, strict=True))
-    return Restated(statement, goal, fine, alike)
+    if not set(charged) <= set(fine.moving()):
+        raise CertificateError("the certificate charges moves of what the source does not compute")
+    return Restated(statement, goal, fine, alike, tuple(sorted(charged)))
 
 
 def _check_shapes(problem: LayoutProblem, recorded: Sequence[Layouts]) -> None:

@@ -99,7 +99,7 @@ def _loses(
         for number, place in problem.readers[result]
         for row in domains[number]
     }
-    return problem.loses(given, wanted)
+    return problem.loses(result, given, wanted)
 
 
 def _renamed(producer: Operator, port: int, target: int, follower: Operator, choices: dict[Layout, int]) -> Operator:
@@ -120,7 +120,8 @@ def _choices(problem: LayoutProblem, domain: Sequence[int], operator: Operator) 
     moving = [port for port in operator.ports[: operator.inputs] if not problem.variables[port].constant]
     if len(moving) != 1 or len(operator.ports) != operator.inputs + 1 or len(domain) < 2:
         return None
-    if problem.variables[moving[0]].bytes != problem.variables[operator.ports[-1]].bytes:
+    source, result = (problem.variables[number] for number in (moving[0], operator.ports[-1]))
+    if source.bytes != result.bytes or (problem.timed and source.sizes != result.sizes):
         return None
     port, choices = _port(problem, operator), dict[Layout, int]()
     for number in domain:

@@ -242,11 +242,12 @@ class _Dominance:
         own, variable = list(self.open[place]), self._at(place)
         writer = self.problem.writers[variable]
         if place[1] >= self.problem.operators[place[0]].inputs:
-            ways = self.problem.losses(own, list(self._tally(variable).wanted))
+            ways = self.problem.losses(variable, own, list(self._tally(variable).wanted))
         elif writer is None:
             ways = [b""] * len(own)
         else:
-            ways = [bytes(column) for column in zip(*self.problem.losses(list(self.open[writer]), own), strict=True)]
+            moves = self.problem.losses(variable, list(self.open[writer]), own)
+            ways = [bytes(column) for column in zip(*moves, strict=True)]
         every = int.from_bytes(b"\1" * len(ways[0]), "little")
         return every, tuple(
             {layout: int.from_bytes(way.translate(above), "little") for layout, way in zip(own, ways, strict=True)}

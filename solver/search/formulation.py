@@ -97,7 +97,7 @@ class Formulation:
         layouts = sorted({layout for reader in readers for layout in reader})
         self.limit.spend((len(layouts) * len(readers) + sum(map(len, readers))) // LOOKED_AT)
         supplies, demands = by_order(written), sorted(by_order(layouts).items())
-        losses = self.problem.losses(list(written), [members[0] for _, members in demands])
+        losses = self.problem.losses(variable, list(written), [members[0] for _, members in demands])
         for (atoms, members), lost in zip(demands, zip(*losses, strict=True), strict=True):
             self.limit.spend(len(members) * len(written) // LOOKED_AT)
             if not self.complete:

@@ -42,7 +42,7 @@ def open_rows(problem: LayoutProblem, orders: bool = True) -> Domains:
     way may pay, and all rows are open. So they are where not ``orders`` alone are chosen: the grouping of a source
     layout may be the very one that is wanted, though nothing has led to it.
     """
-    if not orders or (not problem.even and any(_loses(problem, variable) for variable in problem.moving())):
+    if not orders or uneven(problem):
         return [list(range(len(operator.rows))) for operator in problem.operators]
     domains = []
     for operator in problem.operators:
@@ -51,13 +51,18 @@ def open_rows(problem: LayoutProblem, orders: bool = True) -> Domains:
     return domains
 
 
+def uneven(problem: LayoutProblem) -> bool:
+    """Whether some move may cost more than others of its variable, so that a stop on its way may pay."""
+    return not problem.even and any(_loses(problem, variable) for variable in problem.moving())
+
+
 def _loses(problem: LayoutProblem, variable: int) -> bool:
     """Whether a move of a variable may cost more than others of it."""
     writer = problem.writers[variable]
     places = [*([writer] if writer else []), *problem.readers[variable]]
     found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
     wanted = set[Layout]().union(*found[1:]) if writer else set[Layout]()
-    return bool(wanted) and problem.loses(found[0], wanted)
+    return bool(wanted) and problem.loses(variable, found[0], wanted)
 
 
 def components(problem: LayoutProblem, domains: Sequence[Sequence[int]]) -> list[Component]:

@@ -34,7 +34,8 @@ class Solution:
 
     ``values`` are the tiers of what they cost, but for constants that several operators share: how those are stored is
     decided later. ``bounds`` are proven lower bounds on them, as for :class:`Part`, 0 where candidates were left out;
-    ``parts`` is what each component came to that had to be searched.
+    ``parts`` is what each component came to that had to be searched. ``charged`` are the variables whose moves the
+    bounds have at their price, None for all.
     """
 
     problem: LayoutProblem
@@ -42,6 +43,7 @@ class Solution:
     values: tuple[int, ...]
     bounds: tuple[int, ...]
     parts: tuple[Part, ...]
+    charged: frozenset[int] | None = None
 
     @property
     def optimal(self) -> bool:
@@ -57,6 +59,11 @@ class Solution:
     def chosen(self) -> list[Row]:
         """The row of each operator."""
         return [chosen(self.problem, self.rows, number) for number in range(len(self.rows))]
+
+    def at_full_price(self, tiers: Tiers) -> Solution:
+        """The same rows with every move at its price; the bounds are those of the problem that was solved."""
+        problem = replace(self.problem, charged=None)
+        return replace(self, problem=problem, values=_values(problem, self.rows, tiers))
 
 
 def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
@@ -76,11 +83,15 @@ def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit) -> tuple[int, ...
 
 def concluded(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers, parts: Sequence[Part]) -> Solution:
     """What rows come to, given what is known of the components: all else had no choice."""
-    total = price(problem, rows)
-    values = ranked(replace(total, copies=total.copies - copied_bytes(problem, rows)), tiers)
+    values = _values(problem, rows, tiers)
     gaps = [sum(part.values[tier] - part.bounds[tier] for part in parts) for tier in range(len(tiers))]
     bounds = tuple(0 if problem.capped else value - gap for value, gap in zip(values, gaps, strict=True))
     return Solution(problem, tuple(rows), values, bounds, tuple(parts))
+
+
+def _values(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers) -> tuple[int, ...]:
+    total = price(problem, rows)
+    return ranked(replace(total, copies=total.copies - copied_bytes(problem, rows)), tiers)
 
 
 def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Contraction:

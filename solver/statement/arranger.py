@@ -75,7 +75,8 @@ class Arranger:
         """What costs less than an arrangement, with the labels that count for the price elsewhere among the others.
 
         Nobody may demand that order. It is worth a Transpose to those whose own order makes the operator slow. The
-        labels go innermost, or one dimension does; anywhere else only where they cost something innermost.
+        labels go innermost, or one dimension does; anywhere else only where they cost something innermost. Or the order
+        stays, in fewer dimensions: a kernel may have no fast way for so many.
         """
         if self.weigh is None or not self.form.sensitive:
             return
@@ -92,6 +93,7 @@ class Arranger:
         ways = [
             innermost,
             *(self._legal((*full[:place], *full[place + 1 :], full[place])) for place in range(len(full))),
+            self._joined(full),
         ]
         if self._price(innermost) != FREE:
             ways += [self._legal((*others[:place], *moved, *others[place:])) for place in range(len(others))]
@@ -100,6 +102,16 @@ class Arranger:
             price = self._price(found)
             if price is not None and (paid is None or paid.slower(price)):
                 yield found
+
+    def _joined(self, arrangement: Arrangement) -> Arrangement:
+        """The same order in as few dimensions as it can be stored in."""
+        joined: list[tuple[Slot, ...]] = []
+        for group in arrangement:
+            if joined and joined[-1] and group and not self._border(joined[-1][-1], group[0]):
+                joined[-1] += group
+            else:
+                joined.append(group)
+        return tuple(joined)
 
     def _price(self, arrangement: Arrangement) -> Price | None:
         """What the row of an arrangement costs by itself; None if it cannot be run."""

@@ -65,7 +65,9 @@ class Assignment:
     their bounds; ``completed`` says that what the search leaves open (:func:`searched_tiers`) was minimised in the end.
     ``components`` counts the independent parts the problem fell into after presolve, ``branched`` the Boolean variables
     that reached the solver. ``parts`` has what is known about each component; it is empty for strategies that prove
-    nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or '' for none.
+    nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or '' for none. Where orders
+    come before groupings, ``charged`` are the numbers of the variables whose moves the bounds have at their price; they
+    have others at the least that a move of them may cost.
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -81,6 +83,7 @@ class Assignment:
     branched: int = 0
     parts: tuple[Part, ...] = ()
     ended: str = ""
+    charged: tuple[int, ...] = ()
 
     @property
     def objective(self) -> str:

@@ -7,7 +7,7 @@ their layouts is pushed through the relations of all operators that touch the va
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from layoutsolve.errors import OptionError
@@ -15,11 +15,15 @@ from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
+from layoutsolve.solver.statement.stops import every_order
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, finest, order, permutation, whole_dimensions
 from layoutsolve.solver.theory.relation import Arranged, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
+
+WITH_STOPS = 4
+"""How many times as many layouts a variable may have where slow moves may be made in two."""
 
 
 @dataclass(slots=True)
@@ -70,10 +74,12 @@ class Closure:
         most: int,
         finest_only: bool = False,
         kept: Orders | None = None,
+        charged: Collection[int] | None = None,
     ) -> None:
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
         self.target, self.timed = target, timed
         self.limit, self.most = limit, most
+        self.charged = None if charged is None else sorted(charged)
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in self.entries]
         self.shared: dict[object, Shared] = {}
@@ -110,6 +116,9 @@ class Closure:
             generator = self.generators[number]
             self._found(number, entry.fixed if generator is None else (*entry.fixed, *generator.start()))
         self._exhaust()
+        if self.charged:
+            self.most *= WITH_STOPS
+            self.charged = self._with_stops(self.charged)
         sure = unlimited()
         for number, generator in enumerate(self.generators):
             if self.kept is not None and not self._reaches(number):
@@ -126,7 +135,9 @@ class Closure:
                 refused = f"target '{self.target.name}' refuses every row of {entry.op} of {entry.title}"
                 raise OptionError(f"{refused}: choose another target")
         operators = tuple(entry.operator(rows) for entry, rows in zip(self.entries, self.rows, strict=True))
-        return LayoutProblem(tuple(self.variables), operators, self.capped, self.target, self.timed)
+        charged = None if self.charged is None else frozenset(self.charged)
+        variables = tuple(self.variables)
+        return LayoutProblem(variables, operators, self.capped, self.target, self.timed, charged=charged)
 
     def _reaches(self, number: int) -> bool:
         """Whether an operator has a row that loses nothing."""
@@ -152,6 +163,17 @@ class Closure:
                     return
                 self.limit.spend(2)
                 self._found(number, self._pushed(number, port, layout, self.generators[number]))
+
+    def _with_stops(self, charged: Sequence[int]) -> list[int]:
+        """Suggest all orders of some variables, and of what those lead to; the variables that now have all of them."""
+        while not self.capped:
+            every = {variable: every_order(self.seen[variable]) for variable in charged}
+            charged = [variable for variable, orders in every.items() if orders is not None]
+            fresh = [self._suggest(variable, each) for variable in charged for each in every[variable] or ()]
+            if not any(fresh):
+                break
+            self._exhaust()
+        return list(charged)
 
     @staticmethod
     def _alike(entry: Entry) -> list[object]:
@@ -191,15 +213,17 @@ class Closure:
             for variable, layout in zip(entry.ports, row.layouts, strict=True):
                 self._suggest(variable, layout)
 
-    def _suggest(self, variable: int, layout: Layout) -> None:
+    def _suggest(self, variable: int, layout: Layout) -> bool:
+        """Have a layout pushed, unless it was; whether it is."""
         seen = self.seen[variable]
         if self.variables[variable].constant or layout in seen:
-            return
+            return False
         if len(seen) >= self.most:
             self.capped = True
-            return
+            return False
         seen[layout] = None
         self.queue.append((variable, layout))
+        return True
 
     def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Those rows that have the orders to be kept."""

@@ -83,7 +83,8 @@ class LayoutProblem:
     """Variables, operators with their rows, and whether the cap on candidate layouts was hit (``capped``).
 
     ``target`` prices moves, in time as well where that counts (``timed``). ``constants`` are those that are wanted
-    several times.
+    several times. With ``charged`` the moves of those variables alone cost what they do, others the least that any move
+    of the variable might: the problem is one over orders, and its least price a lower bound.
     """
 
     variables: tuple[Variable, ...]
@@ -92,26 +93,44 @@ class LayoutProblem:
     target: Target = PLAIN
     timed: bool = False
     constants: tuple[Constant, ...] = ()
+    charged: frozenset[int] | None = None
 
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
         """What moving a variable from one layout to another costs."""
-        return self.target.move_price(self.variables[variable], source, target, self.timed)
+        if self._charged(variable) or order(source) == order(target):
+            return self.target.move_price(self.variables[variable], source, target, self.timed)
+        known = self._least
+        if variable not in known:
+            known[variable] = self.target.least_price(self.variables[variable], self.timed)
+        return known[variable]
 
-    def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
-        """For each source the hidden transpositions of a move to each of the targets, a byte each."""
-        return self.target.losses(sources, targets)
+    @cached_property
+    def _least(self) -> dict[int, Price]:
+        """The least that a move of a variable may cost, where it was asked for."""
+        return {}
+
+    def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
+        """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each."""
+        if self._charged(variable):
+            return self.target.losses(sources, targets)
+        return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
+
+    def _charged(self, variable: int) -> bool:
+        return self.charged is None or variable in self.charged
 
     @property
     def even(self) -> bool:
         """Whether all moves of a variable between different orders cost the same, so that none pays to make in two."""
+        if self.charged is not None and not self.charged:
+            return not self.target.least_lost
         return not self.timed and not self.target.levels
 
-    def loses(self, sources: Iterable[Layout], targets: Iterable[Layout]) -> bool:
+    def loses(self, variable: int, sources: Iterable[Layout], targets: Iterable[Layout]) -> bool:
         """Whether some move from one of the sources to one of the targets may cost more than others of the variable."""
         given, wanted = list(sources), list(targets)
         if self.timed:
-            return len(set(map(order, (*given, *wanted)))) > 1
-        return any(map(any, self.losses(given, wanted)))
+            return self._charged(variable) and len(set(map(order, (*given, *wanted)))) > 1
+        return any(map(any, self.losses(variable, given, wanted)))
 
     @cached_property
     def writers(self) -> tuple[tuple[int, int] | None, ...]:

@@ -68,13 +68,17 @@ class Statement:
         """The rule of each node that is an operator of the problem."""
         return {entry.node: entry.rule for entry in self.entries if entry.rule is not None}
 
-    def orders(self, limit: Limit | None = None, most: int = CANDIDATES) -> LayoutProblem:
+    def orders(
+        self, limit: Limit | None = None, most: int = CANDIDATES, charged: Collection[int] | None = None
+    ) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
 
-        Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
-        out, and the problem says that it is capped.
+        With ``charged`` it is a lower bound on the problem over all orders: the moves of those variables alone cost
+        what they do, and they have all orders, whether or not anybody demands them. Those that would have too many are
+        not charged in it. Rows that are not found within the limit, or beyond the ``most`` layouts that one variable
+        may have, are left out, and the problem says that it is capped.
         """
-        return self._closed(limit, most, finest_only=True)
+        return self._closed(limit, most, finest_only=True, charged=charged)
 
     def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
@@ -91,11 +95,17 @@ class Statement:
         return self.layouts(limit=Limit(0))
 
     def _closed(
-        self, limit: Limit | None, most: int, finest_only: bool = False, kept: Orders | None = None
+        self,
+        limit: Limit | None,
+        most: int,
+        finest_only: bool = False,
+        kept: Orders | None = None,
+        charged: Collection[int] | None = None,
     ) -> LayoutProblem:
         timed = self.goal.timed
         limit = limit or unlimited()
-        return Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept).problem()
+        closure = Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept, charged)
+        return closure.problem()
 
     def _constants(self) -> tuple[Constant, ...]:
         """The constants that are wanted more than once, but for small ones; those in the same memory are one."""

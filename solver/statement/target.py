@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from layoutsolve.graph import static_elements
+from layoutsolve.graph import product, static_elements
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.layout import Layout, move, order
@@ -176,11 +176,16 @@ class Target:
 
     def _nanoseconds(self, variable: Variable, motion: Motion, innermost: Sequence[int], reshapes: int) -> int:
         """The time of a Transpose and the Reshapes beside it, symbolic dimensions counted as 1."""
-        elements = static_elements(variable.sizes)
+        elements, itemsize = self._elements(variable)
         block = static_elements(tuple(variable.sizes[atom] for atom in innermost))
-        itemsize = max(1, variable.bytes // max(1, elements * variable.turns))
         spent = self.latency.transposition(motion, elements, max(1, block), itemsize)
         return variable.turns * round((spent + reshapes * self.latency.reshape.fixed) * 1e9)
+
+    @staticmethod
+    def _elements(variable: Variable) -> tuple[int, int]:
+        """How many elements a variable has, symbolic dimensions counted as 1, and the bytes of each."""
+        elements = static_elements(variable.sizes)
+        return elements, max(1, variable.bytes // max(1, elements * variable.turns))
 
     def losses(self, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
         """For each source the hidden transpositions of a move to each of the targets, a byte each: those of
@@ -195,6 +200,26 @@ class Target:
         """The hidden transpositions of a Transpose, by motion; padded to a table of all bytes."""
         known = bytes(self.hidden.get(("Transpose", motion.name.lower()), 0) for motion in Motion)
         return known.ljust(256, b"\0")
+
+    @cached_property
+    def least_lost(self) -> int:
+        """The hidden transpositions that any Transpose has."""
+        return min(self.lost[motion] for motion in Motion if motion is not Motion.STILL)
+
+    def least_price(self, variable: Variable, timed: bool = False) -> Price:
+        """The least that a Transpose of a variable may cost, whatever the two layouts are."""
+        spent = 0
+        if timed:
+            elements, itemsize = self._elements(variable)
+            apart = product(sorted(static_elements((size,)) for size in variable.sizes)[:2])
+            blocks = {Motion.ROWS: max(1, elements // static_elements((apart,)))}
+            motions = [Motion.SWAP, *([Motion.ROWS, Motion.GENERAL] if len(variable.sizes) > 2 else [])]
+            spent = min(
+                variable.turns
+                * round(self.latency.transposition(motion, elements, blocks.get(motion, 1), itemsize) * 1e9)
+                for motion in motions
+            )
+        return Price(1, self.least_lost, 0, variable.bytes, spent)
 
     @cached_property
     def digest(self) -> str:

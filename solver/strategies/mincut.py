@@ -22,14 +22,15 @@ from typing import Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.presolve import Component, Domains, components, varying
+from layoutsolve.solver.search.presolve import Component, Domains, components, uneven, varying
 from layoutsolve.solver.search.search import Solution, concluded, part_of, presolved
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.staged import STATED, grouped, proven
+from layoutsolve.solver.strategies.orders import STATED
+from layoutsolve.solver.strategies.staged import grouped, proven
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 
@@ -54,11 +55,22 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
         raise StrategyError(f"strategy 'mincut' cannot weigh what '{goal.objective}' does: use strategy 'cpsat'")
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
-    orders = cut_orders(statement.orders(limit.part(STATED)), coarse, limit)
+    orders = _cut_orders(statement, coarse, limit)
     found = grouped(statement, orders.chosen, proven(orders), limit)
     if found is None:
         raise StrategyError(_OVER)
     return replace(found, strategy="mincut")
+
+
+def _cut_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
+    """The cheapest orders among the candidates; where stops may pay, with the bound that they have no part in."""
+    problem = statement.orders(limit.part(STATED))
+    found = cut_orders(problem, tiers, limit)
+    if not uneven(problem) or not any(found.values):
+        return found
+    least = cut_orders(replace(problem, charged=frozenset()), tiers, limit)
+    best = min(found, least.at_full_price(tiers), key=lambda solution: solution.values)
+    return replace(best, bounds=least.bounds, parts=least.parts, charged=frozenset())
 
 
 def cut_orders(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:

@@ -7,20 +7,21 @@ from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.search import Solution, bounds, solve
+from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.statement import FEW, Statement
+from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
+from layoutsolve.solver.strategies.orders import STATED, cheapest_orders
 from layoutsolve.solver.theory.row import Row
 
-SEARCHED, ORDERS, NARROW, STATED = 0.8, 0.8, 0.8, 0.6
-"""The most of what is left of a limit that a stage may use: searching beside heuristics, choosing orders beside
-groupings, choosing among few of them, and finding candidates.
+SEARCHED, ORDERS = 0.8, 0.8
+"""The most of what is left of a limit that a stage may use: searching beside heuristics, and choosing orders beside
+groupings.
 """
 
 STARTS = ("min-executed", "min-transpose", "min-bytes")
@@ -34,7 +35,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     for the chosen orders. Otherwise both are chosen at once. What is not proven is compared with heuristics, each with
     as much work as it would have by itself, so that none is better; of seconds a share is left for them, and the
     quickest runs in any case. Where both were to be chosen at once, one after the other is among them, with the orders
-    of the default objective.
+    of other objectives.
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
@@ -57,7 +58,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         return replace(best, strategy="cpsat")
     if best is found:
         return found
-    return replace(best, strategy=found.strategy, bounds=found.bounds, components=found.components, parts=found.parts)
+    proof = {name: getattr(found, name) for name in ("strategy", "bounds", "components", "parts", "charged")}
+    return replace(best, **proof)
 
 
 def _searched(statement: Statement, limit: Limit) -> Assignment | None:
@@ -75,7 +77,7 @@ def _searched(statement: Statement, limit: Limit) -> Assignment | None:
 
 def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | None:
     """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
-    orders = _orders(statement, coarse, limit.part(ORDERS))
+    orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
     kept, proof = orders.chosen, proven(orders)
@@ -97,22 +99,6 @@ def grouped(statement: Statement, kept: Sequence[Row], proof: Proof, limit: Limi
     return _assignment(statement, fine, proof, fine.branched)
 
 
-def _orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
-    """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among all.
-
-    What all of them prove is what is known of the few as well, should those have led to more in their time.
-    """
-    first = limit.part(NARROW)
-    few = solve(statement.orders(first.part(STATED), FEW), tiers, first)
-    if few.optimal or not few.problem.capped or limit.expired:
-        return few
-    every = statement.orders(limit.part(STATED))
-    if bounds(every, tiers, limit.part(NARROW)) == few.values:
-        return replace(few, bounds=few.values)
-    wide = solve(every, tiers, limit)
-    return wide if wide.values <= few.values else replace(few, bounds=wide.bounds, parts=wide.parts)
-
-
 @dataclass(frozen=True)
 class Proof:
     """What a solution proves; the fields are as those of an :class:`Assignment`."""
@@ -120,11 +106,12 @@ class Proof:
     bounds: tuple[int, ...]
     branched: int
     parts: tuple[Part, ...]
+    charged: frozenset[int] | None
 
 
 def proven(solution: Solution) -> Proof:
     """What is proven of a solution, without its problem."""
-    return Proof(solution.bounds, solution.branched, solution.parts)
+    return Proof(solution.bounds, solution.branched, solution.parts, solution.charged)
 
 
 def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: int = 0) -> Assignment:
@@ -143,4 +130,5 @@ def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: in
         len(proof.parts),
         proof.branched + branched,
         proof.parts,
+        charged=tuple(sorted(proof.charged or ())),
     )

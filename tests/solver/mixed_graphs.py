@@ -196,6 +196,16 @@ class Mixed:
         shape = self.shape(x)
         self.write("CumSum", x, self.builder.constant(self.axis(shape), "int64"), shape=shape)
 
+    def gather(self) -> None:
+        x = self.read()
+        shape = self.shape(x)
+        axis = self.axis(shape)
+        picked = self.random.integers(shape[axis], size=self.among(1, 2, 4)).tolist()
+        if prod(shape) // shape[axis] * len(picked) <= LARGEST:
+            self.write(
+                "Gather", x, self.vector(*picked), shape=(*shape[:axis], len(picked), *shape[axis + 1 :]), axis=axis
+            )
+
     def normalise(self) -> None:
         x = self.read()
         shape = self.shape(x)
@@ -226,6 +236,7 @@ class Mixed:
             *(self.window, self.window, self.dense, self.product, self.unary, self.binary, self.binary),
             *(self.transpose, self.transpose, self.transpose, self.reshape, self.reshape, self.concat, self.split),
             *(self.reduce, self.reduce, self.softmax, self.softmax, self.cumsum, self.normalise, self.pad, self.resize),
+            *(self.gather, self.gather),
         ]
         for _ in range(layers):
             before = len(self.pool)

@@ -1,5 +1,4 @@
-"""No answer that is called optimal is beaten by other orders that spare slow operators, whether or not anything demands
-those."""
+"""No answer that is called optimal is beaten by other orders, whether or not anything demands those."""
 
 from __future__ import annotations
 
@@ -12,19 +11,15 @@ from tests.graphs import GraphBuilder
 from tests.solver.every_layout import TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph
 
-EVEN = tuple(name for name in STAGED if name != "min-latency")
-"""The objectives under which most moves of a variable cost the same. By time two moves may cost less than one, at an
-order that nothing demands, which is no candidate."""
-
 GRAPHS = 80
 """The random graphs for each objective and target."""
 
 
 @pytest.mark.parametrize("target", SHIPPED)
-@pytest.mark.parametrize("objective", EVEN)
+@pytest.mark.parametrize("objective", STAGED)
 def test_optimal_is_cheapest_of_all_orders(objective: str, target: str) -> None:
     optimal = 0
-    first = GRAPHS * (2 * EVEN.index(objective) + SHIPPED.index(target))
+    first = GRAPHS * (2 * STAGED.index(objective) + SHIPPED.index(target))
     for seed in range(first, first + GRAPHS):
         found = assign(mixed_graph(seed), objective=objective, target=shipped(target))
         if found.status != "optimal":
@@ -40,8 +35,9 @@ def test_optimal_is_cheapest_of_all_orders(objective: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", SHIPPED)
 def test_bounds_are_never_above_the_cheapest_orders(target: str) -> None:
+    """Where Reshapes take time, few answers are proven; their bounds hold all the same."""
     for seed in range(GRAPHS):
-        found = assign(mixed_graph(seed), target=shipped(target))
+        found = assign(mixed_graph(seed), objective="min-latency", target=shipped(target))
         try:
             assert found.bound <= cheapest(found).ranks[0], seed
         except TooLargeError:
@@ -58,9 +54,9 @@ def softmax_after(*perm: int) -> GraphBuilder:
 
 
 @pytest.mark.parametrize("perm", [(3, 2, 1, 0), (1, 3, 0, 2), (2, 1, 0, 3), (0, 2, 1, 3)])
-@pytest.mark.parametrize("objective", EVEN)
+@pytest.mark.parametrize("objective", STAGED)
 def test_orders_between_what_is_demanded(perm: tuple[int, ...], objective: str) -> None:
-    """A slow operator is spared by an order that neither end asks for."""
+    """A slow operator and a slow Transpose are both spared by orders that neither end asks for."""
     b = softmax_after(*perm)
     found = assign(b.graph(b.nodes[-1].outputs[0]), objective=objective)
     best = cheapest(found)

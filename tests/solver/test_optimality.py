@@ -95,7 +95,7 @@ def test_layouts_equal_brute_force() -> None:
         if objective == "min-nodes":
             assert proven == lowest
         else:
-            assert proven[:3] == lowest[:3]
+            assert proven[:3] <= lowest[:3]
             assert proven[3] >= lowest[3]
 
     check()
@@ -109,7 +109,7 @@ def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     expected = assign(graph)
     assume(not expected.ended)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("layoutsolve.solver.strategies.staged.FEW", few)
+        patch.setattr("layoutsolve.solver.strategies.orders.FEW", few)
         found = assign(graph)
     if found.ended:  # it looked at some candidates twice
         assert found.bound <= ranked(expected.price, tiers)[0] <= ranked(found.price, tiers)[0]

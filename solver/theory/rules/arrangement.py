@@ -35,7 +35,7 @@ def concat(site: Site) -> Rule:
     axis = site.attribute("axis") % len(shape)
     inputs = tuple(range(len(site.node.inputs)))
     dims, extents = joined([*(site.required(number).shape for number in inputs), shape], axis, site.tails.get("k"))
-    form = Arranged(frame=len(inputs), heads=frozenset("k"), tails=frozenset("t"))
+    form = Arranged(frame=len(inputs), heads=frozenset("k"), tails=frozenset("t"), sensitive=frozenset("k"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})
@@ -52,7 +52,7 @@ def split(site: Site) -> Rule | None:
     if any(isinstance(part[axis], Size) for part in parts):
         return None
     dims, extents = joined([shape, *parts], axis, site.tails.get("k"))
-    form = Arranged(frame=0, heads=frozenset("k"), tails=frozenset("t"))
+    form = Arranged(frame=0, heads=frozenset("k"), tails=frozenset("t"), sensitive=frozenset("k"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         where = position(row.arrangement, "k")
@@ -218,12 +218,13 @@ def gather(site: Site) -> Rule | None:
         marked(site.output().shape, [axis], "o"),
     ]
     label = f"k{axis}"
-    form = Arranged(frame=0, alone=frozenset({label}), pinned=frozenset(range(1, len(inputs))))
+    along = frozenset({label})
+    form = Arranged(frame=0, alone=along, pinned=frozenset(range(1, len(inputs))), sensitive=along)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, label)})
 
-    return Rule(inputs, tuple(dims), (Way(form, rewrite, Along(label)),), solid=frozenset({label, "index"}))
+    return Rule(inputs, tuple(dims), (Way(form, rewrite, Along(label)),), solid=along | {"index"})
 
 
 @rule("GatherND")

@@ -45,7 +45,7 @@ def scatter_elements(site: Site) -> Rule | None:
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, label)})
 
-    way = Way(Arranged(frame=0, alone=labels), rewrite, Along(label))
+    way = Way(Arranged(frame=0, alone=labels, sensitive=labels), rewrite, Along(label))
     return Rule((0, 1, 2), (whole, part, part, whole), (way,), solid=labels)
 
 

@@ -42,7 +42,7 @@ def touching(
                 sizes[f"k{axis}:{variant}"] = static(shape[axis]) // tail
                 dims[port][axis] = (f"k{axis}:{variant}", f"t{axis}")
     whole = frozenset(f"k{axis}" for axis in axes)
-    form = Arranged(frame=0, heads=whole, tails=frozenset(f"t{axis}" for axis in axes))
+    form = Arranged(frame=0, heads=whole, tails=frozenset(f"t{axis}" for axis in axes), sensitive=whole)
     return (tuple(dims[0]), tuple(dims[1])), sizes, form, whole
 
 
@@ -99,7 +99,7 @@ def _computed_slice(site: Site, axes: list[int]) -> Rule:
     whole = frozenset(f"k{axis}" for axis in axes)
     before, after = marked(site.required(0).shape, axes, "i"), marked(site.output().shape, axes, "o")
     names: list[Dims] = [((f"v{number}",),) for number in vectors]
-    form = Arranged(frame=0, alone=whole, pinned=frozenset(range(1, len(vectors) + 1)))
+    form = Arranged(frame=0, alone=whole, pinned=frozenset(range(1, len(vectors) + 1)), sensitive=whole)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same(inputs={3: int64(*(position(row.arrangement, f"k{axis}") for axis in axes))})
@@ -172,7 +172,7 @@ def _computed_pad(site: Site) -> Rule:
     whole = frozenset(f"k{axis}" for axis in axes)
     before, after = marked(site.required(0).shape, axes, "i"), marked(site.output().shape, axes, "o")
     filler = _computed_filler(site)
-    form = Arranged(frame=0, alone=whole, pinned=frozenset(range(1, 2 + len(filler))))
+    form = Arranged(frame=0, alone=whole, pinned=frozenset(range(1, 2 + len(filler))), sensitive=whole)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         order = {position(row.arrangement, f"k{axis}"): axis for axis in axes}
@@ -234,7 +234,8 @@ def resize(site: Site) -> Rule | None:
 
     ways: tuple[Way, ...]
     if nearest:
-        ways = (Way(Arranged(frame=0, alone=resampled), anywhere, Marked("nearest", resampled, dtype)),)
+        form = Arranged(frame=0, alone=resampled, sensitive=resampled)
+        ways = (Way(form, anywhere, Marked("nearest", resampled, dtype)),)
     else:
         ways = tuple(map(interpolating, ("KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK")))
     return Rule((0,), dims, ways, solid=resampled)

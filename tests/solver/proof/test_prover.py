@@ -207,9 +207,8 @@ def test_answers(objective: str) -> None:
     for seed in range(120):
         graph = random_graph(seed, 3 + seed % 9, CONTROL if seed % 2 else LAYERS)
         found = assign(graph, objective=objective)
-        stated = restate(
-            graph, Boundary(), found.goal, [found.row(number).layouts for number in range(len(found.rows))]
-        )
+        layouts = [found.row(number).layouts for number in range(len(found.rows))]
+        stated = restate(graph, Boundary(), found.goal, layouts, found.charged)
         values = ranked(found.price, stated.claimed)
         bounds = [bound for bound, _ in prove(stated.questions(found.price), values, found.bound)]
         assert found.status == "optimal"

@@ -161,14 +161,14 @@ def test_many_moves_at_once_are_priced_as_one_by_one(atoms: int) -> None:
     for hidden in ((0, 0, 0), (0, 0, 2), (1, 2, 5), (3, 0, 3)):
         target = Target("any", {("Transpose", kind): lost for kind, lost in zip(kinds, hidden, strict=True)})
         problem = LayoutProblem((image(*sizes),), (), target=target)
-        table = problem.losses(layouts, layouts)
+        table = problem.losses(0, layouts, layouts)
         for source, losses in zip(layouts, table, strict=True):
             for wanted, lost in zip(layouts, losses, strict=True):
                 price = problem.move_price(0, source, wanted)
                 assert price.hidden == lost
                 assert price.transposes == (order(source) != order(wanted))
                 assert price.bytes == price.transposes * problem.variables[0].bytes
-        assert problem.loses(layouts, layouts) == any(map(any, table))
+        assert problem.loses(0, layouts, layouts) == any(map(any, table))
         assert problem.even == (not any(hidden))
 
 

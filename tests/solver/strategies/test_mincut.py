@@ -108,7 +108,9 @@ def test_random_relations() -> None:
 
 @pytest.mark.parametrize("size", [4, 8, 12])
 def test_the_strategy(size: int) -> None:
-    """Through the front door: the same Transposes and bytes as the solver, proven, and a status that says so."""
+    """Through the front door: the same Transposes and bytes as the solver, proven, and a status that says so; where
+    Transposes are slow, stops might spare them.
+    """
     solved = 0
     for seed in range(30):
         graph = random_graph(seed, size)
@@ -118,7 +120,8 @@ def test_the_strategy(size: int) -> None:
             continue
         best = assign(graph, objective="min-transpose")
         assert ranked(found.price, TIERS) == ranked(best.price, TIERS)
-        assert (found.status, found.bound, found.strategy) == ("optimal", best.bound, "mincut")
+        assert (found.tiers[0].status, found.bound, found.strategy) == ("optimal", best.bound, "mincut")
+        assert found.status == "optimal" or found.price.hidden
         assert {part.method for part in found.parts} <= {"min cut"}
         solved += 1
     assert solved >= 8
@@ -224,8 +227,8 @@ def test_minimum_cuts_claim_no_more_than_their_groupings_prove(fault: str, monke
     def unproven(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
         return replace(searched(problem, tiers, limit), bounds=(0,) * len(tiers))
 
-    def left_out(*given: Any) -> LayoutProblem:
-        return replace(stated(*given), capped=True)
+    def left_out(*given: Any, **named: Any) -> LayoutProblem:
+        return replace(stated(*given, **named), capped=True)
 
     for seed in range(60):
         graph = random_graph(seed, 6)

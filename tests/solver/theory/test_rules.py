@@ -17,7 +17,9 @@ from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
+from layoutsolve.solver.theory.kind import Along, Among, Marked, Runs
 from layoutsolve.solver.theory.offer import rule_of
+from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.rule import RULES, Site
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
@@ -111,6 +113,25 @@ def test_every_row_of_several_ways_has_a_kind(operator: str) -> None:
                     kind if isinstance(kind, str) else kind(row) for kind, row in zip(kinds, each.rows, strict=True)
                 ]
                 assert all(texts), each.title
+
+
+@pytest.mark.parametrize("operator", sorted(CASES))
+def test_labels_that_kinds_ask_for_are_sensitive(operator: str) -> None:
+    """What makes a row slow is looked for elsewhere among the dimensions: closure has to know what that is."""
+    for seed in SEEDS:
+        rules = Statement(graph_of(operator, seed)[0]).rules.values()
+        for way in (way for rule in rules for way in rule.ways):
+            if isinstance(way.form, Arranged) and isinstance(way.kind, Along | Among | Runs | Marked):
+                assert way.form.sensitive == counting(way.kind)
+            else:
+                assert isinstance(way.kind, str)
+
+
+def counting(kind: Along | Among | Runs | Marked) -> frozenset[str]:
+    """The labels whose places a kind depends on."""
+    if isinstance(kind, Along):
+        return frozenset({kind.label})
+    return kind.reduced if isinstance(kind, Runs) else kind.labels
 
 
 @pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "GridSample"])
