@@ -31,6 +31,7 @@ COMMANDS = {
     "operatorwise": [MODELS],
     "quantised_forms": [],
     "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
+    "reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
     "row_classes": ["--only", "LogSoftmax", "--threads", "1"],
     "runtime": [MODELS, "--only", "network/00000"],
     "scale": ["50", "100"],

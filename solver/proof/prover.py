@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree
 from layoutsolve.solver.search.relaxation import Relaxation, Relaxed
 from layoutsolve.solver.statement.bound import Offers, Open, Place
 from layoutsolve.solver.theory.layout import Layout
-
-What = TypeVar("What")
 
 UNITS = (1, 2, 12, 5040, 12252240 << 20)
 """The units that are tried, few multipliers needing more than the first ones; the last one is for tiers of bytes."""
@@ -130,8 +127,7 @@ class _Prover:
         for unit in UNITS:
             earlier = tuple(max(0, round(each * unit)) for each in relaxed.earlier)
             counts = (*earlier, unit, *later)
-            offers = Offers(_whole(relaxed.layouts, unit), _whole(relaxed.orders, unit))
-            found.append(Step(counts[-1], counts[:-1], offers))
+            found.append(Step(counts[-1], counts[:-1], relaxed.offers(unit)))
         return found
 
     def _count(self, opened: Open) -> int:
@@ -162,12 +158,3 @@ class _Prover:
                     shares[key] = shares.get(key, 0.0) + share
         undecided = [key for key, share in shares.items() if SURE < share < 1 - SURE]
         return min(undecided, key=lambda key: (round(abs(shares[key] - 0.5), 6), key), default=None)
-
-
-def _whole(multipliers: Mapping[tuple[Place, What], float], unit: int) -> dict[Place, dict[What, int]]:
-    """Multipliers in parts of a unit, those that come to none left out."""
-    found: dict[Place, dict[What, int]] = {}
-    for (place, layout), multiplier in multipliers.items():
-        if amount := round(multiplier * unit):
-            found.setdefault(place, {})[layout] = amount
-    return found

@@ -16,7 +16,7 @@ from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ra
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.theory.layout import Layout, finest, order
+from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Arrangement, Price, Row
 
 Layouts = tuple[Layout, ...]
@@ -98,8 +98,8 @@ def restate(
     """
     statement = Statement(in_steps(graph), boundary, goal)
     _check_shapes(statement.source(), recorded)
-    kept = None if coarse_tiers(goal.tiers) is None else [Row(tuple(map(finest, layouts))) for layouts in recorded]
-    fine = statement.layouts(kept)
+    kept = None if coarse_tiers(goal.tiers) is None else [[Row(layouts)] for layouts in recorded]
+    fine = statement.layouts(kept, seeded=True)
     alike = tuple(_alike(operator, layouts) for operator, layouts in zip(fine.operators, recorded, strict=True))
     if not set(charged) <= set(fine.moving()):
         raise CertificateError("the certificate charges moves of what the source does not compute")

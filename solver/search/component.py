@@ -77,12 +77,15 @@ def bound_component(
     return Outcome(rows, (*bounds, *(0 for _ in tiers[len(bounds) :])))
 
 
-def _relaxations(program: Program, tiers: Tiers, limit: Limit) -> Iterator[tuple[Relaxed, Multipliers]]:
+def _relaxations(program: Program, tiers: Tiers, limit: Limit) -> Iterator[tuple[Relaxed | None, Multipliers]]:
     """The relaxation of each tier among what is left of a program at the bounds of those before it, and what it proves,
-    as far as the limit allows.
+    as far as the limit allows. A later tier of which nothing is left to choose needs none.
     """
-    for names in tiers:
+    for place, names in enumerate(tiers):
         tier = program.tier(names)
+        if place and not tier.terms:
+            yield None, multiplied(program, tier, [0.0] * len(program.rows))
+            continue
         found = relaxed(program, tier, limit)
         if found is None:
             return
@@ -153,7 +156,8 @@ class _Search:
             return None
         self.first, last = relaxations[0][1], relaxations[-1][1]
         for found, proven in relaxations:
-            self._round(proven.program, found, limit)
+            if found is not None:
+                self._round(proven.program, found, limit)
         bounds = [proven.tier.value(proven.least) for _, proven in relaxations]
         if len(bounds) < len(self.names):
             return None

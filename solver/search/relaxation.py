@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import TypeVar
 
 from layoutsolve.solver.search.interruptible import interruptible
-from layoutsolve.solver.statement.bound import Open, Place
+from layoutsolve.solver.statement.bound import Offers, Open, Place
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order
+
+What = TypeVar("What")
 
 Terms = Iterable[tuple[int, float]]
 Costs = tuple[int, ...]
@@ -59,6 +62,10 @@ class Relaxed:
     layouts: dict[tuple[Place, Layout], float]
     orders: dict[tuple[Place, Order], float]
     chosen: dict[tuple[int, int], float]
+
+    def offers(self, unit: int) -> Offers:
+        """The multipliers in parts of a unit, those that come to none left out."""
+        return Offers(_whole(self.layouts, unit), _whole(self.orders, unit))
 
 
 class Relaxation:
@@ -257,6 +264,14 @@ class Relaxation:
                 prices = (self.problem.move_price(wanted.variable, source, layout) for layout in layouts)
                 found.setdefault(tuple(ranked(price, self.tiers) for price in prices), []).extend(shares)
         return found
+
+
+def _whole(multipliers: Mapping[tuple[Place, What], float], unit: int) -> dict[Place, dict[What, int]]:
+    found: dict[Place, dict[What, int]] = {}
+    for (place, what), multiplier in multipliers.items():
+        if amount := round(multiplier * unit):
+            found.setdefault(place, {})[what] = amount
+    return found
 
 
 def _no_less(cost: Costs, other: Costs) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice, pairwise, product
+from itertools import chain, islice, pairwise, permutations, product
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.theory.layout import Group, Layout
@@ -97,6 +97,7 @@ class Arranger:
         ]
         if self._price(innermost) != FREE:
             ways += [self._legal((*others[:place], *moved, *others[place:])) for place in range(len(others))]
+        ways += self._exchanged(full)
         ways = list(dict.fromkeys(ways))
         for found in ways:
             price = self._price(found)
@@ -112,6 +113,15 @@ class Arranger:
             else:
                 joined.append(group)
         return tuple(joined)
+
+    def _exchanged(self, full: Arrangement) -> Iterator[Arrangement]:
+        """The same layouts with a label that counts for the price in the place of another dimension of size 1."""
+        units = [place for place, group in enumerate(full) if not any(port.expand(group) for port in self.ports)]
+        for place, other in permutations(units, 2):
+            if any(slot[0] in self.form.sensitive for slot in full[place]):
+                groups = list(full)
+                groups[place], groups[other] = groups[other], groups[place]
+                yield tuple(groups)
 
     def _price(self, arrangement: Arrangement) -> Price | None:
         """What the row of an arrangement costs by itself; None if it cannot be run."""

@@ -17,7 +17,7 @@ from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.stops import every_order
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.theory.layout import Layout, finest, order, permutation, whole_dimensions
+from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permutation, permuted, whole_dimensions
 from layoutsolve.solver.theory.relation import Arranged, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
@@ -52,13 +52,19 @@ class Entry:
         """Whether it can follow the layouts of what it reads."""
         return self.rule is not None and all(isinstance(form, Arranged) for form in self.rule.forms)
 
+    def only(self, row: Row) -> Entry:
+        """The same operator with one row."""
+        return Entry(
+            self.title, self.node, self.ports, self.inputs, (row,), self.op, tensors=self.tensors, end=self.end
+        )
+
     def operator(self, rows: Sequence[Row]) -> Operator:
         ports = tuple(self.ports)
         return Operator(self.title, self.node, ports, self.inputs, tuple(rows), self.end, self.tensors, self.follows)
 
 
-Orders = Sequence[Row]
-"""One row per operator whose orders are to be kept."""
+Orders = Sequence[Sequence[Row]]
+"""For each operator the rows that have the orders which are to be kept."""
 
 
 class Closure:
@@ -75,7 +81,13 @@ class Closure:
         finest_only: bool = False,
         kept: Orders | None = None,
         charged: Collection[int] | None = None,
+        seeded: bool = False,
+        moved: Collection[int] | None = None,
     ) -> None:
+        """Where orders are to be ``kept``, they are suggested to operators that nothing else leads to them, with
+        ``seeded`` to all. Of the variables only those that are ``moved`` change their order, by default all may.
+        """
+        self.seeded, self.moved = seeded, moved
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
         self.target, self.timed = target, timed
         self.limit, self.most = limit, most
@@ -87,6 +99,8 @@ class Closure:
         self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
         self.queue: deque[tuple[int, Layout]] = deque()
         self.moving: list[list[int] | None] = [None for _ in self.entries]
+        self.wanted: list[set[tuple[Order, ...]]] = [set() for _ in self.entries]
+        self.several: dict[int, dict[Order, None]] = {}
         self.alike: list[list[object]] = [self._alike(entry) for entry in self.entries]
         self.pushed: set[tuple[int, object, Layout]] = set()
         self.touching: list[list[tuple[int, int]]] = [[] for _ in self.variables]
@@ -115,15 +129,19 @@ class Closure:
         for number, entry in enumerate(self.entries):
             generator = self.generators[number]
             self._found(number, entry.fixed if generator is None else (*entry.fixed, *generator.start()))
+        for variable, each in enumerate(self.variables):
+            for logical in each.readings.values():
+                self._rearranged(variable, logical)
         self._exhaust()
         if self.charged:
             self.most *= WITH_STOPS
             self.charged = self._with_stops(self.charged)
         sure = unlimited()
         for number, generator in enumerate(self.generators):
-            if self.kept is not None and not self._reaches(number):
+            if self.kept is not None and (self.seeded or not self._reaches(number)):
                 seeding = self._walker(self.entries[number], sure) if self.capped else generator
-                self._seed(number, self.kept[number].layouts, seeding)
+                for row in self.kept[number]:
+                    self._seed(number, row.layouts, seeding)
                 self._exhaust()
         for number, generator in enumerate(self.generators):
             if generator is not None:
@@ -149,7 +167,8 @@ class Closure:
         """
         for port, layout in enumerate(kept):
             if not self.variables[self.entries[number].ports[port]].constant:
-                self._found(number, self._pushed(number, port, finest(layout), generator))
+                for suggested in dict.fromkeys((finest(layout), layout)):
+                    self._found(number, self._pushed(number, port, suggested, generator))
         if generator is not None:
             self._found(number, generator.rest())
 
@@ -223,16 +242,41 @@ class Closure:
             return False
         seen[layout] = None
         self.queue.append((variable, layout))
+        if self.moved is None or variable in self.moved:
+            self._rearranged(variable, layout)
         return True
+
+    def _rearranged(self, variable: int, layout: Layout) -> None:
+        """Suggest the stored dimensions of a layout in all orders that are to be kept: a Transpose that keeps these
+        needs no Reshape.
+        """
+        for atoms in self._wanted(variable):
+            found = permuted(layout, atoms)
+            if found is not None:
+                self._suggest(variable, found)
+
+    def _wanted(self, variable: int) -> dict[Order, None]:
+        """The orders of a variable that are to be kept, where there are several."""
+        if self.kept is None:
+            return {}
+        if variable not in self.several:
+            rows = ((row, port) for number, port in self.touching[variable] for row in self.kept[number])
+            found = {order(row.layouts[port]): None for row, port in rows}
+            self.several[variable] = found if len(found) > 1 else {}
+        return self.several[variable]
 
     def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Those rows that have the orders to be kept."""
         rows = list(rows)
         if self.kept is None or not rows:
             return rows
-        wanted = self.kept[number].layouts
         moving = self.moving[number]
         if moving is None:
             ports = enumerate(self.entries[number].ports)
             moving = self.moving[number] = [port for port, each in ports if not self.variables[each].constant]
-        return [row for row in rows if all(order(row.layouts[port]) == order(wanted[port]) for port in moving)]
+            self.wanted[number] = {_orders(row, moving) for row in self.kept[number]}
+        return [row for row in rows if _orders(row, moving) in self.wanted[number]]
+
+
+def _orders(row: Row, ports: Sequence[int]) -> tuple[Order, ...]:
+    return tuple(order(row.layouts[port]) for port in ports)

@@ -80,11 +80,39 @@ class Statement:
         """
         return self._closed(limit, most, finest_only=True, charged=charged)
 
-    def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
-        """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
+    def layouts(self, kept: Orders | None = None, limit: Limit | None = None, seeded: bool = False) -> LayoutProblem:
+        """The problem over full layouts; with ``kept``, over those that have the orders of the given rows.
+
+        With ``seeded`` the layouts of these rows are among them, whatever else leads to them.
+        """
         most = AT_ONCE if kept is None else CANDIDATES
-        stated = self._closed(limit, most, kept=kept)
+        stated = self._closed(limit, most, kept=kept, seeded=seeded)
         return replace(stated, constants=self._constants())
+
+    def part(
+        self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
+    ) -> LayoutProblem:
+        """The problem over full layouts of some operators alone, in the sequence that they have.
+
+        ``free`` ones have the orders of some rows to choose from, ``fixed`` ones the very row, and of variables only
+        those that are ``moved`` change their order.
+        """
+        entries = {number: self.entries[number] for number in free}
+        entries |= {number: self.entries[number].only(row) for number, row in fixed.items()}
+        kept = {**free, **{number: [row] for number, row in fixed.items()}}
+        among = sorted(kept)
+        closure = Closure(
+            self.variables,
+            [entries[number] for number in among],
+            self.target,
+            self.goal.timed,
+            limit,
+            CANDIDATES,
+            kept=[kept[number] for number in among],
+            seeded=True,
+            moved=moved,
+        )
+        return closure.problem()
 
     def first(self, limit: Limit) -> LayoutProblem:
         """The problem that is searched first: over orders, where all that groupings decide comes after them."""
@@ -101,10 +129,20 @@ class Statement:
         finest_only: bool = False,
         kept: Orders | None = None,
         charged: Collection[int] | None = None,
+        seeded: bool = False,
     ) -> LayoutProblem:
-        timed = self.goal.timed
-        limit = limit or unlimited()
-        closure = Closure(self.variables, self.entries, self.target, timed, limit, most, finest_only, kept, charged)
+        closure = Closure(
+            self.variables,
+            self.entries,
+            self.target,
+            self.goal.timed,
+            limit or unlimited(),
+            most,
+            finest_only,
+            kept,
+            charged,
+            seeded,
+        )
         return closure.problem()
 
     def _constants(self) -> tuple[Constant, ...]:

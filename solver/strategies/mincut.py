@@ -56,7 +56,7 @@ def mincut(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assign
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
     orders = _cut_orders(statement, coarse, limit)
-    found = grouped(statement, orders.chosen, proven(orders), limit)
+    found = grouped(statement, [[row] for row in orders.chosen], proven(orders), limit)
     if found is None:
         raise StrategyError(_OVER)
     return replace(found, strategy="mincut")

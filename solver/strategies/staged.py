@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from layoutsolve.graph import Graph
@@ -11,13 +10,14 @@ from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.closure import Orders
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
 from layoutsolve.solver.strategies.orders import STATED, cheapest_orders
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.strategies.widened import widened
 
 SEARCHED, ORDERS = 0.8, 0.8
 """The most of what is left of a limit that a stage may use: searching beside heuristics, and choosing orders beside
@@ -27,15 +27,20 @@ groupings.
 STARTS = ("min-executed", "min-transpose", "min-bytes")
 """Objectives whose orders are tried where orders and groupings were to be chosen at once."""
 
+WIDENED, WIDENED_EACH = 10_000, 2_000
+"""The most work that finding out whether other orders need fewer Reshapes may take: so much in any case, and so much
+for each Reshape that might be saved.
+"""
+
 
 def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
     """The cheapest assignment of a graph.
 
-    Where Reshapes come last in the objective, orders are chosen first and groupings then: the Reshapes are the fewest
-    for the chosen orders. Otherwise both are chosen at once. What is not proven is compared with heuristics, each with
-    as much work as it would have by itself, so that none is better; of seconds a share is left for them, and the
-    quickest runs in any case. Where both were to be chosen at once, one after the other is among them, with the orders
-    of other objectives.
+    Where Reshapes come last in the objective, orders are chosen first and groupings then, and other orders that cost as
+    little are looked at for fewer Reshapes. Otherwise both are chosen at once. What is not proven is compared with
+    heuristics, each with as much work as it would have by itself, so that none is better; of seconds a share is left
+    for them, and the quickest runs in any case. Where both were to be chosen at once, one after the other is among
+    them, with the orders of other objectives.
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
@@ -80,14 +85,24 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
     orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
-    kept, proof = orders.chosen, proven(orders)
-    del orders  # a problem takes as much memory as all that the graph is
-    return grouped(statement, kept, proof, limit)
+    found = grouped(statement, [[row] for row in orders.chosen], proven(orders), limit)
+    if found is None or not found.price.reshapes or not found.completed or not _sure(orders, found, coarse):
+        return found
+    most = WIDENED + WIDENED_EACH * found.price.reshapes
+    return widened(statement, orders, found, limit.part(min(1.0, most / max(1, limit.work))))
 
 
-def grouped(statement: Statement, kept: Sequence[Row], proof: Proof, limit: Limit) -> Assignment | None:
-    """The cheapest groupings of chosen orders, of which ``proof`` tells what is proven; None where the limit ends
-    before there are any.
+def _sure(orders: Solution, found: Assignment, coarse: Tiers) -> bool:
+    """Whether orders are proven to be as cheap as any that are demanded, without stops, and groupings cost no more, but
+    for their time.
+    """
+    proof = orders.optimal and not orders.problem.capped and not orders.charged
+    return proof and (found.goal.timed or ranked(found.price, coarse) == orders.values)
+
+
+def grouped(statement: Statement, kept: Orders, proof: Proof, limit: Limit) -> Assignment | None:
+    """The cheapest groupings of orders to choose from, of which ``proof`` tells what is proven; None where the limit
+    ends before there are any.
     """
     problem = statement.layouts(kept, limit.part(STATED))
     if not all(operator.rows for operator in problem.operators):

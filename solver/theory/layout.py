@@ -199,6 +199,19 @@ def whole_dimensions(logical: Layout, wanted: Layout) -> Layout | None:
     return ((),) * units + tuple(solid)
 
 
+def permuted(layout: Layout, wanted: Order) -> Layout | None:
+    """The stored dimensions of a layout in another order of atoms, None where it tears one.
+
+    Dimensions of size 1 stay at their places.
+    """
+    rank = {atom: index for index, atom in enumerate(wanted)}
+    solid = sorted(filter(None, layout), key=lambda group: rank[group[0]])
+    if order(tuple(solid)) != wanted:
+        return None
+    rest = iter(solid)
+    return tuple(next(rest) if group else () for group in layout)
+
+
 def permutation(logical: Layout, stored: Layout) -> tuple[int, ...]:
     """The permutation of whole dimensions that makes ``stored`` of ``logical``; equal ones keep their order."""
     rest: list[tuple[int, ...] | None] = list(logical)

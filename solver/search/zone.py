@@ -1,0 +1,101 @@
+"""The part of a problem whose choices Reshapes depend on.
+
+A solution that makes Reshapes in some variables only has none elsewhere, which is the fewest there can be. What is
+chosen elsewhere matters where layouts lead from there to those variables: through operators that pass a grouping on.
+Many do not. A convolution has each of its dimensions stored apart, so that whatever lies behind it is no concern of
+what lies before it. An operator is a *border* at a port where all rows that it has to choose from have one layout. On
+either side of borders the cheapest choices are made independently of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from layoutsolve.solver.statement.closure import Entry, Orders
+from layoutsolve.solver.statement.price import price_of_variable
+from layoutsolve.solver.statement.problem import LayoutProblem, chosen
+from layoutsolve.solver.theory.layout import order
+from layoutsolve.solver.theory.relation import Placed
+
+Place = tuple[int, int]
+"""An operator and one of its ports."""
+
+
+@dataclass(frozen=True)
+class Zone:
+    """Operators whose choices count, ``free``, and those that are borders to them, ``fixed``, in ascending order."""
+
+    free: tuple[int, ...]
+    fixed: tuple[int, ...]
+
+    @property
+    def operators(self) -> list[int]:
+        """All operators of the zone, in ascending order."""
+        return sorted((*self.free, *self.fixed))
+
+
+def zone_of(entries: Sequence[Entry], problem: LayoutProblem, rows: Sequence[int], kept: Orders) -> Zone:
+    """The zone of the Reshapes that a solution makes, where each operator has the orders of some rows to choose from.
+
+    ``entries`` are what the problem was stated from.
+    """
+    return _Zones(entries, problem, kept).zone(rows)
+
+
+class _Zones:
+    """Variables that are connected by operators which are no borders between them."""
+
+    def __init__(self, entries: Sequence[Entry], problem: LayoutProblem, kept: Orders) -> None:
+        self.entries, self.problem, self.kept = entries, problem, kept
+        self.borders: dict[Place, bool] = {}
+
+    def zone(self, rows: Sequence[int]) -> Zone:
+        moving = self.problem.moving()
+        found = dict.fromkeys(each for each in moving if price_of_variable(self.problem, rows, each).reshapes)
+        free = {
+            number for number in range(len(self.problem.operators)) if chosen(self.problem, rows, number).price.reshapes
+        }
+        for number in sorted(free):
+            found.update(dict.fromkeys(self._passes(number)))
+        waiting = list(found)
+        while waiting:
+            for number, port in self._touching(waiting.pop()):
+                if not self._border(number, port):
+                    free.add(number)
+                    fresh = [variable for variable in self._passes(number) if variable not in found]
+                    found.update(dict.fromkeys(fresh))
+                    waiting += fresh
+        touching = {number for variable in found for number, _ in self._touching(variable)}
+        return Zone(tuple(sorted(free)), tuple(sorted(touching - free)))
+
+    def _touching(self, variable: int) -> Iterator[Place]:
+        writer = self.problem.writers[variable]
+        if writer is not None:
+            yield writer
+        yield from self.problem.readers[variable]
+
+    def _passes(self, number: int) -> list[int]:
+        """The variables of an operator whose layouts depend on each other."""
+        variables = self.problem.variables
+        return [
+            variable
+            for port, variable in enumerate(self.problem.operators[number].ports)
+            if not variables[variable].constant and not self._border(number, port)
+        ]
+
+    def _border(self, number: int, port: int) -> bool:
+        if (number, port) not in self.borders:
+            self.borders[number, port] = self._single(number, port)
+        return self.borders[number, port]
+
+    def _single(self, number: int, port: int) -> bool:
+        """Whether an operator has one layout at a port: one order, in dimensions that all of its forms have there."""
+        entry = self.entries[number]
+        if entry.rule is None or entry.relations is None:
+            return not entry.free and len({row.layouts[port] for row in entry.fixed}) == 1
+        if entry.fixed or entry.own or len({order(row.layouts[port]) for row in self.kept[number]}) > 1:
+            return False
+        forms = entry.rule.forms
+        placed = [form.places[port] for form in forms if isinstance(form, Placed) and not form.prefix]
+        return len(placed) == len(forms) and len(set(placed)) == 1

@@ -1,0 +1,108 @@
+"""The fewest Reshapes over all orders that cost as little, where a solution has the fewest for some of these.
+
+Orders are chosen first and groupings then, so that other orders may need fewer Reshapes, or less time with them. What
+other orders there are is known from the proof that nothing costs less (:mod:`layoutsolve.solver.search.alternatives`).
+Their groupings are searched for where these matter (:mod:`layoutsolve.solver.search.zone`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.alternatives import alternatives
+from layoutsolve.solver.search.search import Solution, solve
+from layoutsolve.solver.search.settle import settled
+from layoutsolve.solver.search.zone import Zone, zone_of
+from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.copies import shared_rows
+from layoutsolve.solver.statement.objective import ranked, searched_tiers
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.theory.layout import Order, order
+from layoutsolve.solver.theory.row import Row
+
+STATED, SEARCHED = 200, 70
+"""The least work of finding the groupings of one row of orders, and of searching among them for each."""
+
+
+def widened(statement: Statement, orders: Solution, found: Assignment, limit: Limit) -> Assignment:
+    """An assignment with the fewest Reshapes over all cheapest orders, as far as the limit allows to find out.
+
+    ``orders`` are some of the cheapest, proven, and ``found`` has the fewest Reshapes for these. Where time counts,
+    what is least is the time with that of Reshapes.
+    """
+    kept = [operator.rows for operator in orders.problem.operators]
+    zone = zone_of(statement.entries, found.problem, found.rows, kept)
+    if not any(_several(found.problem, number, kept[number]) for number in zone.free):
+        return _proven(found)
+    paid, _ = _part(found.problem, found.rows, zone)
+    values = ranked(price(paid, [0] * len(paid.operators)), searched_tiers(statement.goal.tiers))
+    part, numbers = _part(orders.problem, orders.rows, zone, whole=True)
+    left = alternatives(
+        part, searched_tiers(statement.goal.tiers), values[: 1 if statement.goal.timed else None], limit
+    )
+    if left is None:
+        return found
+    for number, operator, domain in zip(numbers, part.operators, left.rows, strict=True):
+        kept[number] = tuple(operator.rows[row] for row in domain)
+    zone = zone_of(statement.entries, found.problem, found.rows, kept)
+    if not any(_several(found.problem, number, kept[number]) for number in zone.free):
+        return _proven(found)
+    free = {number: kept[number] for number in zone.free}
+    fixed = {number: found.row(number) for number in zone.fixed}
+    if STATED * sum(map(len, free.values())) > limit.work:
+        return found
+    problem = statement.part(free, fixed, left.moved, limit)
+    rows = [len(operator.rows) for operator in problem.operators]
+    if limit.expired or SEARCHED * sum(rows) > limit.work or not all(rows):
+        return found
+    solution = solve(problem, statement.goal.tiers, limit)
+    return _best(statement, found, solution, zone) if solution.optimal else found
+
+
+def _part(
+    problem: LayoutProblem, rows: Sequence[int], zone: Zone, whole: bool = False
+) -> tuple[LayoutProblem, list[int]]:
+    """The problem of a zone, and the numbers of its operators: the chosen row of each, with ``whole`` all rows of those
+    that are free.
+    """
+    operators = [
+        problem.operators[number]
+        if whole and number in zone.free
+        else replace(problem.operators[number], rows=(chosen(problem, rows, number),))
+        for number in zone.operators
+    ]
+    return replace(problem, operators=tuple(operators), constants=()), zone.operators
+
+
+def _several(problem: LayoutProblem, number: int, rows: Sequence[Row]) -> bool:
+    """Whether rows of an operator differ in the order of something that moves."""
+    ports = [port for port, each in enumerate(problem.operators[number].ports) if not problem.variables[each].constant]
+    found: set[tuple[Order, ...]] = {tuple(order(row.layouts[port]) for port in ports) for row in rows}
+    return len(found) > 1
+
+
+def _proven(found: Assignment) -> Assignment:
+    """An assignment whose tiers are all proven, but for the copies of constants."""
+    return replace(found, bounds=ranked(found.price, found.goal.tiers)[:-1])
+
+
+def _best(statement: Statement, found: Assignment, solution: Solution, zone: Zone) -> Assignment:
+    """The better one of an assignment and what it is with the solution of a zone, proven if that has lost nothing."""
+    operators, rows, tiers = list[Operator](found.problem.operators), list(found.rows), statement.goal.tiers
+    for place, number in enumerate(zone.operators):
+        if number not in zone.fixed:
+            operators[number] = solution.problem.operators[place]
+            rows[number] = solution.rows[place]
+    problem = replace(found.problem, operators=tuple(operators))
+    cost = ranked(price(problem, rows), tiers)[:-1]
+    known = ranked(found.price, tiers)[:-1]
+    if cost >= known:
+        return _proven(found) if cost == known else found
+    chosen_rows = shared_rows(problem, settled(statement.graph, problem, rows, tiers))
+    branched = found.branched + solution.branched
+    total = price(problem, chosen_rows)
+    return _proven(replace(found, problem=problem, rows=chosen_rows, price=total, branched=branched))

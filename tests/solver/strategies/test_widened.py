@@ -1,0 +1,121 @@
+"""Reshapes that are proven are the fewest over all orders that cost as little, not over those that were chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from layoutsolve.graph import Graph
+from layoutsolve.solver import OBJECTIVES, Assignment, Boundary, assign
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.proof.restated import restate
+from layoutsolve.solver.search.search import solve
+from layoutsolve.solver.search.zone import zone_of
+from layoutsolve.solver.statement.objective import ranked
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies import staged
+from tests.graphs import GraphBuilder
+from tests.solver.mixed_graphs import mixed_graph
+from tests.solver.random_graphs import CONTROL, random_graph
+
+ALWAYS, NEVER = 10_000_000, 0
+"""The work of looking at other orders that is enough, and that is too little."""
+
+LARGEST = 2500
+"""The most rows of a problem that is solved for comparison."""
+
+
+def found_with(work: int, graph: Graph, objective: str, monkeypatch: pytest.MonkeyPatch) -> Assignment:
+    """An answer, given so much work to look at other orders."""
+    monkeypatch.setattr(staged, "WIDENED", work)
+    monkeypatch.setattr(staged, "WIDENED_EACH", 0)
+    return assign(graph, objective=objective)
+
+
+def at_once(found: Assignment) -> list[tuple[int, ...]]:
+    """What orders and groupings come to that are decided together: among the layouts that closure finds by itself, and
+    among all groupings of all orders that are candidates.
+    """
+    statement, tiers = Statement(found.graph, goal=found.goal), found.goal.tiers
+    every = [operator.rows for operator in statement.orders().operators]
+    least = []
+    for problem in (statement.layouts(), statement.layouts(every, Limit(4_000_000), seeded=True)):
+        if not problem.capped and sum(len(operator.rows) for operator in problem.operators) <= LARGEST:
+            least.append(solve(problem, tiers, Limit(3_000_000)).values)
+    return least
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-latency"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_no_proven_tier_is_beaten(objective: str, mixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(45):
+        graph = mixed_graph(seed) if mixed else random_graph(seed, 1 + seed % 9, CONTROL)
+        found = found_with(ALWAYS, graph, objective, monkeypatch)
+        proven = [tier for tier in found.tiers[:-1] if tier.status == "optimal"]
+        values = tuple(tier.value for tier in proven)
+        for least in at_once(found):
+            assert values <= least[: len(values)], seed
+            counts["compared"] += 1
+        counts["proven"] += len(proven) == len(OBJECTIVES[objective]) - 1
+        counts["reshapes"] += found.price.reshapes
+    assert counts["compared"] > 60
+    assert counts["proven"] > 25
+    assert counts["reshapes"] > 0
+
+
+@pytest.mark.parametrize(("seed", "known", "fewest"), [(44, 4, 2), (75, 1, 0), (143, 3, 1)])
+def test_other_orders_need_fewer(seed: int, known: int, fewest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of graphs whose first orders need more Reshapes; what is written has as many, and is found again."""
+    graph = random_graph(seed, 1 + seed % 9, CONTROL)
+    first, best = (found_with(work, graph, "min-executed", monkeypatch) for work in (NEVER, ALWAYS))
+    assert (first.price.reshapes, best.price.reshapes) == (known, fewest)
+    assert [tier.status for tier in first.tiers[:4]] == ["optimal", "optimal", "optimal", "conditional"]
+    assert [tier.status for tier in best.tiers[:4]] == ["optimal"] * 4
+    assert ranked(first.price, first.goal.tiers)[:3] == ranked(best.price, best.goal.tiers)[:3]
+    assert price(best.problem, best.rows) == best.price
+    recorded = [best.row(number).layouts for number in range(len(best.rows))]
+    stated = restate(best.graph, Boundary(), best.goal, recorded)
+    ways = stated.ways([best.row(number) for number in range(len(best.rows))])
+    assert stated.assignment(ways).price == best.price
+
+
+def flattened() -> Graph:
+    """Convolutions, of which the last gives a single pixel that is flattened: that takes a Reshape."""
+    b = GraphBuilder()
+    x = b.input(1, 8, 8, 4)
+    for _ in range(3):
+        x = b.relu(b.conv(x, 4, 3))
+    x = b.op("ReduceMean", x, b.constant([1, 2], "int64"), shape=(1, 1, 1, 4), keepdims=1)
+    return b.graph(b.reshape(b.conv(x, 4, 3), 1, 4))
+
+
+def test_convolutions_are_borders() -> None:
+    """Reshapes behind a convolution do not depend on what is before it."""
+    found = assign(flattened())
+    statement = Statement(found.graph)
+    kept = [operator.rows for operator in statement.orders().operators]
+    zone = zone_of(statement.entries, found.problem, found.rows, kept)
+    assert found.price.reshapes == 1
+    assert len(zone.operators) < len(found.rows) / 2
+    assert found.tiers[3].status == "optimal"
+
+
+def test_time_of_reshapes_is_decided_with_that_of_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Reshape that cannot be spared is part of the least time."""
+    first, best = (found_with(work, flattened(), "min-latency", monkeypatch) for work in (NEVER, ALWAYS))
+    assert best.price.reshapes == 1
+    assert best.price.nanoseconds == first.price.nanoseconds > 0
+    assert best.status == "optimal"
+
+
+def test_work_decides_how_far_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More work never leaves more Reshapes, and less of it proves no more."""
+    graph = random_graph(143, 1 + 143 % 9, CONTROL)
+    counts = [
+        found_with(work, graph, "min-executed", monkeypatch).price.reshapes for work in (0, 1_000, 30_000, 10_000_000)
+    ]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
