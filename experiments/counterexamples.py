@@ -25,8 +25,9 @@ STAGED = tuple(name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers)
 
 
 def hunted(seed: int, objective: str, target: str) -> tuple[str, str]:
-    """The status of the answer to a random graph, and what beats it: '' if nothing does. Claims are those of orders: the
-    time of Reshapes, which may be proven with theirs, is left out.
+    """The status of the answer to a random graph, and what beats it: '' if nothing does.
+
+    Claims are those of orders: the time of Reshapes, which may be proven with theirs, is left out.
     """
     with patch.object(staged, "widened", lambda statement, orders, found, limit: found):
         found = assign(mixed_graph(seed), objective=objective, target=shipped(target))
