@@ -29,7 +29,8 @@ STATED, SEARCHED = 200, 70
 
 
 def widened(statement: Statement, orders: Solution, found: Assignment, limit: Limit) -> Assignment:
-    """An assignment with the fewest Reshapes over all cheapest orders, as far as the limit allows to find out.
+    """An assignment with the fewest Reshapes over all cheapest orders, as far as the limit allows to find out. That
+    there are no other groupings which need fewer is not proven, so that nothing more is claimed of it.
 
     ``orders`` are some of the cheapest, proven, and ``found`` has the fewest Reshapes for these. Where time counts,
     what is least is the time with that of Reshapes.
@@ -37,7 +38,7 @@ def widened(statement: Statement, orders: Solution, found: Assignment, limit: Li
     kept = [operator.rows for operator in orders.problem.operators]
     zone = zone_of(statement.entries, found.problem, found.rows, kept)
     if not any(_several(found.problem, number, kept[number]) for number in zone.free):
-        return _proven(found)
+        return found
     paid, _ = _part(found.problem, found.rows, zone)
     values = ranked(price(paid, [0] * len(paid.operators)), searched_tiers(statement.goal.tiers))
     part, numbers = _part(orders.problem, orders.rows, zone, whole=True)
@@ -50,7 +51,7 @@ def widened(statement: Statement, orders: Solution, found: Assignment, limit: Li
         kept[number] = tuple(operator.rows[row] for row in domain)
     zone = zone_of(statement.entries, found.problem, found.rows, kept)
     if not any(_several(found.problem, number, kept[number]) for number in zone.free):
-        return _proven(found)
+        return found
     free = {number: kept[number] for number in zone.free}
     fixed = {number: found.row(number) for number in zone.fixed}
     if STATED * sum(map(len, free.values())) > limit.work:
@@ -85,13 +86,8 @@ def _several(problem: LayoutProblem, number: int, rows: Sequence[Row]) -> bool:
     return len(found) > 1
 
 
-def _proven(found: Assignment) -> Assignment:
-    """An assignment whose tiers are all proven, but for the copies of constants."""
-    return replace(found, bounds=ranked(found.price, found.goal.tiers)[:-1])
-
-
 def _best(statement: Statement, found: Assignment, solution: Solution, zone: Zone) -> Assignment:
-    """The better one of an assignment and what it is with the solution of a zone, proven if that has lost nothing."""
+    """The better one of an assignment and what it is with the solution of a zone."""
     operators, rows, tiers = list[Operator](found.problem.operators), list(found.rows), statement.goal.tiers
     for place, number in enumerate(zone.operators):
         if number not in zone.fixed:
@@ -101,8 +97,8 @@ def _best(statement: Statement, found: Assignment, solution: Solution, zone: Zon
     cost = ranked(price(problem, rows), tiers)[:-1]
     known = ranked(found.price, tiers)[:-1]
     if cost >= known:
-        return _proven(found) if cost == known else found
+        return found
     chosen_rows = shared_rows(problem, settled(statement.graph, problem, rows, tiers))
     branched = found.branched + solution.branched
     total = price(problem, chosen_rows)
-    return _proven(replace(found, problem=problem, rows=chosen_rows, price=total, branched=branched))
+    return replace(found, problem=problem, rows=chosen_rows, price=total, branched=branched)

@@ -7,17 +7,9 @@ import pytest
 from experiments.counterexamples import STAGED
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
-from layoutsolve.solver.strategies import staged
 from tests.graphs import GraphBuilder
 from tests.solver.every_layout import TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph
-
-
-@pytest.fixture(autouse=True)
-def orders_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Claims are those of orders: under min-latency the time of Reshapes may be proven with them."""
-    monkeypatch.setattr(staged, "widened", lambda statement, orders, found, limit: found)
-
 
 GRAPHS = 80
 """The random graphs for each objective and target."""
