@@ -254,7 +254,7 @@ def counted(made: Model, target: Path | None = None) -> int:
 
     def convert(source: bytes) -> onnx.ModelProto:
         conversion = layoutsolve.convert(source, objective="min-transpose", target=target)
-        assert conversion.assignment.status == "optimal"
+        assert conversion.assignment.tiers[0].status == "optimal"
         assert conversion.bound == conversion.price.transposes
         audited(conversion.model, conversion.assignment, conversion.graph)
         counts.append(conversion.price.transposes)

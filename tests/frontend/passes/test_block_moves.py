@@ -239,7 +239,7 @@ def test_minimum_between_convolutions(sides: Sides) -> None:
         found = assign(each, objective="min-transpose")
         data = feeds(graph)
         np.testing.assert_allclose(run(apply(found), data)[0], run(graph, data)[0], rtol=1e-4, atol=1e-5)
-        counts.append((found.status, found.price.transposes))
+        counts.append((found.tiers[0].status, found.price.transposes))
     assert counts == [("optimal", 3), ("optimal", 2)]
 
 
