@@ -13,9 +13,9 @@ from tests.conformance.test_conformance import CASES
 
 
 def solved(source: bytes) -> onnx.ModelProto:
-    """Convert as a user does, and see that the file has what the price says."""
+    """Convert as a user does, and see that nothing cut the search off and the file has what the price says."""
     conversion = layoutsolve.convert(source)
-    assert conversion.assignment.status == "optimal"
+    assert not conversion.assignment.ended
     audited(conversion.model, conversion.assignment, conversion.graph)
     return conversion.model
 
