@@ -61,7 +61,7 @@ class _Zones:
         waiting = list(found)
         while waiting:
             for number, port in self._touching(waiting.pop()):
-                if not self._border(number, port):
+                if number not in free and not self._border(number, port):
                     free.add(number)
                     fresh = [variable for variable in self._passes(number) if variable not in found]
                     found.update(dict.fromkeys(fresh))
