@@ -41,6 +41,7 @@ class Limit:
         self._spent = self._unseen = 0
         self._parent: Limit | None = None
         self._late = False
+        self._told = True
         self.ended = ""
         """What ended a stage: 'work' or 'seconds', '' while nothing had to be left out."""
 
@@ -63,6 +64,14 @@ class Limit:
         else:
             made._began = now = self._clock()
             made._ends = now + max(0.0, self._ends - now) * share
+        return made
+
+    def attempt(self, work: int) -> Limit:
+        """A part for so much work, of seconds the same share, in which something better may be found and nothing is
+        proven: a search that is complete without it has not ended where this does.
+        """
+        made = self.part(min(1.0, work / max(1, self.work)))
+        made._told = False
         return made
 
     def again(self) -> Limit:
@@ -102,7 +111,7 @@ class Limit:
 
     def _end(self) -> None:
         self.ended = "work" if self._ends is None else "seconds"
-        if self._parent is not None:
+        if self._parent is not None and self._told:
             self._parent._end()
 
     @property

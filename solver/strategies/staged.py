@@ -89,7 +89,7 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
     if found is None or not found.price.reshapes or not found.completed or not _sure(orders, found, coarse):
         return found
     most = WIDENED + WIDENED_EACH * found.price.reshapes
-    return widened(statement, orders, found, limit.part(min(1.0, most / max(1, limit.work))))
+    return widened(statement, orders, found, limit.attempt(most))
 
 
 def _sure(orders: Solution, found: Assignment, coarse: Tiers) -> bool:

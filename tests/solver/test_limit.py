@@ -64,6 +64,25 @@ def computes_the_same(graph: Graph, found: Assignment) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_an_attempt_ends_by_itself() -> None:
+    """What may find something better and does not come to an end leaves the search complete; what it did counts."""
+    whole = Limit(1_000)
+    attempt = whole.attempt(100)
+    inner = attempt.part(0.5)
+    inner.spend(60)
+    assert inner.over and inner.ended == attempt.ended == "work"
+    assert not whole.over and not whole.ended and whole.work == 940
+    attempt.spend(940)
+    assert attempt.over and whole.over and whole.ended == "work"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_complete_search_has_not_ended(seed: int) -> None:
+    """However little is done about what nothing is claimed of."""
+    found = assign(random_graph(seed, 12, CONTROL))
+    assert not found.ended or found.status == "feasible"
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_any_work_gives_a_right_model(seed: int) -> None:
     """However little may be done: the model is right, no worse than a Transpose pattern everywhere, the bound holds."""
