@@ -10,6 +10,7 @@ from math import prod
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.contract import Contraction, contract
 from layoutsolve.solver.search.dominance import dominate
+from layoutsolve.solver.search.known import Answer, Known, places
 from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.copies import copied_bytes
@@ -66,18 +67,20 @@ class Solution:
         return replace(self, problem=problem, values=_values(problem, self.rows, tiers))
 
 
-def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
-    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT."""
+def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None, known: Known | None = None) -> Solution:
+    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT, and those
+    that are ``known`` as before.
+    """
     limit = limit or unlimited()
     contraction = presolved(problem, tiers, limit.part(PRESOLVED))
-    rows, parts = _search(contraction.problem, contraction.domains, tiers, limit)
+    rows, parts = _search(contraction.problem, contraction.domains, tiers, limit, known or Known())
     return concluded(problem, contraction.expand(rows), tiers, parts)
 
 
-def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit) -> tuple[int, ...]:
+def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit, known: Known | None = None) -> tuple[int, ...]:
     """What relaxations prove of the tiers, as the bounds of a :class:`Solution`, without looking for one."""
     contraction = presolved(problem, tiers, limit.part(PRESOLVED))
-    rows, parts = _search(contraction.problem, contraction.domains, tiers, limit, bounded=True)
+    rows, parts = _search(contraction.problem, contraction.domains, tiers, limit, known or Known(), bounded=True)
     return concluded(problem, contraction.expand(rows), tiers, parts).bounds
 
 
@@ -104,7 +107,7 @@ def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) 
 
 
 def _search(
-    problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit, bounded: bool = False
+    problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit, known: Known, bounded: bool = False
 ) -> tuple[Sequence[int], Sequence[Part]]:
     """The rows, and what is known of each component; those that are too large to be enumerated are solved, or only
     ``bounded``.
@@ -114,25 +117,50 @@ def _search(
     rows = [domain[0] for domain in domains]
     found = components(problem, domains)
     parts: dict[int, Part] = {}
-    ties = (*tiers, TIE)
     sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
     for place in sorted(range(len(found)), key=lambda place: sizes[place]):
         component = found[place]
         if limit.expired or not (sizes[place] <= ENUMERATED or _loaded(limit)):
             parts[place] = part_of(problem, domains, rows, component, tiers, "none", (0,) * len(tiers))
-        elif sizes[place] <= ENUMERATED:
-            limit.spend(sizes[place])
-            enumerate_into(rows, problem, domains, component, ties)
-            parts[place] = part_of(problem, domains, rows, component, tiers, "enumeration")
+            continue
+        key = known.key(problem, domains, component, tiers, bounded)
+        answer = known.get(key)
+        if answer is None:
+            bounds, method = _component(rows, problem, domains, component, tiers, limit, bounded)
+            if not limit.expired:
+                known.keep(key, Answer(places(rows, domains, component), bounds, method))
         else:
-            from layoutsolve.solver.search.component import bound_component, solve_component
-
-            search, wanted = (bound_component, tiers) if bounded else (solve_component, ties)
-            outcome = search(problem, domains, component, rows, wanted, limit)
-            for number, row in outcome.rows.items():
-                rows[number] = row
-            parts[place] = part_of(problem, domains, rows, component, tiers, "cp-sat", outcome.bounds[: len(tiers)])
+            limit.spend(len(component.operators))
+            bounds, method = answer.bounds, answer.method
+            for number, each in zip(component.operators, answer.places, strict=True):
+                rows[number] = domains[number][each]
+        parts[place] = part_of(problem, domains, rows, component, tiers, method, bounds)
     return rows, [parts[place] for place in range(len(found))]
+
+
+def _component(
+    rows: list[int],
+    problem: LayoutProblem,
+    domains: Domains,
+    component: Component,
+    tiers: Tiers,
+    limit: Limit,
+    bounded: bool,
+) -> tuple[tuple[int, ...] | None, str]:
+    """Put the cheapest rows of a component in place; what is proven of its tiers, None for all, and the method."""
+    size = prod(len(domains[number]) for number in component.operators)
+    ties = (*tiers, TIE)
+    if size <= ENUMERATED:
+        limit.spend(size)
+        enumerate_into(rows, problem, domains, component, ties)
+        return None, "enumeration"
+    from layoutsolve.solver.search.component import bound_component, solve_component
+
+    search, wanted = (bound_component, tiers) if bounded else (solve_component, ties)
+    outcome = search(problem, domains, component, rows, wanted, limit)
+    for number, row in outcome.rows.items():
+        rows[number] = row
+    return outcome.bounds[: len(tiers)], "cp-sat"
 
 
 def _loaded(limit: Limit) -> bool:

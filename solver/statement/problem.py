@@ -97,7 +97,7 @@ class LayoutProblem:
 
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
         """What moving a variable from one layout to another costs."""
-        if self._charged(variable) or order(source) == order(target):
+        if self.charges(variable) or order(source) == order(target):
             return self.target.move_price(self.variables[variable], source, target, self.timed)
         known = self._least
         if variable not in known:
@@ -111,12 +111,19 @@ class LayoutProblem:
 
     def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
         """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each."""
-        if self._charged(variable):
+        if self.charges(variable):
             return self.target.losses(sources, targets)
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
 
-    def _charged(self, variable: int) -> bool:
+    def charges(self, variable: int) -> bool:
         return self.charged is None or variable in self.charged
+
+    def exact(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> bool:
+        """Whether moves of a variable from some layouts to others are known to cost here what they do."""
+        if self.charges(variable):
+            return True
+        least = self.target.least_lost
+        return not self.timed and all(set(each) <= {least} for each in self.target.losses(sources, targets))
 
     @property
     def even(self) -> bool:
@@ -129,7 +136,7 @@ class LayoutProblem:
         """Whether some move from one of the sources to one of the targets may cost more than others of the variable."""
         given, wanted = list(sources), list(targets)
         if self.timed:
-            return self._charged(variable) and len(set(map(order, (*given, *wanted)))) > 1
+            return self.charges(variable) and len(set(map(order, (*given, *wanted)))) > 1
         return any(map(any, self.losses(variable, given, wanted)))
 
     @cached_property

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.known import Known
 from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, bounds, solve
 from layoutsolve.solver.statement.objective import Tiers
@@ -27,30 +28,38 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
 
     What all of them prove is what is known of the few as well, should those have led to more in their time.
     """
-    first = limit.part(NARROW)
-    few = _cheapest(statement, tiers, first, FEW)
+    first, known = limit.part(NARROW), Known()
+    few = _cheapest(statement, tiers, first, FEW, known)
     if few.optimal or not few.problem.capped or limit.expired:
         return few
-    wide = _cheapest(statement, tiers, limit, CANDIDATES, few)
+    wide = _cheapest(statement, tiers, limit, CANDIDATES, known, few)
     return wide if wide.values <= few.values else _known_by(wide, few)
 
 
-def _cheapest(statement: Statement, tiers: Tiers, limit: Limit, most: int, known: Solution | None = None) -> Solution:
-    """The cheapest orders among at most so many candidates per variable, those that are ``known`` where none of the
+def _cheapest(
+    statement: Statement, tiers: Tiers, limit: Limit, most: int, known: Known, before: Solution | None = None
+) -> Solution:
+    """The cheapest orders among at most so many candidates per variable, those found ``before`` where none of the
     candidates are cheaper.
     """
     problem = statement.orders(limit.part(STATED), most)
-    if known is not None and bounds(problem, tiers, limit.part(NARROW)) == known.values:
-        found = replace(known, bounds=known.values)
+    if before is not None and bounds(problem, tiers, limit.part(NARROW), known) == before.values:
+        found = replace(before, bounds=before.values)
     else:
-        found = solve(problem, tiers, limit.part(NARROW))
+        found = solve(problem, tiers, limit.part(NARROW), known)
     if problem.capped or not any(found.values) or not uneven(problem):
         return found
-    return _with_stops(statement, problem, found, tiers, limit, most)
+    return _with_stops(statement, problem, found, tiers, limit, most, known)
 
 
 def _with_stops(
-    statement: Statement, problem: LayoutProblem, found: Solution, tiers: Tiers, limit: Limit, most: int
+    statement: Statement,
+    problem: LayoutProblem,
+    found: Solution,
+    tiers: Tiers,
+    limit: Limit,
+    most: int,
+    known: Known,
 ) -> Solution:
     """The cheapest orders, where two moves may be cheaper than one.
 
@@ -63,7 +72,7 @@ def _with_stops(
     problem = replace(problem, charged=charged)
     proofs: list[Solution] = []
     while True:
-        least = replace(solve(problem, tiers, limit), charged=charged)
+        least = replace(solve(problem, tiers, limit, known), charged=charged)
         proofs.append(least)
         found = _least([found, least.at_full_price(tiers)])
         dearer = _dearer(least)
@@ -74,7 +83,7 @@ def _with_stops(
             break
         problem, charged, reach = wider, wider.charged, 2 * reach
     if charged and found.values != least.values and not limit.expired:
-        found = _least([found, solve(replace(problem, charged=None), tiers, limit)])
+        found = _least([found, solve(replace(problem, charged=None), tiers, limit, known)])
     return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
 
 
