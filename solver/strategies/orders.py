@@ -64,27 +64,47 @@ def _with_stops(
     """The cheapest orders, where two moves may be cheaper than one.
 
     Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the least
-    price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in what is
-    cheapest then, and those around them, at which such a move might be made as well. They have all orders: what is
-    cheapest then is a lower bound again, and mostly an answer.
+    price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in it, and
+    those around them, at which such a move might be made as well. They have all orders: what is cheapest then is a
+    lower bound again, and mostly an answer.
     """
     charged, reach = frozenset[int](), 1
     problem = replace(problem, charged=charged)
+    least = replace(found, problem=problem)
     proofs: list[Solution] = []
     while True:
+        dearer = _dearer(least)
+        wider = _wider(statement, problem, dearer, charged, reach, limit, most) if dearer else None
+        if wider is not None:
+            problem, charged, reach = wider, wider.charged or charged, 2 * reach
+        elif proofs:
+            break
         least = replace(solve(problem, tiers, limit, known), charged=charged)
         proofs.append(least)
         found = _least([found, least.at_full_price(tiers)])
-        dearer = _dearer(least)
-        if limit.expired or found.values == least.values or not all(_chargeable(problem, each) for each in dearer):
+        if limit.expired or found.values == least.values:
             break
-        wider = statement.orders(limit.part(STATED), most, _around(problem, dearer | charged, reach))
-        if wider.capped or wider.charged is None or not dearer <= wider.charged:
-            break
-        problem, charged, reach = wider, wider.charged, 2 * reach
     if charged and found.values != least.values and not limit.expired:
         found = _least([found, solve(replace(problem, charged=None), tiers, limit, known)])
     return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
+
+
+def _wider(
+    statement: Statement,
+    problem: LayoutProblem,
+    dearer: frozenset[int],
+    charged: frozenset[int],
+    reach: int,
+    limit: Limit,
+    most: int,
+) -> LayoutProblem | None:
+    """The problem in which more variables are charged: those whose moves are dearer, and what is around them. None
+    where one of those would have too many orders.
+    """
+    if not all(_chargeable(problem, each) for each in dearer):
+        return None
+    wider = statement.orders(limit.part(STATED), most, _around(problem, dearer | charged, reach))
+    return None if wider.capped or wider.charged is None or not dearer <= wider.charged else wider
 
 
 def _least(found: Sequence[Solution]) -> Solution:
