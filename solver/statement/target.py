@@ -84,7 +84,8 @@ class Target:
     native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it as it is
     written, which is anything of which nothing is said. ``classes`` lists by operator the kinds that depend on sizes.
     ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the targets
-    that it extends. One of which nothing else is known prices Transposes alone.
+    that it extends. With ``unsigned`` activations of 8 bits are stored without a sign. One of which nothing else is
+    known prices Transposes alone.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Target:
     kernels: Mapping[Key, bool] = field(default_factory=dict)
     classes: Mapping[str, tuple[Class, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
+    unsigned: bool = False
 
     @property
     def has(self) -> frozenset[str]:
@@ -236,6 +238,7 @@ class Target:
             "kernels": {" ".join(way): runs for way, runs in self.kernels.items()},
             "classes": {operator: list(map(asdict, classes)) for operator, classes in self.classes.items()},
             "names": sorted(self.names),
+            "unsigned": self.unsigned,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -34,8 +34,11 @@ MOST_HIDDEN, MOST_SECONDS, MOST_BYTES, LONGEST = 100, 1.0, 64, 200
 and characters of a text.
 """
 
-_FIELDS = ("name", "runtime", "extends", "domains", "hidden", "unsupported", "kernels", "classes", "extra", "latency")
-_MAY_LACK = ("runtime", "extends", "domains")
+_FIELDS = (
+    "name", "runtime", "extends", "domains", "unsigned", "hidden", "unsupported", "kernels", "classes", "extra",
+    "latency",
+)  # fmt: skip
+_MAY_LACK = ("runtime", "extends", "domains", "unsigned")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
 _COST = ("fixed", "per_byte", "per_block")
@@ -150,6 +153,7 @@ def _target(facts: dict[str, Any]) -> Target:
         _by_kind("kernels", facts["kernels"], _flag),
         _of_operators("classes", facts["classes"], _classes),
         frozenset({name, *facts.get("extends", ())}),
+        _flag("unsigned", facts.get("unsigned", False)),
     )
 
 

@@ -1,0 +1,186 @@
+"""Activations of 8 bits with a sign, stored without one: the same numbers, 128 higher.
+
+ONNX Runtime's kernels for x86 multiply activations without a sign by weights with one. It makes such a model of others
+by itself, but where a clamp, a view or another operator lies between two kernels it does not, and the operators around
+it are left to floats. Weights keep their sign, and so do the ends of a graph, its states, and what operators look at
+as integers; where a kernel meets those, numbers are stored anew, which changes none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from layoutsolve.graph import Array, Graph, Node, Quant, Region, Value
+from layoutsolve.names import Names
+
+KERNELS = frozenset(
+    (
+        "Add", "AveragePool", "Concat", "Conv", "ConvTranspose", "Gemm", "GlobalAveragePool", "LeakyRelu", "MatMul",
+        "Mul", "ReduceMean", "Sigmoid", "Softmax", "Where",
+    )
+)  # fmt: skip
+"""The operators that ONNX Runtime has kernels for which compute on bytes; all of their operands have one type."""
+
+WEIGHED: Mapping[str, int] = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "MatMul"), 1)
+"""Of operators with weights, the number of the input that may be weights, which have a type of their own."""
+
+MOVING = frozenset(
+    (
+        "Clip", "Concat", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND", "Identity", "Max",
+        "MaxPool", "Min", "Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "ReverseSequence", "Slice",
+        "SpaceToDepth", "Split", "Tile", "Transpose", "Where",
+    )
+)  # fmt: skip
+"""The operators on stored integers that give the same ones, 128 higher, where all that they are given is."""
+
+HALF = 128
+"""What every stored integer is higher by."""
+
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Steps between which a float32 holds every stored integer times the step, to be stored anew."""
+
+
+def stored(graph: Graph) -> Graph:
+    """The same graph with activations of 8 bits stored without a sign where kernels compute on them."""
+    return _Unsigned(graph).result()
+
+
+class _Unsigned:
+    """The classes of values that operators on stored integers give one type to, and what becomes of each."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.values = graph, dict(graph.values)
+        self.taken = Names(graph.values)
+        self.parents: dict[str, str] = {}
+        self.copies: dict[str, str] = {}
+        self.written: dict[str, str] = {}
+        self.read: dict[tuple[str, Region | None], str] = {}
+        kept, used = set[str](), set[str]()
+        for node in graph.nodes:
+            stored_bytes = [name for name in (*node.inputs, *node.outputs) if name and self._is_byte(name)]
+            if node.storage:
+                self._join(node, stored_bytes, kept)
+            elif node.op in KERNELS:
+                used.update(stored_bytes)
+        kept.update({*graph.inputs} & {*graph.outputs})
+        computed = (name for name, value in graph.values.items() if value.data is None and value.dtype == "int8")
+        kept.update(name for name in computed if not self._is_activation(name))
+        held, wanted = {self._root(name) for name in kept}, {self._root(name) for name in used}
+        self.classes = wanted - held
+
+    def _join(self, node: Node, names: list[str], kept: set[str]) -> None:
+        """Put all that a node on stored integers has to have in one type in one class."""
+        padded = node.op != "Pad" or len(node.inputs) > 2
+        if node.op not in MOVING or node.domain or not padded:
+            kept.update(names)
+        for name in names:
+            self.parents[self._root(name)] = self._root(names[0])
+
+    def _root(self, name: str) -> str:
+        while self.parents.setdefault(name, name) != name:
+            self.parents[name] = self.parents[self.parents[name]]
+            name = self.parents[name]
+        return name
+
+    def _is_byte(self, name: str) -> bool:
+        return self.graph.values[name].dtype == "int8"
+
+    def _is_activation(self, name: str) -> bool:
+        """Whether a value is computed, or given, in steps of one size."""
+        value = self.graph.values[name]
+        quant = value.quant if value.dtype == "int8" and value.data is None else None
+        return quant is not None and quant.axis is None and SMALLEST < float(quant.scale.max()) < LARGEST
+
+    def _changes(self, name: str) -> bool:
+        """Whether a value is stored without a sign, or what takes its place where it is an end of the graph."""
+        return self._is_byte(name) and self.graph.values[name].data is None and self._root(name) in self.classes
+
+    def result(self) -> Graph:
+        if not self.classes:
+            return self.graph
+        ends = {*self.graph.inputs, *self.graph.outputs}
+        for name, value in self.graph.values.items():
+            if self._changes(name):
+                if name in ends:
+                    self.copies[name] = self._new(_raised(value), name)
+                else:
+                    self.values[name] = _raised(value)
+        nodes = [self._anew(name, self.copies[name]) for name in self.graph.inputs if name in self.copies]
+        for node in self.graph.nodes:
+            nodes += self._node(node)
+        outputs = dict.fromkeys(self.graph.outputs)
+        nodes += [self._anew(self.copies[name], name) for name in outputs if name in self.copies]
+        return replace(self.graph, values=self.values, nodes=tuple(nodes))
+
+    def _node(self, node: Node) -> Iterator[Node]:
+        """A node with its operands in one type, and what stores anew what it reads and writes."""
+        changed = [self._changes(name) for name in (*node.inputs, *node.outputs) if name]
+        if not (node.op in KERNELS and not node.storage) and not (node.storage and any(changed)):
+            yield replace(node, inputs=self._renamed(node.inputs), outputs=self._renamed(node.outputs))
+            return
+        inputs = []
+        for port, name in enumerate(node.inputs):
+            if name and name not in self.copies and self._is_byte(name) and not self._changes(name):
+                if self.graph.values[name].data is not None:
+                    name = name if WEIGHED.get(node.op) == port and not node.storage else self._constant(name)
+                elif self._is_activation(name):
+                    place = name, node.region
+                    if place not in self.read:
+                        self.read[place] = self._new(_raised(self.graph.values[name]), name)
+                        yield replace(self._anew(name, self.read[place]), region=node.region, origin=node.origin)
+                    name = self.read[place]
+            inputs.append(self.copies.get(name, name))
+        outputs, after = [], []
+        for name in node.outputs:
+            if name and self._is_byte(name) and not self._changes(name) and self._is_activation(name):
+                copy = self._new(_raised(self.graph.values[name]), name)
+                after.append(replace(self._anew(copy, name), region=node.region, origin=node.origin))
+                name = copy
+            outputs.append(self.copies.get(name, name))
+        yield replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
+        yield from after
+
+    def _renamed(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self.copies.get(name, name) for name in names)
+
+    def _constant(self, name: str) -> str:
+        """A constant whose stored integers are 128 higher; one of several steps stays as it is."""
+        value = self.graph.values[name]
+        if value.quant is not None and value.quant.axis is not None:
+            return name
+        if name not in self.written:
+            self.written[name] = self._new(_raised(value), name)
+        return self.written[name]
+
+    def _new(self, value: Value, name: str) -> str:
+        unique = self.taken.derived(name, "unsigned")
+        self.values[unique] = replace(value, name=unique)
+        return unique
+
+    @staticmethod
+    def _anew(source: str, target: str) -> Node:
+        """Store a value with other parameters."""
+        return Node("Identity", (source,), (target,))
+
+
+def _raised(value: Value) -> Value:
+    """A value of signed bytes as one without a sign."""
+    quant, data = value.quant, value.data
+    if quant is not None:
+        zero = _zero(int(quant.zero_point[0])) if quant.zero_point.size == 1 else _higher(quant.zero_point)
+        quant = Quant(quant.scale, zero, quant.axis, quant.block)
+    return replace(value, dtype="uint8", quant=quant, data=None if data is None else _higher(data))
+
+
+@lru_cache(maxsize=256)
+def _zero(number: int) -> Array:
+    """A zero point 128 higher, in one place of memory, so that it is written once."""
+    return _higher(np.array([number], np.int8))
+
+
+def _higher(numbers: Array) -> Array:
+    return np.asarray(numbers.astype(np.int16) + HALF, np.uint8)  # of no dimensions the sum is no array

@@ -1,0 +1,144 @@
+"""Activations stored without a sign: the same numbers, ends as they were, and one type around every kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from layoutsolve.frontend.passes.unsigned import KERNELS, MOVING, WEIGHED, stored
+from layoutsolve.graph import Graph, Quant
+from tests.graphs import GraphBuilder, run
+
+SHAPE = (2, 4, 6, 6)
+SCALES = (0.02, 0.05, 0.3)
+
+
+def quant(random: np.random.Generator, axis: int | None = None, count: int = 1) -> Quant:
+    scales = random.choice(SCALES, count).astype(np.float32)
+    return Quant(scales, random.integers(-128, 128, count).astype(np.int8), axis)
+
+
+class Bytes(GraphBuilder):
+    """Operators on signed bytes, all of one shape."""
+
+    def made(self, op: str, *inputs: str, storage: bool = False, keep: bool = False, **attributes: object) -> str:
+        """An operator whose result has parameters of its own, or with ``keep`` those of its first input."""
+        own = self.values[inputs[0]].quant if keep else quant(self.random)
+        output = self.op(op, *inputs, shape=SHAPE, dtype="int8", quant=own, **attributes)
+        self.nodes[-1] = replace(self.nodes[-1], storage=storage)
+        return output
+
+    def byte(self, *shape: int) -> str:
+        return self.constant(self.random.integers(-128, 128, shape), "int8")
+
+    def known(self, *shape: int) -> str:
+        return self.constant(self.random.integers(-128, 128, shape), "int8", quant(self.random))
+
+
+def conv(b: Bytes, x: str) -> str:
+    weights = b.constant(b.random.integers(-127, 128, (4, 4, 1, 1)), "int8", quant(b.random, 0, 4))
+    weights_value = b.values[weights]
+    assert weights_value.quant is not None
+    plain = replace(weights_value.quant, zero_point=np.zeros(4, np.int8))
+    b.values[weights] = replace(weights_value, quant=plain)
+    return b.made("Conv", x, weights)
+
+
+def pad(b: Bytes, x: str) -> str:
+    rows = b.op("Slice", x, *(b.constant([each], "int64") for each in (1, 5, 2)), shape=(2, 4, 4, 6), dtype="int8",
+                quant=b.values[x].quant)  # fmt: skip
+    b.nodes[-1] = replace(b.nodes[-1], storage=True)
+    pads = b.constant([0, 0, 1, 0, 0, 0, 1, 0], "int64")
+    return b.made("Pad", rows, pads, b.byte(), storage=True, keep=True)
+
+
+def in_branch(b: Bytes, x: str) -> str:
+    x = b.made("Abs", x)  # ONNX Runtime fails where a branch dequantises what nothing has quantised
+    return b.branch(
+        b.input(dtype="bool"), lambda: b.made("Mul", x, b.known(), keep=True), lambda: b.made("Sigmoid", x, keep=True)
+    )
+
+
+def as_integers(b: Bytes, x: str) -> str:
+    """What looks at the stored integers themselves."""
+    wide = b.op("Cast", x, shape=SHAPE, dtype="int32", to="int32")
+    b.nodes[-1] = replace(b.nodes[-1], storage=True)
+    return b.made("Cast", wide, storage=True, to="int8")
+
+
+LAYERS: tuple[Callable[[Bytes, str], str], ...] = (
+    conv,
+    pad,
+    in_branch,
+    as_integers,
+    lambda b, x: b.made("Add", x, b.known(1, 4, 1, 1)),
+    lambda b, x: b.made("Mul", x, b.known()),
+    lambda b, x: b.made("Add", x, x),
+    lambda b, x: b.made("Sigmoid", x),
+    lambda b, x: b.made("Abs", x),
+    lambda b, x: b.made("MaxPool", x, storage=True, keep=True, kernel_shape=(3, 3), pads=(1, 1, 1, 1)),
+    lambda b, x: b.made("Max", x, b.byte(), storage=True, keep=True),
+    lambda b, x: b.made("Clip", x, b.constant(-20, "int8"), b.constant(90, "int8"), storage=True, keep=True),
+    lambda b, x: b.made("Identity", x, storage=True),
+    lambda b, x: b.made("Identity", x),
+    lambda b, x: b.reshape(b.reshape(x, 2, 4, 36), *SHAPE),
+    lambda b, x: b.transpose(x, 0, 1, 3, 2),
+)
+
+
+def network(seed: int) -> Graph:
+    """Operators on bytes in a random order, each reading one of the last results; all ends and some results are
+    given.
+    """
+    b = Bytes(seed)
+    pool = [b.input(*SHAPE, dtype="int8", quant=quant(b.random)) for _ in range(2)]
+    for _ in range(12):
+        pool.append(LAYERS[b.random.integers(len(LAYERS))](b, pool[-1 - int(b.random.integers(min(3, len(pool))))]))
+    return b.graph(*dict.fromkeys([pool[-1], pool[-3], pool[5]]))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_same_numbers(seed: int) -> None:
+    graph = network(seed)
+    found = stored(graph)
+    random = np.random.default_rng(seed)
+    inputs = [graph.values[name] for name in graph.inputs]
+    data = [random.integers(-128, 128, each.shape).astype(each.dtype) for each in inputs]
+    for expected, result in zip(run(graph, data), run(found, data), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_one_type_around_kernels(seed: int) -> None:
+    """No kernel reads or writes an activation with a sign; ends keep their types; nothing is done without kernels."""
+    graph = network(seed)
+    found = stored(graph)
+    for name in (*graph.inputs, *graph.outputs):
+        assert found.values[name] is graph.values[name]
+    for node in found.nodes:
+        if node.op in KERNELS and not node.storage:
+            read = [name for port, name in enumerate(node.inputs) if port != WEIGHED.get(node.op)]
+            assert not any(found.values[name].dtype == "int8" for name in (*read, *node.outputs))
+    if not any(node.op in KERNELS for node in graph.nodes):
+        assert found is graph
+
+
+def test_every_moving_operator_is_tried() -> None:
+    """The others are those of conformance cases."""
+    tried = {node.op for seed in range(60) for node in network(seed).nodes if node.storage}
+    assert tried >= MOVING & {"Clip", "Identity", "Max", "MaxPool", "Pad", "Reshape", "Slice", "Transpose"}
+    assert "Cast" in tried and "Join" in tried
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e38])
+def test_steps_that_cannot_be_stored_anew(scale: float) -> None:
+    """Numbers of steps so small or large that a float32 does not hold them stay as they are."""
+    b = GraphBuilder()
+    extreme = Quant(np.array([scale], np.float32), np.array([0], np.int8))
+    x = b.input(*SHAPE, dtype="int8", quant=extreme)
+    graph = b.graph(b.op("Sigmoid", x, shape=SHAPE, dtype="int8", quant=extreme))
+    found = stored(graph)
+    assert {value.dtype for value in found.values.values()} == {"int8"}
