@@ -115,8 +115,8 @@ def measure(model: CorpusModel, threads: int, ways: Collection[str] = tuple(WAYS
     }
     files = {way: each.model.SerializeToString(deterministic=True) for way, each in conversions.items()}
     same = {way: next(other for other in files if files[other] == files[way]) for way in files}
-    runners = _loaded({way: files[way] for way in files if same[way] == way}, threads)
-    rounds = _rounds(list(runners.values()))
+    runners = loaded({way: files[way] for way in files if same[way] == way}, threads)
+    rounds = rounds_of(list(runners.values()))
     times = timed(runners, rounds)
     again = timed(runners, 2 * rounds) if any(_ratio(times, way) < 1 / SLOWER for way in times) else None
     found = {}
@@ -135,8 +135,9 @@ def _counts(conversion: layoutsolve.Conversion) -> tuple[int, int]:
     return conversion.price.transposes, conversion.price.hidden
 
 
-def _loaded(files: Mapping[str, bytes], threads: int) -> dict[str, Runner]:
-    """A warm session for each file, all with the same input; those that ONNX Runtime refuses are left out."""
+def loaded(files: Mapping[str, bytes], threads: int, needed: str = DEFAULT) -> dict[str, Runner]:
+    """A warm session for each file, all with the same input; those that ONNX Runtime refuses are left out but for
+    the ``needed`` one, which is an error."""
     runners: dict[str, Runner] = {}
     feeds: Mapping[str, Array] | None = None
     for way, file in files.items():
@@ -145,7 +146,7 @@ def _loaded(files: Mapping[str, bytes], threads: int) -> dict[str, Runner]:
             feeds = _feeds(runtime) if feeds is None else feeds
             runtime.run(feeds)
         except VerifyError:
-            if way == DEFAULT:
+            if way == needed:
                 raise
             continue
         first = min(Runner(runtime, feeds).seconds() for _ in range(2))
@@ -178,7 +179,7 @@ def _sample(runtime: OnnxRuntime, size: int) -> Mapping[str, Array]:
     return feeds
 
 
-def _rounds(runners: Sequence[Runner]) -> int:
+def rounds_of(runners: Sequence[Runner]) -> int:
     """How many rounds give each way its seconds."""
     turn = median(runner.seconds() * runner.repeats for runner in runners)
     return max(min(max(ROUNDS, ceil(LEAST / turn)), int(MOST / turn)), FEWEST)

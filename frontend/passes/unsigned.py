@@ -8,7 +8,7 @@ as integers; where a kernel meets those, numbers are stored anew, which changes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -37,6 +37,14 @@ MOVING = frozenset(
 )  # fmt: skip
 """The operators on stored integers that give the same ones, 128 higher, where all that they are given is."""
 
+LASTING = frozenset(("Carry", "State"))
+"""The operators whose values go from turn to turn, or from run to run. Kernels around them would store theirs anew each
+time; such a network is left as it is.
+"""
+
+FILLED = 3
+"""The inputs of a Pad that says what it fills in."""
+
 HALF = 128
 """What every stored integer is higher by."""
 
@@ -49,42 +57,55 @@ def stored(graph: Graph) -> Graph:
     return _Unsigned(graph).result()
 
 
+class Classes:
+    """Names that have something in common."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
+
+    def root(self, name: str) -> str:
+        """The name that stands for all of a class."""
+        parents = self._parents
+        while parents.setdefault(name, name) != name:
+            parents[name] = parents[parents[name]]
+            name = parents[name]
+        return name
+
+    def join(self, names: Sequence[str]) -> None:
+        """Put the classes of some names together."""
+        for name in names[1:]:
+            self._parents[self.root(name)] = self.root(names[0])
+
+
 class _Unsigned:
-    """The classes of values that operators on stored integers give one type to, and what becomes of each."""
+    """The ``classes`` of values that operators on stored integers give one type to, the ``networks`` that kernels make
+    of them, and what becomes of each.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.values = graph, dict(graph.values)
         self.taken = Names(graph.values)
-        self.parents: dict[str, str] = {}
+        self.classes, self.networks = Classes(), Classes()
         self.copies: dict[str, str] = {}
         self.written: dict[str, str] = {}
         self.read: dict[tuple[str, Region | None], str] = {}
-        kept, used = set[str](), set[str]()
+        kept, used, lasting = set[str](), set[str](), set[str]()
         for node in graph.nodes:
             stored_bytes = [name for name in (*node.inputs, *node.outputs) if name and self._is_byte(name)]
             if node.storage:
-                self._join(node, stored_bytes, kept)
+                self.classes.join(stored_bytes)
+                self.networks.join(stored_bytes)
+                if node.op not in MOVING or node.domain or (node.op == "Pad" and len(node.inputs) < FILLED):
+                    (lasting if node.op in LASTING else kept).update(stored_bytes)
             elif node.op in KERNELS:
                 used.update(stored_bytes)
+                self.networks.join([name for name in stored_bytes if graph.values[name].data is None])
         kept.update({*graph.inputs} & {*graph.outputs})
         computed = (name for name, value in graph.values.items() if value.data is None and value.dtype == "int8")
         kept.update(name for name in computed if not self._is_activation(name))
-        held, wanted = {self._root(name) for name in kept}, {self._root(name) for name in used}
-        self.classes = wanted - held
-
-    def _join(self, node: Node, names: list[str], kept: set[str]) -> None:
-        """Put all that a node on stored integers has to have in one type in one class."""
-        padded = node.op != "Pad" or len(node.inputs) > 2
-        if node.op not in MOVING or node.domain or not padded:
-            kept.update(names)
-        for name in names:
-            self.parents[self._root(name)] = self._root(names[0])
-
-    def _root(self, name: str) -> str:
-        while self.parents.setdefault(name, name) != name:
-            self.parents[name] = self.parents[self.parents[name]]
-            name = self.parents[name]
-        return name
+        recurrent = set(map(self.networks.root, lasting))
+        kept.update(name for name in used if self.networks.root(name) in recurrent)
+        self.unsigned = set(map(self.classes.root, used)) - set(map(self.classes.root, kept))
 
     def _is_byte(self, name: str) -> bool:
         return self.graph.values[name].dtype == "int8"
@@ -97,10 +118,10 @@ class _Unsigned:
 
     def _changes(self, name: str) -> bool:
         """Whether a value is stored without a sign, or what takes its place where it is an end of the graph."""
-        return self._is_byte(name) and self.graph.values[name].data is None and self._root(name) in self.classes
+        return self._is_byte(name) and self.graph.values[name].data is None and self.classes.root(name) in self.unsigned
 
     def result(self) -> Graph:
-        if not self.classes:
+        if not self.unsigned:
             return self.graph
         ends = {*self.graph.inputs, *self.graph.outputs}
         for name, value in self.graph.values.items():
@@ -118,8 +139,8 @@ class _Unsigned:
 
     def _node(self, node: Node) -> Iterator[Node]:
         """A node with its operands in one type, and what stores anew what it reads and writes."""
-        changed = [self._changes(name) for name in (*node.inputs, *node.outputs) if name]
-        if not (node.op in KERNELS and not node.storage) and not (node.storage and any(changed)):
+        changed = any(self._changes(name) for name in (*node.inputs, *node.outputs) if name)
+        if not changed or not (node.storage or node.op in KERNELS):
             yield replace(node, inputs=self._renamed(node.inputs), outputs=self._renamed(node.outputs))
             return
         inputs = []

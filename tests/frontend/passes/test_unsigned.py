@@ -113,7 +113,7 @@ def test_same_numbers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_one_type_around_kernels(seed: int) -> None:
-    """No kernel reads or writes an activation with a sign; ends keep their types; nothing is done without kernels."""
+    """Around a kernel no activation has a sign, or all do; ends keep their types; nothing is done without kernels."""
     graph = network(seed)
     found = stored(graph)
     for name in (*graph.inputs, *graph.outputs):
@@ -121,9 +121,23 @@ def test_one_type_around_kernels(seed: int) -> None:
     for node in found.nodes:
         if node.op in KERNELS and not node.storage:
             read = [name for port, name in enumerate(node.inputs) if port != WEIGHED.get(node.op)]
-            assert not any(found.values[name].dtype == "int8" for name in (*read, *node.outputs))
+            assert len({found.values[name].dtype for name in (*read, *node.outputs)}) == 1
     if not any(node.op in KERNELS for node in graph.nodes):
         assert found is graph
+
+
+def test_what_lasts_keeps_its_sign() -> None:
+    """So do the kernels around it, which would store it anew in every turn; others do not."""
+    b = Bytes(0)
+    x, y = (b.input(*SHAPE, dtype="int8", quant=quant(b.random)) for _ in range(2))
+    (last,) = b.loop(3, lambda now: [b.made("Add", now, b.made("Sigmoid", now), keep=True)], x)
+    graph = b.graph(last, b.made("Sigmoid", y))
+    found = stored(graph)
+    outputs = {node.op: found.values[node.outputs[0]].dtype for node in found.nodes if node.op in KERNELS}
+    inside = {
+        node.region is not None: found.values[node.outputs[0]].dtype for node in found.nodes if node.op == "Sigmoid"
+    }
+    assert outputs["Add"] == "int8" and inside == {True: "int8", False: "uint8"}
 
 
 def test_every_moving_operator_is_tried() -> None:
