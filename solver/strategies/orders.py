@@ -17,22 +17,34 @@ from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
 from layoutsolve.solver.statement.stops import every_order
+from layoutsolve.solver.strategies.some_atoms import cheapest_of_some_atoms, cheapest_that_shows
 
-NARROW, STATED = 0.8, 0.6
-"""The most of what is left of a limit that a stage may use: choosing among few candidates, and finding them."""
+NARROW, STATED, QUICK, BOUNDED = 0.8, 0.6, 0.2, 0.5
+"""The most of what is left of a limit that a stage may use: choosing among few candidates, finding them, choosing where
+they are not all there are, and what is to be known of some atoms.
+"""
 
 
 def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
-    """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among all.
+    """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among those that show
+    the cheapest orders of some atoms, and among all.
 
     What all of them prove is what is known of the few as well, should those have led to more in their time.
     """
-    first = limit.part(NARROW)
-    few = _cheapest(statement, tiers, first, FEW)
+    few = _cheapest(statement, tiers, limit.part(NARROW), FEW)
     if few.optimal or not few.problem.capped or limit.expired:
         return few
-    wide = _cheapest(statement, tiers, limit, CANDIDATES, few)
-    return wide if wide.values <= few.values else _known_by(wide, few)
+    proof = cheapest_of_some_atoms(statement, few.values, tiers, limit.part(BOUNDED))
+    best = few
+    if proof is not None:
+        if proof.bounds < few.values and not limit.expired:
+            best = _least([few, cheapest_that_shows(statement, proof, tiers, limit)])
+        if proof.bounds == best.values or not few.finished or limit.expired:
+            return _known_by(proof, best)
+    wide = _cheapest(statement, tiers, limit, CANDIDATES, best)
+    best = _least([wide, best])
+    known = wide if proof is None else max(wide, proof, key=lambda each: each.bounds)
+    return best if best is known else _known_by(known, best)
 
 
 def _cheapest(statement: Statement, tiers: Tiers, limit: Limit, most: int, known: Solution | None = None) -> Solution:
@@ -43,7 +55,7 @@ def _cheapest(statement: Statement, tiers: Tiers, limit: Limit, most: int, known
     if known is not None and bounds(problem, tiers, limit.part(NARROW)) == known.values:
         found = replace(known, bounds=known.values)
     else:
-        found = solve(problem, tiers, limit.part(NARROW))
+        found = solve(problem, tiers, limit.part(QUICK if problem.capped and most == FEW else NARROW))
     if problem.capped or not any(found.values) or not uneven(problem):
         return found
     return _with_stops(statement, problem, found, tiers, limit, most)
@@ -86,7 +98,8 @@ def _least(found: Sequence[Solution]) -> Solution:
 def _known_by(proof: Solution, found: Solution) -> Solution:
     """Rows with what another solution proves of them."""
     problem = replace(found.problem, capped=proof.problem.capped)
-    return replace(found, problem=problem, bounds=proof.bounds, parts=proof.parts, charged=proof.charged)
+    known = {name: getattr(proof, name) for name in ("bounds", "parts", "charged", "unseen")}
+    return replace(found, problem=problem, **known)
 
 
 def _dearer(least: Solution) -> frozenset[int]:
