@@ -17,45 +17,84 @@ from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
 from layoutsolve.solver.statement.stops import every_order
-from layoutsolve.solver.strategies.some_atoms import cheapest_of_some_atoms, cheapest_that_shows
+from layoutsolve.solver.strategies.some_atoms import SomeAtoms
 
-NARROW, STATED, QUICK, BOUNDED = 0.8, 0.6, 0.2, 0.5
-"""The most of what is left of a limit that a stage may use: choosing among few candidates, finding them, choosing where
-they are not all there are, and what is to be known of some atoms.
+NARROW, STATED = 0.8, 0.6
+"""The most of what is left of a limit that a stage may use: choosing among few candidates, and finding them."""
+
+GLANCE, BOUNDED, SHOWN = 0.05, 0.25, 0.4
+"""The same of a look at few atoms, of one at as many as there is time for, and of choosing among what shows their
+orders.
 """
+
+LARGE = 5_000
+"""The rows of a problem that is searched last where it has not even all candidates."""
+
+CLOSE = 0.95
+"""A lower bound is close where it is this much of what it is a bound of: then nothing large is searched any more."""
 
 
 def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
     """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among those that show
     the cheapest orders of some atoms, and among all.
 
-    What all of them prove is what is known of the few as well, should those have led to more in their time.
+    Where few candidates are a large problem already they come last, and there is no time for all.
     """
-    few = _cheapest(statement, tiers, limit.part(NARROW), FEW)
+    first = limit.part(NARROW)
+    problem, some = statement.orders(first.part(STATED), FEW), SomeAtoms(statement, tiers)
+    if problem.capped and sum(len(operator.rows) for operator in problem.operators) > LARGE:
+        some.look((1,), limit.part(GLANCE))
+        if some.proves((1,)):
+            return _cheapest_of_many(problem, some, limit)
+    few = _cheapest(statement, problem, tiers, first, FEW)
     if few.optimal or not few.problem.capped or limit.expired:
         return few
-    proof = cheapest_of_some_atoms(statement, few.values, tiers, limit.part(BOUNDED))
+    some.look(few.values, limit.part(BOUNDED))
     best = few
-    if proof is not None:
-        if proof.bounds < few.values and not limit.expired:
-            best = _least([few, cheapest_that_shows(statement, proof, tiers, limit)])
-        if proof.bounds == best.values or not few.finished or limit.expired:
-            return _known_by(proof, best)
-    wide = _cheapest(statement, tiers, limit, CANDIDATES, best)
+    if not some.proves(few.values):
+        best = _least([few, *some.shown(limit.part(SHOWN))])
+    if some.proves(best.values) or limit.expired:
+        return _known(some.proof, best)
+    wide = _cheapest(statement, statement.orders(limit.part(STATED), CANDIDATES), tiers, limit, CANDIDATES, best)
     best = _least([wide, best])
-    known = wide if proof is None else max(wide, proof, key=lambda each: each.bounds)
-    return best if best is known else _known_by(known, best)
+    return _known(max(wide, some.proof or wide, key=lambda each: each.bounds), best)
 
 
-def _cheapest(statement: Statement, tiers: Tiers, limit: Limit, most: int, known: Solution | None = None) -> Solution:
-    """The cheapest orders among at most so many candidates per variable, those that are ``known`` where none of the
-    candidates are cheaper.
+def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> Solution:
+    """The same where some atoms alone cost something, so that a problem of many rows is not solved at a glance."""
+    some.look(None, limit.part(BOUNDED))
+    found = some.shown(limit.part(SHOWN))
+    if not found or not (limit.expired or _close(some.proof, _least(found))):
+        found.append(solve(problem, some.tiers, limit))
+    best = _least(found)
+    if some.proves(best.values[:1]):
+        some.look(best.values, limit)
+    return _known(some.proof, best)
+
+
+def _close(proof: Solution | None, best: Solution) -> bool:
+    """Whether little can be gained in the first tier that is not proven."""
+    if proof is None:
+        return False
+    bound, value = next((each for each in zip(proof.bounds, best.values, strict=True) if each[0] != each[1]), (0, 0))
+    return bound >= CLOSE * value
+
+
+def _cheapest(
+    statement: Statement,
+    problem: LayoutProblem,
+    tiers: Tiers,
+    limit: Limit,
+    most: int,
+    known: Solution | None = None,
+) -> Solution:
+    """The cheapest orders of a problem with at most so many candidates per variable, those that are ``known`` where
+    none of its candidates are cheaper.
     """
-    problem = statement.orders(limit.part(STATED), most)
     if known is not None and bounds(problem, tiers, limit.part(NARROW)) == known.values:
         found = replace(known, bounds=known.values)
     else:
-        found = solve(problem, tiers, limit.part(QUICK if problem.capped and most == FEW else NARROW))
+        found = solve(problem, tiers, limit.part(NARROW))
     if problem.capped or not any(found.values) or not uneven(problem):
         return found
     return _with_stops(statement, problem, found, tiers, limit, most)
@@ -93,6 +132,11 @@ def _with_stops(
 def _least(found: Sequence[Solution]) -> Solution:
     """The cheapest of some solutions, the first of equals."""
     return min(found, key=lambda solution: solution.values)
+
+
+def _known(proof: Solution | None, found: Solution) -> Solution:
+    """Rows with what another solution, if there is any, proves of them."""
+    return found if proof is None or proof is found else _known_by(proof, found)
 
 
 def _known_by(proof: Solution, found: Solution) -> Solution:

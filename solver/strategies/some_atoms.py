@@ -7,13 +7,12 @@ are candidates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.objective import Tiers
+from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, Statement
 from layoutsolve.solver.theory.layout import Order, order
 
@@ -23,45 +22,57 @@ ATOMS = 4
 SHOWN = 8
 """How many layouts a variable may have where it is known what they are to show."""
 
-STATED, SOLVED = 0.15, 0.8
-"""The most of what is left of a limit that a problem may take: to be stated, and to be solved."""
+STATED = 0.15
+"""The most of what is left of a limit that stating a problem of some atoms may take: those of more are far larger."""
 
 
-def cheapest_of_some_atoms(
-    statement: Statement, values: tuple[int, ...], tiers: Tiers, limit: Limit
-) -> Solution | None:
-    """The cheapest orders of some atoms, of ever more until what is proven is as much as some values, or it takes too
-    long; None where there are no atoms to leave out, or not even few can be looked at.
+class SomeAtoms:
+    """What is known of a statement's orders by those of some atoms, of ever more.
+
+    ``proof`` is the solution that proves the most, None while there is none. Its bounds are those of all atoms.
     """
-    best: Solution | None = None
-    for unseen in _ever_fewer(statement):
-        problem = statement.orders(limit.part(STATED), CANDIDATES, without=unseen)
-        if problem.capped:
-            break
-        found = replace(solve(problem, tiers, limit.part(SOLVED)), charged=frozenset(), unseen=unseen)
-        if best is None or found.bounds > best.bounds:
-            best = found
-        if best.bounds >= values or not found.optimal:
-            break
-    return best
 
+    def __init__(self, statement: Statement, tiers: Tiers) -> None:
+        self.statement, self.tiers = statement, tiers
+        self.proof: Solution | None = None
+        self._solved: Solution | None = None
+        self._atoms = ATOMS
+        self._unseen = frozenset[int]()
 
-def _ever_fewer(statement: Statement) -> Iterator[frozenset[int]]:
-    """Factors to leave out, as long as there are any."""
-    known = frozenset[int]()
-    for most in count(ATOMS):
-        unseen = statement.unseen(most)
-        if not unseen:
-            return
-        if unseen != known:
-            yield unseen
-        known = unseen
+    def look(self, values: tuple[int, ...] | None, limit: Limit) -> None:
+        """Look at more atoms until it takes too long, or what is proven is as much as values that are known."""
+        while not limit.expired and not (values and self.proves(values)):
+            unseen = self.statement.unseen(self._atoms)
+            if not unseen:
+                return
+            if unseen != self._unseen:
+                problem = self.statement.orders(limit.part(STATED), CANDIDATES, without=unseen)
+                if problem.capped or not self._solve(problem, unseen, limit):
+                    return
+            self._atoms, self._unseen = self._atoms + 1, unseen
 
+    def _solve(self, problem: LayoutProblem, unseen: frozenset[int], limit: Limit) -> bool:
+        """Solve a problem of some atoms; whether there was time for all of it."""
+        found = replace(solve(problem, self.tiers, limit), charged=frozenset(), unseen=unseen)
+        if self.proof is None or found.bounds > self.proof.bounds:
+            self.proof = found
+        if found.optimal or self._solved is None:
+            self._solved = found
+        return found.optimal
 
-def cheapest_that_shows(statement: Statement, known: Solution, tiers: Tiers, limit: Limit) -> Solution:
-    """The cheapest orders of all atoms, among few but those that show the orders of some."""
-    shown: list[set[Order]] = [set() for _ in known.problem.variables]
-    for operator, row in zip(known.problem.operators, known.chosen, strict=True):
-        for variable, layout in zip(operator.ports, row.layouts, strict=True):
-            shown[variable].add(order(layout))
-    return solve(statement.showing(shown, limit.part(SOLVED), SHOWN), tiers, limit.part(SOLVED))
+    def proves(self, values: tuple[int, ...]) -> bool:
+        """Whether nothing costs less."""
+        return self.proof is not None and self.proof.bounds >= values
+
+    def shown(self, limit: Limit) -> list[Solution]:
+        """The cheapest orders of all atoms, among few but those that show the cheapest of some; nothing where these are
+        not known.
+        """
+        known = self._solved
+        if known is None or limit.expired:
+            return []
+        orders: list[set[Order]] = [set() for _ in known.problem.variables]
+        for operator, row in zip(known.problem.operators, known.chosen, strict=True):
+            for variable, layout in zip(operator.ports, row.layouts, strict=True):
+                orders[variable].add(order(layout))
+        return [solve(self.statement.showing(orders, limit.part(STATED), SHOWN), self.tiers, limit)]

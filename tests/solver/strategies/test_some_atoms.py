@@ -29,11 +29,12 @@ def graph_of(seed: int) -> Graph:
     return mixed_graph(seed) if seed % 2 else random_graph(seed, 3 + seed % 9, CONTROL)
 
 
-def with_few(monkeypatch: pytest.MonkeyPatch, most: int, atoms: int = 1) -> None:
-    """Let there be so few candidates that mostly some are left out, and look at so many atoms at first."""
+def with_few(monkeypatch: pytest.MonkeyPatch, most: int, large: int = orders.LARGE) -> None:
+    """Let there be so few candidates that mostly some are left out, and call so many rows large."""
     monkeypatch.setattr(orders, "FEW", most)
     monkeypatch.setattr(orders, "CANDIDATES", most)
-    monkeypatch.setattr(some_atoms, "ATOMS", atoms)
+    monkeypatch.setattr(orders, "LARGE", large)
+    monkeypatch.setattr(some_atoms, "ATOMS", 1)
 
 
 def cheapest(graph: Graph, objective: str) -> Solution:
@@ -42,8 +43,10 @@ def cheapest(graph: Graph, objective: str) -> Solution:
 
 
 @pytest.mark.parametrize("objective", STAGED)
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_what_is_claimed_with_few_candidates(objective: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("most", "large"), [(1, 0), (2, 0), (1, orders.LARGE), (3, orders.LARGE)])
+def test_what_is_claimed_with_few_candidates(
+    objective: str, most: int, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each tier is proven to be no lower than it is with all candidates, as long as those before it are as low."""
     counts: Counter[str] = Counter()
     for seed in range(120):
@@ -51,7 +54,7 @@ def test_what_is_claimed_with_few_candidates(objective: str, most: int, monkeypa
         best = cheapest(graph, objective)
         assert not best.problem.capped
         with monkeypatch.context() as patched:
-            with_few(patched, most)
+            with_few(patched, most, large)
             found = cheapest(graph, objective)
         assert found.values >= best.bounds
         counts["capped"] += found.unseen != frozenset()
@@ -91,10 +94,12 @@ def test_what_shows_the_orders_of_some_atoms_is_found(perm: tuple[int, ...], mon
     statement, tiers = Statement(graph, goal=goal), coarse_tiers(goal.tiers) or ()
     best = cheapest(graph, "min-transpose")
     monkeypatch.setattr(some_atoms, "ATOMS", 3)
-    proof = some_atoms.cheapest_of_some_atoms(statement, best.values, tiers, Limit(3_000_000))
-    assert proof is not None and proof.unseen and proof.optimal
-    shown = some_atoms.cheapest_that_shows(statement, proof, tiers, Limit(3_000_000))
-    assert proof.bounds <= best.values == shown.values
+    some = some_atoms.SomeAtoms(statement, tiers)
+    assert not some.shown(Limit(3_000_000)) and not some.proves((0,))
+    some.look(None, Limit(3_000_000))
+    assert some.proof is not None and some.proof.unseen and some.proof.optimal
+    (shown,) = some.shown(Limit(3_000_000))
+    assert some.proof.bounds <= best.values == shown.values
 
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
