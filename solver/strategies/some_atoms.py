@@ -22,6 +22,9 @@ ATOMS = 4
 SHOWN = 8
 """How many layouts a variable may have where it is known what they are to show."""
 
+IDLE = 2
+"""After so many problems in a row that prove no more than those before, no larger one is looked at."""
+
 STATED = 0.15
 """The most of what is left of a limit that stating a problem of some atoms may take: those of more are far larger."""
 
@@ -36,12 +39,14 @@ class SomeAtoms:
         self.statement, self.tiers = statement, tiers
         self.proof: Solution | None = None
         self._solved: Solution | None = None
-        self._atoms = ATOMS
+        self._atoms, self._idle = ATOMS, 0
         self._unseen = frozenset[int]()
 
     def look(self, values: tuple[int, ...] | None, limit: Limit) -> None:
-        """Look at more atoms until it takes too long, or what is proven is as much as values that are known."""
-        while not limit.expired and not (values and self.proves(values)):
+        """Look at more atoms until that proves no more, it takes too long, or what is proven is as much as values that
+        are known.
+        """
+        while self._idle < IDLE and not limit.expired and not (values and self.proves(values)):
             unseen = self.statement.unseen(self._atoms)
             if not unseen:
                 return
@@ -54,8 +59,9 @@ class SomeAtoms:
     def _solve(self, problem: LayoutProblem, unseen: frozenset[int], limit: Limit) -> bool:
         """Solve a problem of some atoms; whether there was time for all of it."""
         found = replace(solve(problem, self.tiers, limit), charged=frozenset(), unseen=unseen)
+        self._idle += found.optimal
         if self.proof is None or found.bounds > self.proof.bounds:
-            self.proof = found
+            self.proof, self._idle = found, 0
         if found.optimal or self._solved is None:
             self._solved = found
         return found.optimal
