@@ -62,6 +62,7 @@ class Certificate:
     that. ``rows`` are those of the operators, ``price`` is what they cost; ``bounds`` has a bound for each tier of the
     objective but the last, which are the copies of constants. They have the moves of variables whose numbers are in
     ``charged`` at their price, those of others at the least that a move of them may cost, where orders come first.
+    ``unseen`` are the numbers of the factors that layouts leave out in their problem.
     """
 
     source: str
@@ -76,6 +77,7 @@ class Certificate:
     rows: tuple[CertifiedRow, ...]
     price: Price
     charged: tuple[int, ...]
+    unseen: tuple[int, ...]
     bounds: tuple[Bound, ...]
     reading: Reading
 
@@ -152,6 +154,7 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         tuple(_row(text) for text in facts["rows"]),
         Price(**{name: int(count) for name, count in facts["price"].items()}),
         tuple(map(int, facts["charged"])),
+        tuple(map(int, facts["unseen"])),
         tuple(_bound(each) for each in facts["bounds"]),
         _reading(facts["reading"]),
     )

@@ -42,7 +42,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
     chosen = [found.row(number) for number in range(len(found.rows))]
     try:
         layouts = [row.layouts for row in chosen]
-        stated = restate(conversion.graph, conversion.boundary, found.goal, layouts, found.charged)
+        stated = restate(conversion.graph, conversion.boundary, found.goal, layouts, found.charged, found.unseen)
         ways = stated.ways(chosen)
     except CertificateError as error:
         raise CertificateError(
@@ -63,6 +63,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         tuple(CertifiedRow(title, row.layouts, way) for title, row, way in zip(titles, chosen, ways, strict=True)),
         found.price,
         found.charged,
+        found.unseen,
         tuple(Bound(tier, *proof) for tier, proof in zip(stated.claimed, proofs, strict=True)),
         conversion.reading,
     )

@@ -106,7 +106,7 @@ def check(
     try:
         graph = reference(replace(source, name=certificate.name), certificate.reading, Stages(source))
         layouts = [row.layouts for row in certificate.rows]
-        stated = restate(graph, certificate.boundary, goal, layouts, certificate.charged)
+        stated = restate(graph, certificate.boundary, goal, layouts, certificate.charged, certificate.unseen)
         assignment = _assignment(stated, certificate)
         written = _written(graph, source, assignment, certificate, path)
     except CertificateError:

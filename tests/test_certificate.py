@@ -30,6 +30,7 @@ from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Cost
 from layoutsolve.solver.statement.target_file import shipped
+from layoutsolve.solver.strategies import orders, some_atoms
 from layoutsolve.translation import content_of, emitted
 from tests.builder import Builder
 from tests.networks import Network, Quantised
@@ -373,7 +374,7 @@ def test_changed_multipliers(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "layoutsolve certificate 4"}', "[" * 100_000]
+    "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "layoutsolve certificate 5"}', "[" * 100_000]
 )
 def test_no_certificate(text: str) -> None:
     with pytest.raises(CertificateError, match="no certificate"):
@@ -382,7 +383,7 @@ def test_no_certificate(text: str) -> None:
 
 def test_another_format_is_told() -> None:
     facts = {**json.loads(case("small")[2].to_json()), "format": "layoutsolve certificate 3"}
-    with pytest.raises(CertificateError, match="its format is not 'layoutsolve certificate 4'"):
+    with pytest.raises(CertificateError, match="its format is not 'layoutsolve certificate 5'"):
         Certificate.from_json(json.dumps({**facts, "seal": _seal(facts)}))
 
 
@@ -472,7 +473,7 @@ def test_every_alteration_is_detected() -> None:
             Certificate.from_json(json.dumps(changed))
 
 
-EQUIVALENT = ("reading", "boundary", "charged")
+EQUIVALENT = ("reading", "boundary", "charged", "unseen")
 """Facts that may be other ones, and the claim as true as before, where the model has nothing that they bear upon."""
 
 
@@ -497,6 +498,29 @@ def test_every_false_claim_is_detected() -> None:
                 pairs = zip(forged.bounds, certificate.bounds, strict=True)
                 assert all(mine.bound <= own.bound and mine.tier == own.tier for mine, own in pairs), inner
     assert refuted > 100
+
+
+def test_what_is_proven_of_some_atoms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With too few candidates: the bound of the orders of some atoms is proven again, in the problem that has these."""
+    monkeypatch.setattr(orders, "FEW", 1)
+    monkeypatch.setattr(orders, "CANDIDATES", 1)
+    monkeypatch.setattr(some_atoms, "ATOMS", 2)
+    source = branching(3)
+    conversion = layoutsolve.convert(source, objective="min-transpose")
+    found, model = conversion.assignment, conversion.content("")
+    assert found.unseen and found.bound > 0
+    certificate = Certificate.from_json(certify(source, conversion).to_json())
+    assert certificate.unseen == found.unseen
+    checked = check_certificate(source, model, certificate)
+    assert [each.bound for each in checked.tiers[:1]] == [found.bound]
+    assert not any(each.capped for each in checked.tiers)
+    given = source, model, certificate
+    tampered(given, "does not follow from its proof", unseen=tuple(sorted(statement_of(conversion).unseen(0))))
+    tampered(given, "does not see whole", charged=(conversion.assignment.problem.moving()[0],))
+
+
+def statement_of(conversion: layoutsolve.Conversion) -> Statement:
+    return Statement(conversion.assignment.graph, conversion.boundary, conversion.assignment.goal)
 
 
 def test_constants_apart(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ class Restated:
     """The problem over layouts, ``fine``: with the recorded orders, where these are chosen before groupings.
 
     ``alike`` has for each operator the rows with the recorded layouts, in a fixed order: ways to run it may share them.
-    The problem over orders is the one in which moves of the ``charged`` variables alone cost what they do.
+    The problem over orders is the one in which moves of the ``charged`` variables alone cost what they do, and layouts
+    leave out the ``unseen`` factors.
     """
 
     statement: Statement
@@ -35,6 +36,7 @@ class Restated:
     fine: LayoutProblem
     alike: tuple[tuple[int, ...], ...]
     charged: tuple[int, ...]
+    unseen: tuple[int, ...]
 
     def assignment(self, which: Sequence[int]) -> Assignment:
         """The recorded assignment, given which of the rows that are alike each operator has."""
@@ -86,15 +88,21 @@ class Restated:
     @cached_property
     def _orders(self) -> LayoutProblem:
         """The problem over orders. Nothing is cheaper than what costs nothing, so that it is not always needed."""
-        return self.statement.orders(charged=self.charged)
+        return self.statement.orders(charged=self.charged, without=self.unseen)
 
 
 def restate(
-    graph: Graph, boundary: Boundary, goal: Goal, recorded: Sequence[Layouts], charged: Collection[int] = ()
+    graph: Graph,
+    boundary: Boundary,
+    goal: Goal,
+    recorded: Sequence[Layouts],
+    charged: Collection[int] = (),
+    unseen: Collection[int] = (),
 ) -> Restated:
     """State the problem of a graph with its concatenations in steps, and find the rows with the recorded layouts in it.
 
-    Raises :class:`CertificateError` where there are none, or where nothing moves what is ``charged``.
+    Raises :class:`CertificateError` where there are none, or where nothing moves what is ``charged``, or not all of it
+    is seen.
     """
     statement = Statement(in_steps(graph), boundary, goal)
     _check_shapes(statement.source(), recorded)
@@ -103,7 +111,9 @@ def restate(
     alike = tuple(_alike(operator, layouts) for operator, layouts in zip(fine.operators, recorded, strict=True))
     if not set(charged) <= set(fine.moving()):
         raise CertificateError("the certificate charges moves of what the source does not compute")
-    return Restated(statement, goal, fine, alike, tuple(sorted(charged)))
+    if charged and unseen:
+        raise CertificateError("the certificate charges moves of layouts that it does not see whole")
+    return Restated(statement, goal, fine, alike, tuple(sorted(charged)), tuple(sorted(unseen)))
 
 
 def _check_shapes(problem: LayoutProblem, recorded: Sequence[Layouts]) -> None:

@@ -36,7 +36,7 @@ class Solution:
     ``values`` are the tiers of what they cost, but for constants that several operators share: how those are stored is
     decided later. ``bounds`` are proven lower bounds on them, as for :class:`Part`, 0 where candidates were left out;
     ``parts`` is what each component came to that had to be searched. ``charged`` are the variables whose moves the
-    bounds have at their price, None for all.
+    bounds have at their price, None for all; ``unseen`` are the factors that they leave out.
     """
 
     problem: LayoutProblem
@@ -45,11 +45,17 @@ class Solution:
     bounds: tuple[int, ...]
     parts: tuple[Part, ...]
     charged: frozenset[int] | None = None
+    unseen: frozenset[int] = frozenset()
 
     @property
     def optimal(self) -> bool:
         """Whether every tier is proven."""
         return self.values == self.bounds
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is cheaper among the candidates of its problem."""
+        return all(part.values == part.bounds for part in self.parts)
 
     @property
     def branched(self) -> int:

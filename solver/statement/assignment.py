@@ -67,7 +67,7 @@ class Assignment:
     that reached the solver. ``parts`` has what is known about each component; it is empty for strategies that prove
     nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or '' for none. Where orders
     come before groupings, ``charged`` are the numbers of the variables whose moves the bounds have at their price; they
-    have others at the least that a move of them may cost.
+    have others at the least that a move of them may cost. ``unseen`` are the factors that layouts leave out there.
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -84,6 +84,7 @@ class Assignment:
     parts: tuple[Part, ...] = ()
     ended: str = ""
     charged: tuple[int, ...] = ()
+    unseen: tuple[int, ...] = ()
 
     @property
     def objective(self) -> str:

@@ -6,7 +6,7 @@ their layouts is pushed through the relations of all operators that touch the va
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +21,9 @@ from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permu
 from layoutsolve.solver.theory.relation import Arranged, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
+
+OTHERS = 2
+"""How many layouts a variable may have that do not show what is wanted, where something is."""
 
 WITH_STOPS = 4
 """How many times as many layouts a variable may have where slow moves may be made in two."""
@@ -83,10 +86,13 @@ class Closure:
         charged: Collection[int] | None = None,
         seeded: bool = False,
         moved: Collection[int] | None = None,
+        shown: Sequence[Collection[Order]] | None = None,
     ) -> None:
         """Where orders are to be ``kept``, they are suggested to operators that nothing else leads to them, with
         ``seeded`` to all. Of the variables only those that are ``moved`` change their order, by default all may.
+        Where it is said what is to be ``shown`` of each, orders of some atoms, other layouts are few.
         """
+        self.shown, self.others = shown, Counter[int]()
         self.seeded, self.moved = seeded, moved
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
         self.target, self.timed = target, timed
@@ -117,7 +123,8 @@ class Closure:
         finest_only = self.finest_only  # what makes a generator must not hold the closure: nothing would free the two
         size = max((self.variables[variable].bytes for variable in entry.ports), default=0) if self.timed else 0
         kinds, exact = tuple(self.target.named(entry.op, way) for way in found.ways), self.kept is not None
-        weigh = self.target.weigh(entry.op, kinds, size)
+        seen = not any(port.unseen for port in ports)
+        weigh = self.target.weigh(entry.op, kinds, size, seen)
         alike = (entry.op, size, kinds) if weigh else ()
         forms, own = found.forms, entry.own
         key = (limit, alike, forms, ports, *own.items())
@@ -237,10 +244,12 @@ class Closure:
         seen = self.seen[variable]
         if self.variables[variable].constant or layout in seen:
             return False
-        if len(seen) >= self.most:
+        other = self.shown is not None and not _shows(layout, self.shown[variable])
+        if len(seen) >= self.most or (other and self.others[variable] >= OTHERS):
             self.capped = True
             return False
         seen[layout] = None
+        self.others[variable] += other
         self.queue.append((variable, layout))
         if self.moved is None or variable in self.moved:
             self._rearranged(variable, layout)
@@ -276,6 +285,12 @@ class Closure:
             moving = self.moving[number] = [port for port, each in ports if not self.variables[each].constant]
             self.wanted[number] = {_orders(row, moving) for row in self.kept[number]}
         return [row for row in rows if _orders(row, moving) in self.wanted[number]]
+
+
+def _shows(layout: Layout, wanted: Collection[Order]) -> bool:
+    """Whether a layout has some of its atoms in one of the wanted orders."""
+    atoms = {atom for each in wanted for atom in each}
+    return tuple(atom for atom in order(layout) if atom in atoms) in wanted
 
 
 def _orders(row: Row, ports: Sequence[int]) -> tuple[Order, ...]:

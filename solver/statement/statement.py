@@ -11,8 +11,9 @@ from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
+from layoutsolve.solver.statement.unseen import Tensor, unseen
 from layoutsolve.solver.theory.atoms import Atoms, port_names
-from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.layout import Layout, Order
 from layoutsolve.solver.theory.motion import as_layouts
 from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
@@ -50,12 +51,15 @@ class Statement:
         boundary: Boundary | None = None,
         goal: Goal | None = None,
         opaque_views: Collection[int] = (),
+        atoms: Atoms | None = None,
     ) -> None:
+        """``atoms`` are those of the graph, as far as they are to be seen; by default all."""
         self.graph, self.boundary = graph, boundary or Boundary()
         self.goal = goal or Goal()
         self.target = self.goal.target
         self.boundary.check(graph)
-        self._atoms = Atoms(graph, opaque_views, Offer(self.target.has, self.target.runs))
+        self._atoms = atoms or Atoms(graph, opaque_views, Offer(self.target.has, self.target.runs))
+        self._factors: list[list[int]] = []
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []
         self._home: dict[str, int] = {}
@@ -69,16 +73,40 @@ class Statement:
         return {entry.node: entry.rule for entry in self.entries if entry.rule is not None}
 
     def orders(
-        self, limit: Limit | None = None, most: int = CANDIDATES, charged: Collection[int] | None = None
+        self,
+        limit: Limit | None = None,
+        most: int = CANDIDATES,
+        charged: Collection[int] | None = None,
+        without: Collection[int] = (),
     ) -> LayoutProblem:
         """The problem in which layouts of the same order are one candidate; Reshapes do not count in it.
 
         With ``charged`` it is a lower bound on the problem over all orders: the moves of those variables alone cost
         what they do, and they have all orders, whether or not anybody demands them. Those that would have too many are
-        not charged in it. Rows that are not found within the limit, or beyond the ``most`` layouts that one variable
-        may have, are left out, and the problem says that it is capped.
+        not charged in it. So it is where layouts are ``without`` the atoms of some factors, and nothing is charged.
+        Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
+        out, and the problem says that it is capped.
         """
+        if without:
+            seen = Statement(self.graph, self.boundary, self.goal, atoms=self._atoms.without(without))
+            return seen._closed(limit, most, finest_only=True, charged=())
         return self._closed(limit, most, finest_only=True, charged=charged)
+
+    def showing(self, shown: Sequence[Collection[Order]], limit: Limit, most: int) -> LayoutProblem:
+        """The problem over orders with few candidates but those in which some atoms of each variable lie as in one of
+        the orders that are to be ``shown``.
+        """
+        return self._closed(limit, most, finest_only=True, shown=shown)
+
+    def unseen(self, most: int) -> frozenset[int]:
+        """The factors to leave out so that no variable has more than ``most`` atoms."""
+        return unseen(self._tensors(), most)
+
+    def _tensors(self) -> Iterator[Tensor]:
+        for variable, factors in zip(self.variables, self._factors, strict=True):
+            if not variable.constant:
+                for layout in variable.readings.values():
+                    yield tuple(tuple(factors[atom] for atom in group) for group in layout)
 
     def layouts(self, kept: Orders | None = None, limit: Limit | None = None, seeded: bool = False) -> LayoutProblem:
         """The problem over full layouts; with ``kept``, over those that have the orders of the given rows.
@@ -130,6 +158,7 @@ class Statement:
         kept: Orders | None = None,
         charged: Collection[int] | None = None,
         seeded: bool = False,
+        shown: Sequence[Collection[Order]] | None = None,
     ) -> LayoutProblem:
         closure = Closure(
             self.variables,
@@ -142,6 +171,7 @@ class Statement:
             kept,
             charged,
             seeded,
+            shown=shown,
         )
         return closure.problem()
 
@@ -189,6 +219,7 @@ class Statement:
         logical, leaves = reading
         sizes = tuple(self._atoms.size(leaf) for leaf in leaves)
         self._readings.append({name: logical})
+        self._factors.append(leaves)
         self.variables.append(Variable(name, sizes, size, self._readings[-1], constant, turns))
         return len(self.variables) - 1
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.graph import product, static_elements
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
-from layoutsolve.solver.theory.kind import Kind
+from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, move, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
 from layoutsolve.solver.theory.row import FREE, Price, Row
@@ -120,11 +120,14 @@ class Target:
                 return ", ".join((each.name, *facts))
         return kind
 
-    def weigh(self, operator: str, kinds: Sequence[Kind], size: int = 0) -> Callable[[Row], Price | None] | None:
+    def weigh(
+        self, operator: str, kinds: Sequence[Kind], size: int = 0, seen: bool = True
+    ) -> Callable[[Row], Price | None] | None:
         """What prices the rows of an operator on ``size`` bytes, given the kinds of its ways; None for a row that is
         refused.
 
-        None where all rows are free. Without a size, time is not priced.
+        None where all rows are free. Without a size, time is not priced. Where not all atoms are ``seen`` a row costs
+        the least that any may cost which shows these.
         """
         if operator not in self.rated:
             return None
@@ -139,7 +142,15 @@ class Target:
                 known[text] = self._judged(operator, text).price(size)
             return known[text]
 
-        return price
+        def least(row: Row) -> Price | None:
+            texts = possible(kinds[row.form], row)
+            if texts is None:
+                return FREE
+            prices = [found for text in texts if (found := self._judged(operator, text).price(size)) is not None]
+            hidden, spent = ([getattr(each, name) for each in prices] for name in ("hidden", "nanoseconds"))
+            return Price(hidden=min(hidden), nanoseconds=min(spent)) if prices else None
+
+        return price if seen else least
 
     def _judged(self, operator: str, kind: str) -> Verdict:
         known, key = self._verdicts, (operator, kind)

@@ -18,31 +18,81 @@ from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
 from layoutsolve.solver.statement.stops import every_order
+from layoutsolve.solver.strategies.some_atoms import SomeAtoms
 
 NARROW, STATED = 0.8, 0.6
 """The most of what is left of a limit that a stage may use: choosing among few candidates, and finding them."""
 
+GLANCE, BOUNDED, SHOWN = 0.05, 0.25, 0.4
+"""The same of a look at few atoms, of one at as many as there is time for, and of choosing among what shows their
+orders.
+"""
+
+LARGE = 5_000
+"""The rows of a problem that is searched last where it has not even all candidates."""
+
+CLOSE = 0.95
+"""A lower bound is close where it is this much of what it is a bound of: then nothing large is searched any more."""
+
 
 def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
-    """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among all.
+    """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among those that show
+    the cheapest orders of some atoms, and among all.
 
-    What all of them prove is what is known of the few as well, should those have led to more in their time.
+    Where few candidates are a large problem already they come last, and there is no time for all.
     """
     first, known = limit.part(NARROW), Known()
-    few = _cheapest(statement, tiers, first, FEW, known)
+    problem, some = statement.orders(first.part(STATED), FEW), SomeAtoms(statement, tiers)
+    if problem.capped and sum(len(operator.rows) for operator in problem.operators) > LARGE:
+        some.look((1,), limit.part(GLANCE))
+        if some.proves((1,)):
+            return _cheapest_of_many(problem, some, limit)
+    few = _cheapest(statement, problem, tiers, first, FEW, known)
     if few.optimal or not few.problem.capped or limit.expired:
         return few
-    wide = _cheapest(statement, tiers, limit, CANDIDATES, known, few)
-    return wide if wide.values <= few.values else _known_by(wide, few)
+    some.look(few.values, limit.part(BOUNDED))
+    best = few
+    if not some.proves(few.values):
+        best = _least([few, *some.shown(limit.part(SHOWN))])
+    if some.proves(best.values) or limit.expired:
+        return _known(some.proof, best)
+    wide = _cheapest(statement, statement.orders(limit.part(STATED), CANDIDATES), tiers, limit, CANDIDATES, known, best)
+    best = _least([wide, best])
+    return _known(max(wide, some.proof or wide, key=lambda each: each.bounds), best)
+
+
+def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> Solution:
+    """The same where some atoms alone cost something, so that a problem of many rows is not solved at a glance."""
+    some.look(None, limit.part(BOUNDED))
+    found = some.shown(limit.part(SHOWN))
+    if not found or not (limit.expired or _close(some.proof, _least(found))):
+        found.append(solve(problem, some.tiers, limit))
+    best = _least(found)
+    if some.proves(best.values[:1]):
+        some.look(best.values, limit)
+    return _known(some.proof, best)
+
+
+def _close(proof: Solution | None, best: Solution) -> bool:
+    """Whether little can be gained in the first tier that is not proven."""
+    if proof is None:
+        return False
+    bound, value = next((each for each in zip(proof.bounds, best.values, strict=True) if each[0] != each[1]), (0, 0))
+    return bound >= CLOSE * value
 
 
 def _cheapest(
-    statement: Statement, tiers: Tiers, limit: Limit, most: int, known: Known, before: Solution | None = None
+    statement: Statement,
+    problem: LayoutProblem,
+    tiers: Tiers,
+    limit: Limit,
+    most: int,
+    known: Known,
+    before: Solution | None = None,
 ) -> Solution:
-    """The cheapest orders among at most so many candidates per variable, those found ``before`` where none of the
-    candidates are cheaper.
+    """The cheapest orders of a problem with at most so many candidates per variable, those found ``before`` where none
+    of its candidates are cheaper.
     """
-    problem = statement.orders(limit.part(STATED), most)
     if before is not None and bounds(problem, tiers, limit.part(NARROW), known) == before.values:
         found = replace(before, bounds=before.values)
     else:
@@ -112,10 +162,16 @@ def _least(found: Sequence[Solution]) -> Solution:
     return min(found, key=lambda solution: solution.values)
 
 
+def _known(proof: Solution | None, found: Solution) -> Solution:
+    """Rows with what another solution, if there is any, proves of them."""
+    return found if proof is None or proof is found else _known_by(proof, found)
+
+
 def _known_by(proof: Solution, found: Solution) -> Solution:
     """Rows with what another solution proves of them."""
     problem = replace(found.problem, capped=proof.problem.capped)
-    return replace(found, problem=problem, bounds=proof.bounds, parts=proof.parts, charged=proof.charged)
+    known = {name: getattr(proof, name) for name in ("bounds", "parts", "charged", "unseen")}
+    return replace(found, problem=problem, **known)
 
 
 def _dearer(least: Solution) -> frozenset[int]:

@@ -63,7 +63,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         return replace(best, strategy="cpsat")
     if best is found:
         return found
-    proof = {name: getattr(found, name) for name in ("strategy", "bounds", "components", "parts", "charged")}
+    proof = {name: getattr(found, name) for name in ("strategy", "bounds", "components", "parts", "charged", "unseen")}
     return replace(best, **proof)
 
 
@@ -120,11 +120,12 @@ class Proof:
     branched: int
     parts: tuple[Part, ...]
     charged: frozenset[int] | None
+    unseen: frozenset[int]
 
 
 def proven(solution: Solution) -> Proof:
     """What is proven of a solution, without its problem."""
-    return Proof(solution.bounds, solution.branched, solution.parts, solution.charged)
+    return Proof(solution.bounds, solution.branched, solution.parts, solution.charged, solution.unseen)
 
 
 def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: int = 0) -> Assignment:
@@ -144,4 +145,5 @@ def _assignment(statement: Statement, fine: Solution, proof: Proof, branched: in
         proof.branched + branched,
         proof.parts,
         charged=tuple(sorted(proof.charged or ())),
+        unseen=tuple(sorted(proof.unseen)),
     )

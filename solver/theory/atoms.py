@@ -10,6 +10,7 @@ the others are not available, and a node of which no form is left is opaque.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from layoutsolve.graph import Dim, Graph, Size
@@ -58,7 +59,14 @@ class Atoms:
         self.views = self._find_views(opaque_views)
         self._linked: dict[int, _Linked] = {}
         self._ports: dict[object, Port] = {}
+        self._unseen: frozenset[int] = frozenset()
         self._link_all()
+
+    def without(self, factors: Collection[int]) -> Atoms:
+        """The same factoring, in which layouts leave some factors out; these are the axes that atoms are."""
+        made = copy(self)
+        made._unseen, made._ports = frozenset(factors), {}
+        return made
 
     def rule(self, number: int) -> Rule:
         """The rule of a node that is not a view."""
@@ -69,10 +77,19 @@ class Atoms:
         return self._linked[number].factors
 
     def reading(self, name: str) -> tuple[Layout, list[int]]:
-        """A tensor's logical layout in atoms of its own, numbered in order, and the axis that each atom is."""
-        counts = [len(self._factoring.leaves([axis])) for axis in self._axes[name]]
-        leaves = self._factoring.leaves(self._axes[name])
-        return grouped(range(len(leaves)), counts), leaves
+        """A tensor's logical layout in atoms of its own, numbered in order, and the axis that each atom is.
+
+        The layout leaves out what is not seen, which has its number all the same.
+        """
+        return self._reading(self._axes[name])
+
+    def _reading(self, axes: Axes) -> tuple[Layout, list[int]]:
+        counts = [len(self._factoring.leaves([axis])) for axis in axes]
+        leaves = self._factoring.leaves(axes)
+        layout = grouped(range(len(leaves)), counts)
+        if self._unseen:
+            layout = tuple(tuple(atom for atom in group if leaves[atom] not in self._unseen) for group in layout)
+        return layout, leaves
 
     def size(self, axis: int) -> int | Size:
         """The size of an atom's axis."""
@@ -83,15 +100,13 @@ class Atoms:
         node = self.graph.nodes[number]
         if node.op == "Transpose":
             return tuple(source[axis] for axis in _perm(node.attributes, len(source)))
-        counts = [len(self._factoring.leaves([axis])) for axis in self._axes[node.outputs[0]]]
+        leaves = (self._factoring.leaves([axis]) for axis in self._axes[node.outputs[0]])
+        counts = [sum(leaf not in self._unseen for leaf in each) for each in leaves]
         return grouped((atom for group in source for atom in group), counts)
 
     def constant_reading(self, number: int, port: int) -> tuple[Layout, list[int]]:
         """As :meth:`reading`, for a constant at a port, which is factored for that port alone."""
-        axes = self._linked[number].ports[port]
-        counts = [len(self._factoring.leaves([axis])) for axis in axes]
-        leaves = self._factoring.leaves(axes)
-        return grouped(range(len(leaves)), counts), leaves
+        return self._reading(self._linked[number].ports[port])
 
     def port(
         self, number: int, port: int, logical: Layout, sizes: Sequence[Dim], constant: bool, way: int | None = None
@@ -109,15 +124,17 @@ class Atoms:
             rest = iter(group)
             for label in (name for each in whole for name in factors.get(each, (each,))) if factors else whole:
                 name = label.partition(":")[0]
-                own = tuple(next(rest) for _ in self._factoring.leaves([axes[label]]))
+                leaves = enumerate(self._factoring.leaves([axes[label]]))
+                own = {index: next(rest) for index, leaf in leaves if leaf not in self._unseen}
                 if name in linked.rule.solid:
-                    atoms[name, 0] = (*atoms.get((name, 0), ()), *own)
+                    atoms[name, 0] = (*atoms.get((name, 0), ()), *own.values())
                 else:
-                    atoms.update({(name, index): (atom,) for index, atom in enumerate(own)})
+                    atoms.update({(name, index): (atom,) for index, atom in own.items()})
         symbolic = frozenset(atom for atom, size in enumerate(sizes) if isinstance(size, Size))
-        key = (logical, tuple(atoms.items()), constant, symbolic)
+        unseen = len(sizes) - sum(map(len, logical))
+        key = (logical, tuple(atoms.items()), constant, symbolic, unseen)
         if key not in self._ports:
-            self._ports[key] = Port(logical, atoms, constant, symbolic)
+            self._ports[key] = Port(logical, atoms, constant, symbolic, unseen)
         return self._ports[key]
 
     def _find_views(self, opaque_views: Collection[int]) -> set[int]:

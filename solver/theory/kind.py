@@ -14,6 +14,21 @@ from layoutsolve.solver.theory.row import Row, position
 Kind = str | Callable[[Row], str]
 """A text, or a function from a row to it."""
 
+INNERMOST, FURTHER_OUT = "innermost", ("middle", "outermost")
+"""Where an axis lies: with nothing that is stored behind it, or with something."""
+
+
+def possible(kind: Kind, row: Row) -> tuple[str, ...] | None:
+    """The texts for rows of which this one shows some atoms alone; None where that may be any text.
+
+    What lies behind an axis in some atoms does so in all of them.
+    """
+    if isinstance(kind, str):
+        return (kind,)
+    if isinstance(kind, Among) and kind.labels:
+        return tuple(dict.fromkeys(text for label in sorted(kind.labels) for text in Along(label).possible(row)))
+    return kind.possible(row) if isinstance(kind, Along) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Along:
@@ -24,8 +39,14 @@ class Along:
     def __call__(self, row: Row) -> str:
         where, layout = position(row.arrangement, self.label), row.layouts[0]
         if not any(layout[where + 1 :]):
-            return "innermost"
-        return "middle" if any(layout[:where]) else "outermost"
+            return INNERMOST
+        return FURTHER_OUT[not any(layout[:where])]
+
+    def possible(self, row: Row) -> tuple[str, ...]:
+        """See :func:`possible`. An axis of which nothing is seen may lie anywhere."""
+        where, layout = position(row.arrangement, self.label), row.layouts[0]
+        told = len(layout) == len(row.arrangement) and layout[where]
+        return FURTHER_OUT if told and any(layout[where + 1 :]) else (INNERMOST, *FURTHER_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +56,7 @@ class Among:
     labels: frozenset[str]
 
     def __call__(self, row: Row) -> str:
-        order = ("innermost", "middle", "outermost")
+        order = (INNERMOST, *FURTHER_OUT)
         return min((Along(label)(row) for label in self.labels), key=order.index, default="nowhere")
 
 

@@ -79,13 +79,14 @@ class Port:
     """A port of an operator: its tensor's logical layout and, for each slot, the atoms that stand for it here.
 
     A slot with no atoms here is a dimension of size 1, or is not there at all: both broadcast. ``symbolic`` atoms have
-    sizes that are known by name only.
+    sizes that are known by name only; so many that layouts leave out are ``unseen``.
     """
 
     logical: Layout
     atoms: Mapping[Slot, Group]
     constant: bool = False
     symbolic: frozenset[int] = frozenset()
+    unseen: int = 0
     slots: Mapping[int, Slot] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,9 +94,9 @@ class Port:
 
     @property
     def units(self) -> int:
-        """The most dimensions of size 1 that a layout may have here."""
+        """The most dimensions of size 1 that a layout may have here; atoms that are not seen may be some."""
         units = self.logical.count(())
-        return max(units, min(units + MORE, UNITS))
+        return max(units, min(units + MORE, UNITS)) + self.unseen
 
     def expressible(self, layout: Layout) -> bool:
         """Whether a layout needs no product of unknown sizes that no tensor has: it would have to be computed."""

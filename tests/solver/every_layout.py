@@ -103,7 +103,7 @@ def _priced(
         return
     kinds = tuple(target.named(entry.op, way) for way in entry.rule.ways)
     size = max((variables[variable].bytes for variable in entry.ports), default=0) if timed else 0
-    weigh = target.weigh(entry.op, kinds, size)
+    weigh = target.weigh(entry.op, kinds, size, not any(port.unseen for port in entry.relations))
     outputs = range(entry.inputs, len(entry.ports))
     for number, form in enumerate(entry.rule.forms):
         ports = entry.own.get(number, entry.relations)

@@ -1,0 +1,123 @@
+"""Where candidates are too few, what is known of some atoms bounds the price of all, and shows where it may be had."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from layoutsolve.graph import Graph
+from layoutsolve.solver import OBJECTIVES, Boundary, assign
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.proof.prover import prove
+from layoutsolve.solver.proof.restated import restate
+from layoutsolve.solver.search.search import Solution
+from layoutsolve.solver.statement.concat_steps import in_steps
+from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies import orders, some_atoms
+from layoutsolve.solver.strategies.orders import cheapest_orders
+from tests.graphs import GraphBuilder
+from tests.solver.mixed_graphs import mixed_graph
+from tests.solver.random_graphs import CONTROL, random_graph
+
+STAGED = [name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None]
+
+
+def graph_of(seed: int) -> Graph:
+    return mixed_graph(seed) if seed % 2 else random_graph(seed, 3 + seed % 9, CONTROL)
+
+
+def with_few(monkeypatch: pytest.MonkeyPatch, most: int, large: int = orders.LARGE) -> None:
+    """Let there be so few candidates that mostly some are left out, and call so many rows large."""
+    monkeypatch.setattr(orders, "FEW", most)
+    monkeypatch.setattr(orders, "CANDIDATES", most)
+    monkeypatch.setattr(orders, "LARGE", large)
+    monkeypatch.setattr(some_atoms, "ATOMS", 1)
+
+
+def cheapest(graph: Graph, objective: str) -> Solution:
+    goal = Goal(objective)
+    return cheapest_orders(Statement(graph, goal=goal), coarse_tiers(goal.tiers) or (), Limit(6_000_000))
+
+
+@pytest.mark.parametrize("objective", STAGED)
+@pytest.mark.parametrize(("most", "large"), [(1, 0), (2, 0), (1, orders.LARGE), (3, orders.LARGE)])
+def test_what_is_claimed_with_few_candidates(
+    objective: str, most: int, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tier is proven to be no lower than it is with all candidates, as long as those before it are as low."""
+    counts: Counter[str] = Counter()
+    for seed in range(120):
+        graph = graph_of(seed)
+        best = cheapest(graph, objective)
+        assert not best.problem.capped
+        with monkeypatch.context() as patched:
+            with_few(patched, most, large)
+            found = cheapest(graph, objective)
+        assert found.values >= best.bounds
+        counts["capped"] += found.unseen != frozenset()
+        counts["proven"] += bool(found.unseen) and found.optimal
+        for value, bound, least in zip(found.values, found.bounds, best.values, strict=True):
+            assert bound <= least, seed
+            if value != bound or value != least:
+                break
+    assert min(counts["capped"], counts["proven"]) > 5
+
+
+def test_rows_cost_what_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are those of all atoms, whatever the bound is proven of."""
+    tiers = coarse_tiers(OBJECTIVES["min-executed"]) or ()
+    with_few(monkeypatch, 2)
+    for seed in range(60):
+        found = cheapest(graph_of(seed), "min-executed")
+        assert found.problem.charged is None
+        assert ranked(price(found.problem, found.rows), tiers) == found.values
+
+
+def torn(*perm: int) -> GraphBuilder:
+    """Two convolutions, and what cuts pixels into windows and moves these between them."""
+    b = GraphBuilder()
+    x = b.reshape(b.conv(b.input(1, 8, 8, 3), 4), 1, 2, 4, 2, 4, 4)
+    x = b.relu(b.reshape(b.transpose(x, 0, 1, 3, 2, 4, 5), 4, 16, 4))
+    x = b.relu(b.transpose(x, *perm))
+    b.relu(x)
+    return b
+
+
+@pytest.mark.parametrize("perm", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_what_shows_the_orders_of_some_atoms_is_found(perm: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A problem of few candidates has those that show what some atoms are least in."""
+    b = torn(*perm)
+    goal, graph = Goal("min-transpose"), b.graph(b.nodes[-1].outputs[0])
+    statement, tiers = Statement(graph, goal=goal), coarse_tiers(goal.tiers) or ()
+    best = cheapest(graph, "min-transpose")
+    monkeypatch.setattr(some_atoms, "ATOMS", 3)
+    some = some_atoms.SomeAtoms(statement, tiers)
+    assert not some.shown(Limit(3_000_000)) and not some.proves((0,))
+    some.look(None, Limit(3_000_000))
+    assert some.proof is not None and some.proof.unseen and some.proof.optimal
+    (shown,) = some.shown(Limit(3_000_000))
+    assert some.proof.bounds <= best.values == shown.values
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
+def test_bounds_are_proven_again(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By offers alone, in the problem that leaves out the same."""
+    with_few(monkeypatch, 2)
+    left_out = 0
+    for seed in range(60):
+        graph = graph_of(seed)
+        found = assign(graph, objective=objective)
+        if not found.unseen or len(found.rows) != len(Statement(in_steps(graph)).entries):
+            continue  # nothing is left out, or a heuristic is better that has other operators
+        layouts = [found.row(number).layouts for number in range(len(found.rows))]
+        stated = restate(graph, Boundary(), found.goal, layouts, found.charged, found.unseen)
+        values = ranked(found.price, stated.claimed)
+        bounds = [bound for bound, _ in prove(stated.questions(found.price), values, found.bound)]
+        assert bounds[0] == found.bound, seed
+        for tier, bound in zip(found.tiers, bounds, strict=False):
+            assert bound == tier.value or tier.status != "optimal", seed
+        left_out += found.bound > 0
+    assert left_out > 5
