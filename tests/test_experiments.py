@@ -20,6 +20,7 @@ COMMANDS = {
     "certificates": [MODELS, "--every", "3"],
     "counterexamples": ["3"],
     "demo": ["{scratch}/demo.tflite"],
+    "forms": [MODELS],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
     "hard": ["--only", "swin:2", "--only", "network/", "--folder", MODELS],

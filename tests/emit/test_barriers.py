@@ -159,7 +159,8 @@ def test_limited_outputs(dtype: str, other: str, name: str) -> None:
         ends.append(y if other == "output" else b.then(name, [y], (4, 6), dtype, quant))
     given = np.random.default_rng(0).integers(limits.min, limits.max + 1, (4, 6)).astype(dtype)
     converted = same(b.finish(*ends), given)
-    assert "Max" in operators(converted) or name == "QUANTIZE"  # the newest version runs it without
+    given_back = dtype == "uint8" or other == "input"  # other int8 is stored anew on its way out
+    assert "Max" in operators(converted) or name == "QUANTIZE" or not given_back  # the newest version runs it without
 
 
 def test_integers_are_multiplied_as_matrices() -> None:
