@@ -48,6 +48,11 @@ FILLED = 3
 HALF = 128
 """What every stored integer is higher by."""
 
+ITSELF = 1 - 2.0**-16
+"""Steps from here to 1 without a zero point make integers of what is stored, and where they are a little less than 1
+round halves away from zero: by parts that would be lost beside another zero point.
+"""
+
 SMALLEST, LARGEST = 1e-30, 1e30
 """Steps between which a float32 holds every stored integer times the step, to be stored anew."""
 
@@ -111,10 +116,13 @@ class _Unsigned:
         return self.graph.values[name].dtype == "int8"
 
     def _is_activation(self, name: str) -> bool:
-        """Whether a value is computed, or given, in steps of one size."""
+        """Whether a value is computed, or given, in steps of one size, and is more than the integers themselves."""
         value = self.graph.values[name]
         quant = value.quant if value.dtype == "int8" and value.data is None else None
-        return quant is not None and quant.axis is None and SMALLEST < float(quant.scale.max()) < LARGEST
+        if quant is None or quant.axis is not None:
+            return False
+        scale = float(quant.scale.max())
+        return SMALLEST < scale < LARGEST and not (ITSELF < scale <= 1 and not quant.zero_point.any())
 
     def _changes(self, name: str) -> bool:
         """Whether a value is stored without a sign, or what takes its place where it is an end of the graph."""
