@@ -122,8 +122,11 @@ class LayoutProblem:
         """Whether moves of a variable from some layouts to others are known to cost here what they do."""
         if self.charges(variable):
             return True
+        atoms = len(self.variables[variable].sizes)
+        if self.timed or any(len(order(layout)) < atoms for layout in (*sources, *targets)):  # some are unseen
+            return False
         least = self.target.least_lost
-        return not self.timed and all(set(each) <= {least} for each in self.target.losses(sources, targets))
+        return all(set(each) <= {least} for each in self.target.losses(sources, targets))
 
     @property
     def even(self) -> bool:

@@ -69,3 +69,17 @@ def test_a_block_is_searched_once(graph: Graph, monkeypatch: pytest.MonkeyPatch)
     five = solve(repeated(problem, 5), tiers)
     assert five.values == tuple(5 * value for value in once.values)
     assert five.rows == once.rows * 5 and len(searched) == several
+
+
+def test_unseen_atoms_are_no_atoms() -> None:
+    """Problems that leave some atoms out have layouts with gaps."""
+    tiers = coarse_tiers(OBJECTIVES[OBJECTIVE]) or ()
+    known, tried = Known(), 0
+    for graph in family():
+        statement = Statement(graph, goal=Goal(OBJECTIVE))
+        for atoms in (1, 2):
+            if unseen := statement.unseen(atoms):
+                problem = statement.orders(without=unseen)
+                assert solve(problem, tiers, known=known) == solve(problem, tiers)
+                tried += 1
+    assert tried
