@@ -41,13 +41,13 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
 
     Where few candidates are a large problem already they come last, and there is no time for all.
     """
-    first, known = limit.part(NARROW), Known()
+    first, search = limit.part(NARROW), _Search(statement, tiers)
     problem, some = statement.orders(first.part(STATED), FEW), SomeAtoms(statement, tiers)
     if problem.capped and sum(len(operator.rows) for operator in problem.operators) > LARGE:
         some.look((1,), limit.part(GLANCE))
         if some.proves((1,)):
             return _cheapest_of_many(problem, some, limit)
-    few = _cheapest(statement, problem, tiers, first, FEW, known)
+    few = search.cheapest(problem, first, FEW)
     if few.optimal or not few.problem.capped or limit.expired:
         return few
     some.look(few.values, limit.part(BOUNDED))
@@ -56,7 +56,7 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
         best = _least([few, *some.shown(limit.part(SHOWN))])
     if some.proves(best.values) or limit.expired:
         return _known(some.proof, best)
-    wide = _cheapest(statement, statement.orders(limit.part(STATED), CANDIDATES), tiers, limit, CANDIDATES, known, best)
+    wide = search.cheapest(statement.orders(limit.part(STATED), CANDIDATES), limit, CANDIDATES, best)
     best = _least([wide, best])
     return _known(max(wide, some.proof or wide, key=lambda each: each.bounds), best)
 
@@ -81,80 +81,72 @@ def _close(proof: Solution | None, best: Solution) -> bool:
     return bound >= CLOSE * value
 
 
-def _cheapest(
-    statement: Statement,
-    problem: LayoutProblem,
-    tiers: Tiers,
-    limit: Limit,
-    most: int,
-    known: Known,
-    before: Solution | None = None,
-) -> Solution:
-    """The cheapest orders of a problem with at most so many candidates per variable, those found ``before`` where none
-    of its candidates are cheaper.
-    """
-    if before is not None and bounds(problem, tiers, limit.part(NARROW), known) == before.values:
-        found = replace(before, bounds=before.values)
-    else:
-        found = solve(problem, tiers, limit.part(NARROW), known)
-    if problem.capped or not any(found.values) or not uneven(problem):
-        return found
-    return _with_stops(statement, problem, found, tiers, limit, most, known)
+class _Search:
+    """A search among orders of one statement: what it has solved once, it knows."""
 
+    def __init__(self, statement: Statement, tiers: Tiers) -> None:
+        self.statement, self.tiers, self.known = statement, tiers, Known()
 
-def _with_stops(
-    statement: Statement,
-    problem: LayoutProblem,
-    found: Solution,
-    tiers: Tiers,
-    limit: Limit,
-    most: int,
-    known: Known,
-) -> Solution:
-    """The cheapest orders, where two moves may be cheaper than one.
+    def _solved(self, problem: LayoutProblem, limit: Limit) -> Solution:
+        return solve(problem, self.tiers, limit, self.known)
 
-    Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the least
-    price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in it, and
-    those around them, at which such a move might be made as well. They have all orders: what is cheapest then is a
-    lower bound again, and mostly an answer.
-    """
-    charged, reach = frozenset[int](), 1
-    problem = replace(problem, charged=charged)
-    least = replace(found, problem=problem)
-    proofs: list[Solution] = []
-    while True:
-        dearer = _dearer(least)
-        wider = _wider(statement, problem, dearer, charged, reach, limit, most) if dearer else None
-        if wider is not None:
-            problem, charged, reach = wider, wider.charged or charged, 2 * reach
-        elif proofs:
-            break
-        least = replace(solve(problem, tiers, limit, known), charged=charged)
-        proofs.append(least)
-        found = _least([found, least.at_full_price(tiers)])
-        if limit.expired or found.values == least.values:
-            break
-    if charged and found.values != least.values and not limit.expired:
-        found = _least([found, solve(replace(problem, charged=None), tiers, limit, known)])
-    return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
+    def cheapest(self, problem: LayoutProblem, limit: Limit, most: int, before: Solution | None = None) -> Solution:
+        """The cheapest orders of a problem with at most so many candidates per variable, those found ``before`` where
+        none of its candidates are cheaper.
+        """
+        narrow = limit.part(NARROW)
+        if before is not None and bounds(problem, self.tiers, narrow, self.known) == before.values:
+            found = replace(before, bounds=before.values)
+        else:
+            found = self._solved(problem, limit.part(NARROW))
+        if problem.capped or not any(found.values) or not uneven(problem):
+            return found
+        return self._with_stops(problem, found, limit, most)
 
+    def _with_stops(self, problem: LayoutProblem, found: Solution, limit: Limit, most: int) -> Solution:
+        """The cheapest orders, where two moves may be cheaper than one.
 
-def _wider(
-    statement: Statement,
-    problem: LayoutProblem,
-    dearer: frozenset[int],
-    charged: frozenset[int],
-    reach: int,
-    limit: Limit,
-    most: int,
-) -> LayoutProblem | None:
-    """The problem in which more variables are charged: those whose moves are dearer, and what is around them. None
-    where one of those would have too many orders.
-    """
-    if not all(_chargeable(problem, each) for each in dearer):
-        return None
-    wider = statement.orders(limit.part(STATED), most, _around(problem, dearer | charged, reach))
-    return None if wider.capped or wider.charged is None or not dearer <= wider.charged else wider
+        Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the
+        least price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in
+        it, and those around them, at which such a move might be made as well. They have all orders: what is cheapest
+        then is a lower bound again, and mostly an answer.
+        """
+        charged, reach = frozenset[int](), 1
+        problem = replace(problem, charged=charged)
+        least = replace(found, problem=problem)
+        proofs: list[Solution] = []
+        while True:
+            dearer = _dearer(least)
+            wider = self._wider(problem, dearer, charged, reach, limit, most) if dearer else None
+            if wider is not None:
+                problem, charged, reach = wider, wider.charged or charged, 2 * reach
+            elif proofs:
+                break
+            least = replace(self._solved(problem, limit), charged=charged)
+            proofs.append(least)
+            found = _least([found, least.at_full_price(self.tiers)])
+            if limit.expired or found.values == least.values:
+                break
+        if charged and found.values != least.values and not limit.expired:
+            found = _least([found, self._solved(replace(problem, charged=None), limit)])
+        return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
+
+    def _wider(
+        self,
+        problem: LayoutProblem,
+        dearer: frozenset[int],
+        charged: frozenset[int],
+        reach: int,
+        limit: Limit,
+        most: int,
+    ) -> LayoutProblem | None:
+        """The problem in which more variables are charged: those whose moves are dearer, and what is around them. None
+        where one of those would have too many orders.
+        """
+        if not all(_chargeable(problem, each) for each in dearer):
+            return None
+        wider = self.statement.orders(limit.part(STATED), most, _around(problem, dearer | charged, reach))
+        return None if wider.capped or wider.charged is None or not dearer <= wider.charged else wider
 
 
 def _least(found: Sequence[Solution]) -> Solution:
