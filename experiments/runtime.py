@@ -136,8 +136,9 @@ def _counts(conversion: layoutsolve.Conversion) -> tuple[int, int]:
 
 
 def loaded(files: Mapping[str, bytes], threads: int, needed: str = DEFAULT) -> dict[str, Runner]:
-    """A warm session for each file, all with the same input; those that ONNX Runtime refuses are left out but for
-    the ``needed`` one, which is an error."""
+    """A warm session for each file, all with the same input; those that ONNX Runtime refuses are left out, but for the
+    one that is ``needed``, of which that is an error.
+    """
     runners: dict[str, Runner] = {}
     feeds: Mapping[str, Array] | None = None
     for way, file in files.items():

@@ -151,27 +151,39 @@ class _Unsigned:
         if not changed or not (node.storage or node.op in KERNELS):
             yield replace(node, inputs=self._renamed(node.inputs), outputs=self._renamed(node.outputs))
             return
-        inputs = []
-        for port, name in enumerate(node.inputs):
-            if name and name not in self.copies and self._is_byte(name) and not self._changes(name):
-                if self.graph.values[name].data is not None:
-                    name = name if WEIGHED.get(node.op) == port and not node.storage else self._constant(name)
-                elif self._is_activation(name):
-                    place = name, node.region
-                    if place not in self.read:
-                        self.read[place] = self._new(_raised(self.graph.values[name]), name)
-                        yield replace(self._anew(name, self.read[place]), region=node.region, origin=node.origin)
-                    name = self.read[place]
-            inputs.append(self.copies.get(name, name))
-        outputs, after = [], []
-        for name in node.outputs:
-            if name and self._is_byte(name) and not self._changes(name) and self._is_activation(name):
-                copy = self._new(_raised(self.graph.values[name]), name)
-                after.append(replace(self._anew(copy, name), region=node.region, origin=node.origin))
-                name = copy
-            outputs.append(self.copies.get(name, name))
+        before, after = list[Node](), list[Node]()
+        inputs = [self._operand(node, port, name, before) for port, name in enumerate(node.inputs)]
+        outputs = [self._result(node, name, after) for name in node.outputs]
+        yield from before
         yield replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
         yield from after
+
+    def _operand(self, node: Node, port: int, name: str, before: list[Node]) -> str:
+        """What a node reads in place of a value; what stores that anew goes before it."""
+        if not self._stays(name):
+            return self.copies.get(name, name)
+        if self.graph.values[name].data is not None:
+            weights = WEIGHED.get(node.op) == port and not node.storage
+            return name if weights else self._constant(name)
+        if not self._is_activation(name):
+            return name
+        place = name, node.region
+        if place not in self.read:
+            self.read[place] = self._new(_raised(self.graph.values[name]), name)
+            before.append(self._anew(name, self.read[place], node))
+        return self.read[place]
+
+    def _result(self, node: Node, name: str, after: list[Node]) -> str:
+        """What a node writes in place of a value; what stores that anew goes behind it."""
+        if not self._stays(name) or not self._is_activation(name):
+            return self.copies.get(name, name)
+        made = self._new(_raised(self.graph.values[name]), name)
+        after.append(self._anew(made, name, node))
+        return made
+
+    def _stays(self, name: str) -> bool:
+        """Whether a value of bytes keeps its sign."""
+        return bool(name) and self._is_byte(name) and not self._changes(name)
 
     def _renamed(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self.copies.get(name, name) for name in names)
@@ -191,9 +203,10 @@ class _Unsigned:
         return unique
 
     @staticmethod
-    def _anew(source: str, target: str) -> Node:
-        """Store a value with other parameters."""
-        return Node("Identity", (source,), (target,))
+    def _anew(source: str, target: str, beside: Node | None = None) -> Node:
+        """Store a value with other parameters, ``beside`` a node."""
+        node = Node("Identity", (source,), (target,))
+        return node if beside is None else replace(node, region=beside.region, origin=beside.origin)
 
 
 def _raised(value: Value) -> Value:

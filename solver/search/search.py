@@ -53,11 +53,6 @@ class Solution:
         return self.values == self.bounds
 
     @property
-    def finished(self) -> bool:
-        """Whether nothing is cheaper among the candidates of its problem."""
-        return all(part.values == part.bounds for part in self.parts)
-
-    @property
     def branched(self) -> int:
         """How many Booleans CP-SAT had to choose from."""
         return sum(part.booleans for part in self.parts if part.method == "cp-sat")

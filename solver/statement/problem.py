@@ -116,6 +116,7 @@ class LayoutProblem:
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
 
     def charges(self, variable: int) -> bool:
+        """Whether moves of a variable cost what they do, not the least that any of them might."""
         return self.charged is None or variable in self.charged
 
     def exact(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> bool:

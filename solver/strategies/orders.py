@@ -55,10 +55,10 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
     if not some.proves(few.values):
         best = _least([few, *some.shown(limit.part(SHOWN))])
     if some.proves(best.values) or limit.expired:
-        return _known(some.proof, best)
+        return _known_by(some.proof, best)
     wide = search.cheapest(statement.orders(limit.part(STATED), CANDIDATES), limit, CANDIDATES, best)
     best = _least([wide, best])
-    return _known(max(wide, some.proof or wide, key=lambda each: each.bounds), best)
+    return _known_by(max(wide, some.proof or wide, key=lambda each: each.bounds), best)
 
 
 def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> Solution:
@@ -70,7 +70,7 @@ def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> 
     best = _least(found)
     if some.proves(best.values[:1]):
         some.look(best.values, limit)
-    return _known(some.proof, best)
+    return _known_by(some.proof, best)
 
 
 def _close(proof: Solution | None, best: Solution) -> bool:
@@ -94,8 +94,7 @@ class _Search:
         """The cheapest orders of a problem with at most so many candidates per variable, those found ``before`` where
         none of its candidates are cheaper.
         """
-        narrow = limit.part(NARROW)
-        if before is not None and bounds(problem, self.tiers, narrow, self.known) == before.values:
+        if before is not None and bounds(problem, self.tiers, limit.part(NARROW), self.known) == before.values:
             found = replace(before, bounds=before.values)
         else:
             found = self._solved(problem, limit.part(NARROW))
@@ -154,13 +153,10 @@ def _least(found: Sequence[Solution]) -> Solution:
     return min(found, key=lambda solution: solution.values)
 
 
-def _known(proof: Solution | None, found: Solution) -> Solution:
+def _known_by(proof: Solution | None, found: Solution) -> Solution:
     """Rows with what another solution, if there is any, proves of them."""
-    return found if proof is None or proof is found else _known_by(proof, found)
-
-
-def _known_by(proof: Solution, found: Solution) -> Solution:
-    """Rows with what another solution proves of them."""
+    if proof is None:
+        return found
     problem = replace(found.problem, capped=proof.problem.capped)
     known = {name: getattr(proof, name) for name in ("bounds", "parts", "charged", "unseen")}
     return replace(found, problem=problem, **known)
