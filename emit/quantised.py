@@ -3,9 +3,15 @@
 The quant pattern is ``op -> QuantizeLinear -> stored tensor -> DequantizeLinear -> op``. A stored tensor has one of
 each at most, however many operators read it, so a graph of O operators over T quantised tensors has at most O + 2T
 nodes.
+
+ONNX Runtime computes no DequantizeLinear ahead of time, lest it lose a kernel on integers. Where there can be none,
+because a constant is combined with floats, that is written as ``Cast -> (Sub) -> Mul`` instead: the same numbers,
+computed once when the model is loaded.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
@@ -57,8 +63,28 @@ def _real(writer: Writer, name: str) -> str:
 
 
 def _dequantize(writer: Writer, name: str, quant: Quant, real: str) -> None:
+    if name in writer.ahead:
+        _compute_ahead(writer, name, quant, real)
+        return
     parameters, attributes = _parameters(writer, name, quant)
     writer.node("DequantizeLinear", [writer.stored(name), *parameters], [real], attributes)
+
+
+def _compute_ahead(writer: Writer, name: str, quant: Quant, real: str) -> None:
+    """Write what a constant means as operators on constants."""
+    value, at = writer.graph.values[name], writer.stored(name)
+    shape = [1] * len(value.shape) if quant.axis is not None else []
+    if quant.axis is not None:
+        shape[quant.axis] = -1
+    steps = [("Mul", "scale", quant.scale)]
+    if quant.zero_point.any():
+        steps.insert(0, ("Sub", "zero_point", quant.zero_point.astype(np.float32)))
+    after = writer.taken.derived(name, "float")
+    writer.node("Cast", [at], [after], {"to": "float32"})
+    for op, title, parameter in steps:
+        before, after = after, real if op == "Mul" else writer.taken.derived(name, "centred")
+        operand = writer.shared("float32", parameter.reshape(shape), partial(writer.taken.derived, name, title))
+        writer.node(op, [before, operand], [after])
 
 
 def _quantize(writer: Writer, real: str, name: str, quant: Quant) -> None:

@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 
 from layoutsolve.budget import Budget
+from layoutsolve.emit.ahead import among_floats
 from layoutsolve.emit.external import External
 from layoutsolve.emit.tensors import TYPES, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
@@ -36,7 +37,7 @@ class Writer:
 
     Nodes are written to the region ``here`` and come from the operator ``origin``, which ``origins`` then tells by a
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
-    larger ones to ``external`` if that is given.
+    larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading.
     """
 
     def __init__(self, graph: Graph, external: External | None, budget: Budget) -> None:
@@ -48,6 +49,7 @@ class Writer:
         self.origin: Origin | None = None
         self.origins: dict[str, Origin] = {}
         self.initializers: dict[str, onnx.TensorProto] = {}
+        self.ahead = among_floats(graph)
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
 
     @property

@@ -53,10 +53,7 @@ HEADS = (
 )
 """Images, rows, features, heads of attention, features of each."""
 
-NUMBERS = (
-    *("float32", "float32, quantised weights", "int8, quantised with bias", "uint8, quantised with bias"),
-    "int16, quantised with bias",
-)
+NUMBERS = ("float32", "int8, quantised with bias", "uint8, quantised with bias", "int16, quantised with bias")
 """What is multiplied: as kinds have it."""
 
 IMAGE = 4
@@ -117,17 +114,14 @@ def _stored(numbers: str, channels: int) -> str:
 def _multiplied(
     numbers: str, dtype: str, kernel: Array, attributes: Mapping[str, list[int]]
 ) -> tuple[list[Node], dict[str, Array]]:
-    """A Conv of floats, of floats and quantised weights, or quantised all over."""
-    biases = Spec((len(kernel),), "int32" if "bias" in numbers else "float32").sample()
+    """A Conv of floats, or quantised all over."""
+    biases = Spec((len(kernel),), "float32" if numbers == "float32" else "int32").sample()
     if numbers == "float32":
         return [Node("Conv", ["x", "w", "b"], attributes=attributes)], {"w": kernel, "b": biases}
     constants = {"w": kernel, "b": biases, "s": np.float32(0.05), "zero": np.int8(0)}
-    weights = Node("DequantizeLinear", ["w", "s", "zero"], ["wr"])
-    if "bias" not in numbers:
-        return [weights, Node("Conv", ["x", "wr", "b"], attributes=attributes)], constants
     nodes = [
         Node("DequantizeLinear", ["x", "s", "middle"], ["xr"]),
-        weights,
+        Node("DequantizeLinear", ["w", "s", "zero"], ["wr"]),
         Node("DequantizeLinear", ["b", "product", "none"], ["br"]),
         Node("Conv", ["xr", "wr", "br"], ["z"], attributes),
         Node("QuantizeLinear", ["z", "wide", "middle"]),

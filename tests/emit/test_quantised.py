@@ -66,9 +66,9 @@ def test_parameters_along_an_axis(axis: int) -> None:
     count = (4, 6)[axis]
     scales, zeros = np.linspace(0.1, 1, count, dtype=np.float32), np.arange(count, dtype=np.int8)
     weights = b.constant(np.arange(24).reshape(4, 6), "int8", Quant(scales, zeros, axis))
-    graph = b.graph(b.op("Add", b.input(4, 6), weights, shape=(4, 6)))
+    graph = b.graph(b.op("Add", b.input(4, 6, dtype="int8", quant=quant(1, 0)), weights, shape=(4, 6)))
     model = serialise(graph)
-    (node,) = [node for node in model.graph.node if node.op_type == "DequantizeLinear"]
+    (node,) = [node for node in model.graph.node if node.op_type == "DequantizeLinear" and node.attribute]
     assert [attribute.i for attribute in node.attribute] == [axis]
     expected = graph.values[weights].quant.real(np.arange(24).reshape(4, 6))  # type: ignore[union-attr]
-    np.testing.assert_allclose(run(graph, [np.zeros((4, 6), np.float32)])[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(run(graph, [np.zeros((4, 6), np.int8)])[0], expected, rtol=1e-6)

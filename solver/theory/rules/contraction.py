@@ -94,14 +94,19 @@ def _steps(kind: str, unbiased: Between | None) -> tuple[Step, ...]:
 
 
 def numbers(site: Site) -> str:
-    """What a product is of: the type of its result, and what is quantised."""
-    result, data = site.output(), site.required(0)
+    """What a product is of: the type of its result, and what is quantised.
+
+    Floats times quantised weights are a product of floats, as what the weights mean is computed when a model is loaded;
+    but not where they are quantised per block, for which runtimes have kernels of their own.
+    """
+    result, data, weights = site.output(), site.required(0), site.required(1)
     if site.floating:
         return result.dtype
-    if data.quant is not None and site.required(1).quant is not None and result.quant is not None:
+    if data.quant is not None and weights.quant is not None and result.quant is not None:
         return f"{result.dtype}, quantised" + ("" if site.input(2) is None else " with bias")
-    alone = data.quant is None and result.quant is None and site.constant(1) is not None
-    return f"{result.dtype}, {'quantised weights' if alone else 'partly quantised'}"
+    if data.quant is not None or result.quant is not None or weights.data is None:
+        return f"{result.dtype}, partly quantised"
+    return f"{result.dtype}, quantised weights" if weights.quant is not None and weights.quant.block else result.dtype
 
 
 def whole(site: Site) -> frozenset[str]:

@@ -1,0 +1,26 @@
+"""Which quantised constants a runtime may turn into floats when it loads a model."""
+
+from __future__ import annotations
+
+from layoutsolve.graph import Graph
+
+FOLDED = frozenset(("int8", "int16", "int32", "uint8", "uint16"))
+"""Types of integers that Cast turns into floats in every operator set."""
+
+
+def among_floats(graph: Graph) -> frozenset[str]:
+    """The quantised constants that are only combined with floats, so that no kernel on integers wants them.
+
+    Those with blocks are left out: runtimes have kernels for these that take floats beside them.
+    """
+    candidates = {
+        name
+        for name, value in graph.values.items()
+        if value.data is not None and value.quant is not None and not value.quant.block and value.dtype in FOLDED
+    }
+    for node in graph.nodes:
+        if not node.storage and any(
+            graph.values[name].quant for name in node.inputs if name and name not in candidates
+        ):
+            candidates.difference_update(node.inputs)
+    return frozenset(candidates)

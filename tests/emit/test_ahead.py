@@ -1,0 +1,74 @@
+"""Constants whose numbers a runtime computes when it loads a model, because no kernel on integers could read them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from layoutsolve.emit import nodes_of, serialise
+from layoutsolve.emit.ahead import FOLDED
+from layoutsolve.graph import Graph, Quant
+from layoutsolve.verification.runtimes import optimised
+from tests.graphs import GraphBuilder, run
+
+ACTIVATION = Quant(np.array([0.04], np.float32), np.array([3], np.int8))
+
+
+def random_quant(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Quant:
+    """Parameters for all elements, or along a random axis; a third of them without zero points."""
+    axis = int(random.integers(len(shape))) if random.random() < 0.7 else None
+    count = 1 if axis is None else shape[axis]
+    zeros = np.zeros(count) if random.random() < 0.3 or dtype == "int32" else random.integers(0, 100, count)
+    return Quant(random.uniform(1e-3, 1, count).astype(np.float32), zeros.astype(dtype), axis)
+
+
+def combined(seed: int, dtype: str) -> tuple[Graph, str]:
+    """A random constant that is added to floats, and its name."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    shape = tuple(int(size) for size in random.integers(1, 5, int(random.integers(1, 5))))
+    data = random.integers(0, 100, shape) - (0 if dtype.startswith("u") else 50)
+    weights = b.constant(data, dtype, random_quant(random, shape, dtype))
+    return b.graph(b.op("Add", b.input(*shape), weights, shape=shape)), weights
+
+
+@pytest.mark.parametrize("dtype", sorted(FOLDED))
+@pytest.mark.parametrize("seed", range(12))
+def test_among_floats(seed: int, dtype: str) -> None:
+    """What is left to run has constants of floats alone; every number is the one that DequantizeLinear gives."""
+    graph, weights = combined(seed, dtype)
+    value = graph.values[weights]
+    assert value.quant is not None and value.data is not None
+    model = serialise(graph)
+    assert not any(node.op_type == "DequantizeLinear" for node in nodes_of(model.graph))
+    operators = Counter(node.op_type for node in optimised(model.SerializeToString(), "basic").graph.node)
+    assert operators == {"Add": 1}
+    np.testing.assert_array_equal(run(graph, [np.zeros(value.shape, np.float32)])[0], value.quant.real(value.data))
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_beside_integers(others: bool) -> None:
+    """A constant that is combined with quantised numbers keeps the pattern, whatever else reads it."""
+    b = GraphBuilder()
+    weights = b.constant(
+        np.arange(24).reshape(4, 6), "int8", Quant(np.full(6, 0.1, np.float32), np.zeros(6, np.int8), 1)
+    )
+    x = b.input(3, 4, dtype="int8", quant=ACTIVATION)
+    results = [b.op("MatMul", x, weights, shape=(3, 6))]
+    if others:
+        results.append(b.op("Add", b.input(4, 6), weights, shape=(4, 6)))
+    operators = Counter(node.op_type for node in nodes_of(serialise(b.graph(*results)).graph))
+    assert operators["DequantizeLinear"] == 2 and not operators["Cast"]
+
+
+def test_blocks() -> None:
+    """What is quantised per block is left to kernels that read it beside floats."""
+    b = GraphBuilder()
+    quant = Quant(np.full((2, 6), 0.1, np.float32), np.zeros((2, 6), np.int8), 0, 2)
+    weights = b.constant(np.arange(24).reshape(4, 6), "int8", quant)
+    operators = Counter(
+        node.op_type
+        for node in nodes_of(serialise(b.graph(b.op("MatMul", b.input(3, 4), weights, shape=(3, 6)))).graph)
+    )
+    assert operators == {"DequantizeLinear": 1, "MatMul": 1}
