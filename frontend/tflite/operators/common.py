@@ -21,6 +21,9 @@ BYTES = ("int8", "uint8")
 
 _BOUNDS: dict[int, tuple[float, float]] = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 _ACTIVATIONS = {4: "TANH", 5: "SIGN_BIT"}
+_GIVING_BYTES = frozenset(("Add", "AveragePool", "Conv", "Gemm", "MatMul", "Mul"))
+"""The operators for which runtimes have kernels on bytes."""
+
 _INT32 = 2
 """The schema's number of the type int32."""
 
@@ -77,12 +80,31 @@ def write_clamped(call: Call, value: Value, bounds: tuple[float, float], slot: S
 def write_activated(
     call: Call, op: str, inputs: Sequence[Value | None], shape: Shape, slot: Slot, **attributes: Any
 ) -> Value:
-    """Write a node and the operator's fused activation. In between the numbers are real: they are quantised once."""
+    """Write a node and the operator's fused activation. In between the numbers are real, and quantised once, unless a
+    kernel gives bytes: a clamp of real numbers that saturation does not imply would keep the operator from it.
+    """
     bounds = open_bounds(activation(call), slot)
     if not np.isfinite(bounds).any():
         return call.write(op, inputs, shape, slot, **attributes)
+    given = [value for value in inputs if value is not None and value.data is None]
+    if op in _GIVING_BYTES and slot.dtype in BYTES and all(value.dtype in BYTES and value.quant for value in given):
+        stored = call.write(op, inputs, shape, call.temporary("linear", slot.dtype, slot.quant), **attributes)
+        return _clamp_stored(call, stored, bounds, slot)
     linear = call.write(op, inputs, shape, call.temporary("linear", slot.real), **attributes)
     return write_clamped(call, linear, bounds, slot)
+
+
+def _clamp_stored(call: Call, value: Value, bounds: tuple[float, float], slot: Slot) -> Value:
+    """Write stored integers clamped to what bounds are in them, as LiteRT does."""
+    if slot.quant is None:
+        raise TypeError(f"'{value.name}' is not quantised")
+    least, greatest = limits(slot.dtype)
+    given: list[Value | None] = [value]
+    for label, bound in zip(("min", "max"), bounds, strict=True):
+        counted = np.float64(np.float32(bound) / slot.quant.scale[0]) if np.isfinite(bound) else bound
+        stored = slot.quant.zero_point[0] + np.copysign(np.floor(np.abs(counted) + 0.5), counted)
+        given.append(call.constant(np.clip(stored, least, greatest), label, slot.dtype))
+    return call.write("Clip", given, value.shape, slot, storage=True)
 
 
 def channels_first(rank: int) -> tuple[int, ...]:
