@@ -196,7 +196,8 @@ class Options:
     @property
     def reading(self) -> Reading:
         """How the model is read."""
-        return Reading(self.custom, self.signature, self.shapes, self.max_size, self.goal.target.unsigned)
+        target = self.goal.target
+        return Reading(self.custom, self.signature, self.shapes, self.max_size, target.unsigned, target.block)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""

@@ -28,7 +28,7 @@ from layoutsolve.solver.theory.row import Price
 from layoutsolve.stages import Stages
 from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 5"
+FORMAT = "layoutsolve certificate 6"
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     custom, signature, unsigned = str(facts["custom"]), str(facts["signature"]), facts["unsigned"] is True
-    return Reading(custom, signature, shapes, facts.get("max_size"), unsigned)
+    return Reading(custom, signature, shapes, facts.get("max_size"), unsigned, int(facts["block"]))
 
 
 def _ends(facts: Any) -> Ends:

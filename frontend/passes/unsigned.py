@@ -8,12 +8,13 @@ as integers; where a kernel meets those, numbers are stored anew, which changes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
+from layoutsolve.classes import Classes
 from layoutsolve.graph import Array, Graph, Node, Quant, Region, Value
 from layoutsolve.names import Names
 
@@ -62,26 +63,6 @@ def stored(graph: Graph) -> Graph:
     return _Unsigned(graph).result()
 
 
-class Classes:
-    """Names that have something in common."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, str] = {}
-
-    def root(self, name: str) -> str:
-        """The name that stands for all of a class."""
-        parents = self._parents
-        while parents.setdefault(name, name) != name:
-            parents[name] = parents[parents[name]]
-            name = parents[name]
-        return name
-
-    def join(self, names: Sequence[str]) -> None:
-        """Put the classes of some names together."""
-        for name in names[1:]:
-            self._parents[self.root(name)] = self.root(names[0])
-
-
 class _Unsigned:
     """The ``classes`` of values that operators on stored integers give one type to, the ``networks`` that kernels make
     of them, and what becomes of each.
@@ -90,7 +71,7 @@ class _Unsigned:
     def __init__(self, graph: Graph) -> None:
         self.graph, self.values = graph, dict(graph.values)
         self.taken = Names(graph.values)
-        self.classes, self.networks = Classes(), Classes()
+        self.classes, self.networks = Classes[str](), Classes[str]()
         self.copies: dict[str, str] = {}
         self.written: dict[str, str] = {}
         self.read: dict[tuple[str, Region | None], str] = {}

@@ -58,7 +58,7 @@ class Statement:
         self.goal = goal or Goal()
         self.target = self.goal.target
         self.boundary.check(graph)
-        self._atoms = atoms or Atoms(graph, opaque_views, Offer(self.target.has, self.target.runs))
+        self._atoms = atoms or Atoms(graph, opaque_views, Offer(self.target.has, self.target.runs, self.target.idioms))
         self._factors: list[list[int]] = []
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []

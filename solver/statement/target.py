@@ -15,7 +15,7 @@ apart:
 * for Transposes, the motion;
 * for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul of weights`` where the right
   side is constant; then the element type of the result, and ``quantised`` (all of it), ``quantised with bias``,
-  ``quantised weights`` or ``partly quantised``.
+  ``quantised weights`` (in blocks, beside floats) or ``partly quantised``.
 
 What follows a comma is a fact: an entry without it holds for all kinds with it, unless a more precise one is there.
 ``classes`` give ways of certain sizes a kind of their own: ``swapped MatMul from large``.
@@ -84,8 +84,9 @@ class Target:
     native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it as it is
     written, which is anything of which nothing is said. ``classes`` lists by operator the kinds that depend on sizes.
     ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the targets
-    that it extends. With ``unsigned`` activations of 8 bits are stored without a sign. One of which nothing else is
-    known prices Transposes alone.
+    that it extends. With ``unsigned`` activations of 8 bits are stored without a sign. Channels of
+    images are kept together in blocks of ``block``, 0 where they are not. ``idioms`` are by operator the names of what
+    takes its place, the best first. One of which nothing else is known prices Transposes alone.
     """
 
     name: str
@@ -97,6 +98,8 @@ class Target:
     classes: Mapping[str, tuple[Class, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     unsigned: bool = False
+    block: int = 0
+    idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def has(self) -> frozenset[str]:
@@ -250,6 +253,8 @@ class Target:
             "classes": {operator: list(map(asdict, classes)) for operator, classes in self.classes.items()},
             "names": sorted(self.names),
             "unsigned": self.unsigned,
+            "block": self.block,
+            "idioms": self.idioms,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -13,6 +13,7 @@ from layoutsolve.errors import OptionError
 from layoutsolve.solver.statement.kinds import Class
 from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.motion import Motion
+from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rules import RULES
 from layoutsolve.wording import nearest, printable
 
@@ -35,10 +36,10 @@ and characters of a text.
 """
 
 _FIELDS = (
-    "name", "runtime", "extends", "domains", "unsigned", "hidden", "unsupported", "kernels", "classes", "extra",
-    "latency",
+    "name", "runtime", "extends", "domains", "unsigned", "block", "idioms", "hidden", "unsupported", "kernels",
+    "classes", "extra", "latency",
 )  # fmt: skip
-_MAY_LACK = ("runtime", "extends", "domains", "unsigned")
+_MAY_LACK = ("runtime", "extends", "domains", "unsigned", "block", "idioms")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
 _COST = ("fixed", "per_byte", "per_block")
@@ -154,7 +155,22 @@ def _target(facts: dict[str, Any]) -> Target:
         _of_operators("classes", facts["classes"], _classes),
         frozenset({name, *facts.get("extends", ())}),
         _flag("unsigned", facts.get("unsigned", False)),
+        _count("block", facts.get("block", 0)),
+        _idioms(_object("idioms", facts.get("idioms", {}))),
     )
+
+
+def _idioms(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    names: dict[str, list[str]] = {}
+    for operator, name in sorted(IDIOMS):
+        names.setdefault(operator, []).append(name)
+    _known("idioms", facts, names)
+    return {
+        operator: tuple(
+            _one(f"idioms.{operator}", each, tuple(names[operator])) for each in _list(f"idioms.{operator}", value)
+        )
+        for operator, value in facts.items()
+    }
 
 
 def _latency(facts: dict[str, Any], extra: Mapping[tuple[str, str], float]) -> Latency:

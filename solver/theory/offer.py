@@ -2,21 +2,30 @@
 
 A form that only some targets have is stated in a module of its own in :mod:`layoutsolve.solver.theory.rules`, as a
 function registered with :func:`form`. The theory knows no target: who asks says what is offered.
+
+An *idiom* writes an operator as others that compute the same, bit for bit, for runtimes that are slow at the operator
+itself. It changes nothing in the layouts of its tensors, and is registered with :func:`idiom`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from layoutsolve.errors import OptionError
-from layoutsolve.solver.theory.rule import Rule, Site, Way, known_rule, opaque, operator_name
+from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Way, known_rule, opaque, operator_name
 
 FormFunction = Callable[[Site, Rule], Iterable[Way]]
 """From a node and the rule that it has without it to further ways, in the labels of that rule."""
 
 FORMS: dict[tuple[str, str], tuple[FormFunction, ...]] = {}
 """By what a target has and by operator, the functions that state forms."""
+
+IdiomFunction = Callable[[Site, Rule], Idiom | None]
+"""From a node and its rule to an idiom for it, None where it has none."""
+
+IDIOMS: dict[tuple[str, str], IdiomFunction] = {}
+"""By operator and name, the functions that state idioms."""
 
 
 def _anything(operator: str, way: Way) -> bool:
@@ -26,11 +35,13 @@ def _anything(operator: str, way: Way) -> bool:
 @dataclass(frozen=True)
 class Offer:
     """What a target says of ways: ``has`` are the names under which forms of its own are registered, ``runs`` tells,
-    given an operator's name and a way, whether it can be run at all. By default there is what ONNX has.
+    given an operator's name and a way, whether it can be run at all. ``idioms`` are the names of those that are
+    preferred to an operator, the best first. By default there is what ONNX has.
     """
 
     has: frozenset[str] = frozenset()
     runs: Callable[[str, Way], bool] = _anything
+    idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 EVERYTHING = Offer()
@@ -49,6 +60,16 @@ def form(operator: str, *only: str) -> Callable[[FormFunction], FormFunction]:
     return register
 
 
+def idiom(operator: str, name: str) -> Callable[[IdiomFunction], IdiomFunction]:
+    """Register an idiom of an operator under a name that targets know it by."""
+
+    def register(function: IdiomFunction) -> IdiomFunction:
+        IDIOMS[operator, name] = function
+        return function
+
+    return register
+
+
 def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     """The rule of a node with the ways that are offered; opaque where nothing is known about it.
 
@@ -61,6 +82,9 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     own = dict.fromkeys(function for each in sorted(offer.has) for function in FORMS.get((each, name), ()))
     ways = [*found.ways, *(way for function in own for way in function(site, found))]
     offered = [way for way in ways if offer.runs(site.node.op, way)]
+    stated = (IDIOMS[name, each](site, found) for each in offer.idioms.get(name, ()))
+    if idioms := tuple(each for each in stated if each is not None):
+        found = replace(found, idioms=idioms)
     if len(offered) == len(found.ways) == len(ways):
         return found
     if not offered:

@@ -60,6 +60,10 @@ No step at all means that the output is the input, unchanged.
 """
 
 
+Idiom = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...] | None]
+"""Another way to write a node in a row: as a :data:`Rewrite`, None where it does not fit the row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """One way to run an operator: the form of its layouts, how the operator is then written, and its kind.
@@ -83,7 +87,8 @@ class Rule:
     ``inputs`` are the numbers of the node's inputs that are ports; outputs always are. ``dims`` labels each port's
     dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``ways`` are the alternatives, whose number
     a row has as its ``form``; the first one is demanded by the operator itself, the others are for its neighbours to
-    ask for. ``solid`` labels keep their factors together in order.
+    ask for. ``solid`` labels keep their factors together in order. The first of the ``idioms`` that fits a row is
+    written in place of its way.
     """
 
     inputs: tuple[int, ...]
@@ -91,6 +96,7 @@ class Rule:
     ways: tuple[Way, ...]
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     solid: frozenset[str] = frozenset()
+    idioms: tuple[Idiom, ...] = ()
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -99,7 +105,8 @@ class Rule:
 
     def rewrite(self, row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         """The operators that compute the node in a row, given the stored shapes of all ports."""
-        return self.ways[row.form].rewrite(row, shapes)
+        found = (steps for idiom in self.idioms if (steps := idiom(row, shapes)) is not None)
+        return next(found, None) or self.ways[row.form].rewrite(row, shapes)
 
     @property
     def composite(self) -> bool:
@@ -297,6 +304,7 @@ __all__ = [
     "Arranged",
     "Between",
     "Dims",
+    "Idiom",
     "Placed",
     "Rewrite",
     "Rule",

@@ -18,8 +18,9 @@ class Reading:
     ``custom`` is one of :data:`CUSTOM`. ``signature`` is the key of the signature that is converted, '' for the main
     subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic.
     ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows.
-    ``unsigned`` stores activations of 8 bits without a sign where kernels compute on them. Raises
-    :class:`OptionError` for values that mean nothing.
+    ``unsigned`` stores activations of 8 bits without a sign where kernels compute on them. ``block`` is how many
+    channels of images are kept together, 0 where they are not. Raises :class:`OptionError` for values that mean
+    nothing.
     """
 
     custom: str = "error"
@@ -27,6 +28,7 @@ class Reading:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     max_size: int | None = None
     unsigned: bool = True
+    block: int = 16
 
     def __post_init__(self) -> None:
         if self.custom not in CUSTOM:

@@ -11,6 +11,7 @@ from layoutsolve.solver.theory.rules import (
     reduction,
     scattering,
     slicing,
+    slopes,
     window,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "reduction",
     "scattering",
     "slicing",
+    "slopes",
     "window",
 ]

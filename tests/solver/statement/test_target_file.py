@@ -111,6 +111,12 @@ def test_extending_replaces_what_is_said() -> None:
         ({"hidden": {"Softmax": {"middle": -1}}}, "hidden.Softmax.middle: it must be a whole number"),
         ({"hidden": {"Softmax": {"middle": 10**400}}}, "hidden.Softmax.middle: it must be a whole number"),
         ({"hidden": {"Transpose": {"still": 1}}}, "hidden.Transpose.still: there is no such field"),
+        ({"idioms": {"Relu": ["limits"]}}, "idioms.Relu: there is no such field (did you mean 'PRelu'"),
+        ({"idioms": {"PRelu": "limits"}}, "idioms.PRelu: it must be a list"),
+        (
+            {"idioms": {"PRelu": ["limit"]}},
+            "idioms.PRelu: unknown 'limit': use depthwise, limits (did you mean 'limits'",
+        ),
         ({"unsupported": {"Resize": {}}}, "unsupported.Resize: it must be a list"),
         ({"unsupported": {"Resize": [1]}}, "unsupported.Resize: it must be a text"),
         ({"unsupported": {"Transpose": {"swap": 1}}}, "unsupported.Transpose: no target can do without"),
@@ -135,7 +141,7 @@ def test_costs_are_by_the_bytes_of_an_element(motion: str, sizes: dict[str, Any]
 
 def test_no_field_may_be_missing() -> None:
     for name in TABLE:
-        if name not in ("runtime", "unsigned"):
+        if name not in ("runtime", "unsigned", "block", "idioms"):
             assert refused({key: value for key, value in TABLE.items() if key != name}) == f"{name}: it is missing"
 
 

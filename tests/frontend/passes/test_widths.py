@@ -1,0 +1,155 @@
+"""Images with channels rounded up to whole blocks: the same results, and nothing left to pad within a block."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from layoutsolve.budget import Budget
+from layoutsolve.emit import apply, serialise
+from layoutsolve.frontend.passes.widths import rounded
+from layoutsolve.graph import Graph, Quant
+from layoutsolve.solver import assign
+from layoutsolve.verification.runtimes import optimised
+from tests.graphs import GraphBuilder, feeds, run
+
+BLOCK = 16
+SIDE = 6
+
+
+class Images(GraphBuilder):
+    """Operators on images ``[1, 6, 6, C]`` of floats, or of bytes with parameters of their own."""
+
+    def __init__(self, seed: int, stored: bool) -> None:
+        super().__init__(seed)
+        self.stored = stored
+
+    def channels(self, x: str) -> int:
+        last = self.shape(x)[-1]
+        assert isinstance(last, int)
+        return last
+
+    def quant(self) -> Quant | None:
+        step, zero = self.random.choice([0.02, 0.05]), self.random.integers(-20, 20)
+        return Quant(np.array([step], np.float32), np.array([zero], np.int8)) if self.stored else None
+
+    def made(self, op: str, *inputs: str, like: str = "", shape: tuple[int, ...] = (), **attributes: object) -> str:
+        quant = self.values[like].quant if like else self.quant()
+        output = self.op(
+            op, *inputs, shape=shape or self.shape(inputs[0]), dtype="int8" if self.stored else "float32", quant=quant,
+            **attributes,
+        )  # fmt: skip
+        if like and self.stored:
+            self.nodes[-1] = replace(self.nodes[-1], storage=True)
+        return output
+
+    def first(self, x: str, op: str, count: int, *rest: str, keep: bool = False, **attributes: object) -> str:
+        """An operator that works channels-first."""
+        x = self.transpose(x, 0, 3, 1, 2, pattern=True)
+        y = self.made(op, x, *rest, like=x if keep else "", shape=(1, count, SIDE, SIDE), **attributes)
+        return self.transpose(y, 0, 2, 3, 1, pattern=True)
+
+    def parameters(self, *shape: int, step: float = 0.01) -> str:
+        if not self.stored:
+            return self.weights(*shape)
+        scale = np.full(shape[0], step, np.float32) * self.random.choice([1, 2], shape[0]).astype(np.float32)
+        return self.constant(self.random.integers(-40, 40, shape), "int8", Quant(scale, np.zeros(shape[0], np.int8), 0))
+
+    def wide(self, x: str, count: int) -> str:
+        return self.first(x, "Conv", count, self.parameters(count, self.channels(x), 1, 1), kernel_shape=(1, 1))
+
+    def deep(self, x: str) -> str:
+        count = self.channels(x)
+        weights = self.parameters(count, 1, 3, 3)
+        return self.first(x, "Conv", count, weights, kernel_shape=(3, 3), pads=(1, 1, 1, 1), group=count)
+
+    def pooled(self, x: str) -> str:
+        return self.first(x, "MaxPool", self.channels(x), keep=True, kernel_shape=(3, 3), pads=(1, 1, 1, 1))
+
+    def grown(self, x: str, by: int) -> str:
+        amounts = [0] * 7 + [by]
+        quant = self.values[x].quant
+        filler = self.constant(0 if quant is None else quant.zero_point[0], "float32" if quant is None else "int8")
+        shape = (1, SIDE, SIDE, self.channels(x) + by)
+        return self.made("Pad", x, self.constant(amounts, "int64"), filler, like=x, shape=shape, mode="constant")
+
+    def sloped(self, x: str) -> str:
+        return x if self.stored else self.made("PRelu", x, self.weights(1, 1, self.channels(x)))
+
+    def raised(self, x: str) -> str:
+        """What does not keep zeros."""
+        return self.made("Exp", x) if self.stored else self.made("Add", x, self.weights(self.channels(x)))
+
+
+def network(seed: int, stored: bool) -> Graph:
+    """Residual blocks that grow, with a random operator between them now and then."""
+    b = Images(seed, stored)
+    random = np.random.default_rng(seed)
+    count = int(random.choice([8, 12, 20, 24, 28, 40]))
+    x = b.wide(b.input(1, SIDE, SIDE, 3, dtype="int8" if stored else "float32", quant=b.quant()), count)
+    for _ in range(int(random.integers(1, 4))):
+        by = int(random.choice([0, 4, 8, 20]))
+        inner = b.wide(b.deep(x), b.channels(x) + by)
+        x = b.made("Add", inner, b.grown(x, by) if by else x)
+        x = [b.pooled, b.sloped, b.raised, lambda y: b.made("Relu", y), lambda y: y][int(random.integers(5))](x)
+    return b.graph(*([b.wide(x, 5)] if random.random() < 0.8 else [b.wide(x, 5), x]))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_results_stay_what_they_are(seed: int, stored: bool) -> None:
+    graph = network(seed, stored)
+    wider = rounded(graph, BLOCK, Budget())
+    assert [wider.values[name].shape for name in wider.outputs] == [graph.values[name].shape for name in graph.outputs]
+    for expected, found in zip(run(graph, feeds(graph, seed)), run(wider, feeds(graph, seed)), strict=True):
+        if stored:
+            np.testing.assert_array_equal(found, expected)
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_much_is_changed() -> None:
+    """The networks above are of both kinds, and wider images are whole blocks."""
+    changed = 0
+    for seed in range(60):
+        graph = network(seed, False)
+        wider = rounded(graph, BLOCK, Budget())
+        changed += wider is not graph
+        for name, value in wider.values.items():
+            if name in graph.values and value.data is None and value.shape != graph.values[name].shape:
+                assert any(dim % BLOCK == 0 for dim in value.shape if isinstance(dim, int))
+    assert 20 < changed < 55
+
+
+def residual(before: int, after: int) -> Graph:
+    b = Images(1, stored=False)
+    x = b.made("Relu", b.wide(b.input(1, SIDE, SIDE, 3), before))
+    y = b.made("Relu", b.made("Add", b.wide(b.deep(x), after), b.grown(x, after - before)))
+    return b.graph(b.wide(y, 3))
+
+
+def test_an_image_that_grows_within_its_block_is_not_padded() -> None:
+    """What ONNX Runtime runs has no Pad."""
+    plain = residual(24, 28)
+    found = []
+    for graph in (plain, rounded(plain, BLOCK, Budget())):
+        model = serialise(apply(assign(graph))).SerializeToString()
+        operators = Counter(node.op_type for node in optimised(model, "all").graph.node)
+        found.append(operators["Pad"])
+    assert found == [1, 0]
+
+
+@pytest.mark.parametrize(("before", "after"), [(16, 32), (4, 6), (17, 20)])
+def test_what_gains_too_little_stays(before: int, after: int) -> None:
+    """Whole blocks already, or so few channels that most of a block would be zeros."""
+    graph = residual(before, after)
+    assert rounded(graph, BLOCK, Budget()) is graph
+
+
+def test_blocks_are_asked_for() -> None:
+    graph = residual(24, 28)
+    assert rounded(graph, 0, Budget()) is graph
+    assert rounded(graph, BLOCK, Budget()) is not graph
