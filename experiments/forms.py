@@ -25,7 +25,7 @@ from layoutsolve.graph import Array
 from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
 from layoutsolve.verification.runtimes import OnnxRuntime
 
-FORMS: Mapping[str, object] = {"unsigned": False}
+FORMS: Mapping[str, object] = {"storage": {"unsigned": False}}
 """By the field of a target that asks for it, what leaves it out."""
 
 LEVELS = ("none", "all")

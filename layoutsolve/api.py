@@ -192,7 +192,7 @@ def convert(
     stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a mapping from names to such a choice or a pair of orders, how some
     are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
     source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``target`` is the
-    runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu', 'ort-cpu-contrib'), or
+    runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu', 'ort-x86-vnni', ...), or
     the path of a file as ``docs/targets.md`` describes it. ``contrib`` is short for 'ort-cpu-contrib', which allows
     operators that ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model,
     by default where they are more than a model can hold. ``time_limit`` bounds the conversion, in seconds: the search

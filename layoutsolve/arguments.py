@@ -196,8 +196,7 @@ class Options:
     @property
     def reading(self) -> Reading:
         """How the model is read."""
-        target = self.goal.target
-        return Reading(self.custom, self.signature, self.shapes, self.max_size, target.unsigned, target.block)
+        return Reading(self.custom, self.signature, self.shapes, self.max_size, self.goal.target.storage)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""

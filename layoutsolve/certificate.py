@@ -26,6 +26,7 @@ from layoutsolve.solver.statement.objective import OBJECTIVES
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.stages import Stages
+from layoutsolve.storage import Storage
 from layoutsolve.wording import printable
 
 FORMAT = "layoutsolve certificate 6"
@@ -172,8 +173,9 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
-    custom, signature, unsigned = str(facts["custom"]), str(facts["signature"]), facts["unsigned"] is True
-    return Reading(custom, signature, shapes, facts.get("max_size"), unsigned, int(facts["block"]))
+    said = facts["storage"]
+    storage = Storage(said["unsigned"] is True, said["signed_weights"] is True, int(said["block"]))
+    return Reading(str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size"), storage)
 
 
 def _ends(facts: Any) -> Ends:

@@ -157,7 +157,7 @@ def _add_goal(group: _Group) -> None:
     group.add_argument(
         "--target",
         metavar="NAME|FILE.json",
-        help="the runtime that the model is for: ort-cpu (default), ort-cpu-contrib or a file (docs/targets.md)",
+        help="the runtime that the model is for: ort-cpu (default), another one or a file (docs/targets.md)",
     )
     group.add_argument(
         "--contrib",

@@ -225,7 +225,10 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         (["--objective", "speed"], "unknown objective"),
         (["--strategy", "luck"], "unknown strategy"),
-        (["--target", "luck"], "unknown target 'luck': use one of ort-cpu, ort-cpu-contrib, or a FILE.json"),
+        (
+            ["--target", "luck"],
+            "unknown target 'luck': use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, or a FILE.json",
+        ),
         (["--target", "no.json"], "cannot read target 'no.json': No such file"),
         (["--target", "ort-cpu", "--contrib"], "contrib: target 'ort-cpu' does not allow"),
         (["--inputs", "sideways"], "unknown choice"),

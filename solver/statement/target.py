@@ -37,6 +37,7 @@ from layoutsolve.solver.theory.layout import Layout, move, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.rule import CONTRIB, Way
+from layoutsolve.storage import PLAIN, Storage
 
 if TYPE_CHECKING:
     from layoutsolve.solver.statement.problem import Variable
@@ -84,9 +85,8 @@ class Target:
     native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it as it is
     written, which is anything of which nothing is said. ``classes`` lists by operator the kinds that depend on sizes.
     ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the targets
-    that it extends. With ``unsigned`` activations of 8 bits are stored without a sign. Channels of
-    images are kept together in blocks of ``block``, 0 where they are not. ``idioms`` are by operator the names of what
-    takes its place, the best first. One of which nothing else is known prices Transposes alone.
+    that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the
+    names of what takes its place, the best first. One of which nothing else is known prices Transposes alone.
     """
 
     name: str
@@ -97,8 +97,7 @@ class Target:
     kernels: Mapping[Key, bool] = field(default_factory=dict)
     classes: Mapping[str, tuple[Class, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
-    unsigned: bool = False
-    block: int = 0
+    storage: Storage = PLAIN
     idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -252,8 +251,7 @@ class Target:
             "kernels": {" ".join(way): runs for way, runs in self.kernels.items()},
             "classes": {operator: list(map(asdict, classes)) for operator, classes in self.classes.items()},
             "names": sorted(self.names),
-            "unsigned": self.unsigned,
-            "block": self.block,
+            "storage": asdict(self.storage),
             "idioms": self.idioms,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

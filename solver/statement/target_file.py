@@ -15,6 +15,7 @@ from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rules import RULES
+from layoutsolve.storage import Storage
 from layoutsolve.wording import nearest, printable
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ T = TypeVar("T")
 DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
 
-SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET)
+SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni")
 
 FOLDER = Path(__file__).with_name("targets")
 """Where those are that come with the package."""
@@ -36,10 +37,10 @@ and characters of a text.
 """
 
 _FIELDS = (
-    "name", "runtime", "extends", "domains", "unsigned", "block", "idioms", "hidden", "unsupported", "kernels",
-    "classes", "extra", "latency",
+    "name", "runtime", "extends", "domains", "storage", "idioms", "hidden", "unsupported", "kernels", "classes",
+    "extra", "latency",
 )  # fmt: skip
-_MAY_LACK = ("runtime", "extends", "domains", "unsigned", "block", "idioms")
+_MAY_LACK = ("runtime", "extends", "domains", "storage", "idioms")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
 _COST = ("fixed", "per_byte", "per_block")
@@ -154,10 +155,15 @@ def _target(facts: dict[str, Any]) -> Target:
         _by_kind("kernels", facts["kernels"], _flag),
         _of_operators("classes", facts["classes"], _classes),
         frozenset({name, *facts.get("extends", ())}),
-        _flag("unsigned", facts.get("unsigned", False)),
-        _count("block", facts.get("block", 0)),
+        _storage(_object("storage", facts.get("storage", {}))),
         _idioms(_object("idioms", facts.get("idioms", {}))),
     )
+
+
+def _storage(facts: dict[str, Any]) -> Storage:
+    _known("storage", facts, ("unsigned", "signed_weights", "block"))
+    unsigned, signed = (_flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "signed_weights"))
+    return Storage(unsigned, signed, _count("storage.block", facts.get("block", 0)))
 
 
 def _idioms(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:

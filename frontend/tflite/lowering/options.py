@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from layoutsolve.errors import OptionError
+from layoutsolve.storage import USUAL, Storage
 
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""
@@ -18,17 +19,15 @@ class Reading:
     ``custom`` is one of :data:`CUSTOM`. ``signature`` is the key of the signature that is converted, '' for the main
     subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic.
     ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows.
-    ``unsigned`` stores activations of 8 bits without a sign where kernels compute on them. ``block`` is how many
-    channels of images are kept together, 0 where they are not. Raises :class:`OptionError` for values that mean
-    nothing.
+    ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. Raises
+    :class:`OptionError` for values that mean nothing.
     """
 
     custom: str = "error"
     signature: str = ""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     max_size: int | None = None
-    unsigned: bool = True
-    block: int = 16
+    storage: Storage = USUAL
 
     def __post_init__(self) -> None:
         if self.custom not in CUSTOM:

@@ -10,6 +10,7 @@ import pytest
 from layoutsolve.errors import ModelError, UnsupportedError
 from layoutsolve.frontend import Reading, read
 from layoutsolve.graph import Graph, Size
+from layoutsolve.storage import PLAIN
 from tests.builder import Builder, Quant
 from tests.frontend.tflite.small_models import convolution
 
@@ -45,7 +46,7 @@ def quantised_conv(zero: int) -> Graph:
     y = builder.tensor("t3", (1, 4, 4, 4), "int8", quant=Quant([6 / 255], [zero], 0))
     options: dict[str, Any] = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 2, "fused_activation_function": 3}
     builder.operator("DEPTHWISE_CONV_2D", [x, weights, bias], [y], options)
-    return read(builder.finish(y, inputs=[x]), reading=Reading(unsigned=False))
+    return read(builder.finish(y, inputs=[x]), reading=Reading(storage=PLAIN))
 
 
 def test_quantisation_of_weights_and_bias() -> None:

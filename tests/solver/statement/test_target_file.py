@@ -100,7 +100,7 @@ def test_extending_replaces_what_is_said() -> None:
         ({"name": "a\nb"}, "name: it must be a text"),
         ({"runtime": 5}, "runtime: it must be a text"),
         ({"hiden": {}}, "hiden: there is no such field (did you mean 'hidden'?)"),
-        ({"extends": "ort"}, "extends: unknown target 'ort': use one of ort-cpu, ort-cpu-contrib"),
+        ({"extends": "ort"}, "extends: unknown target 'ort': use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni"),
         ({"extends": ["ort-cpu"]}, "extends: it must be a text"),
         ({"domains": ["ai.onnx.ml"]}, "domains: unknown 'ai.onnx.ml'"),
         ({"domains": "com.microsoft"}, "domains: it must be a list"),
@@ -141,7 +141,7 @@ def test_costs_are_by_the_bytes_of_an_element(motion: str, sizes: dict[str, Any]
 
 def test_no_field_may_be_missing() -> None:
     for name in TABLE:
-        if name not in ("runtime", "unsigned", "block", "idioms"):
+        if name not in ("runtime", "storage", "idioms"):
             assert refused({key: value for key, value in TABLE.items() if key != name}) == f"{name}: it is missing"
 
 
@@ -176,7 +176,9 @@ def test_any_json_is_a_target_or_one_error(anything: object) -> None:
 
 @pytest.mark.parametrize("said", ["", "ort", "ort_cpu", "x\ny", "json"])
 def test_unknown_names_list_the_known_ones(said: str) -> None:
-    with pytest.raises(OptionError, match=r"unknown target .*: use one of ort-cpu, ort-cpu-contrib, or a FILE\.json"):
+    with pytest.raises(
+        OptionError, match=r"unknown target .*: use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, or a FILE\.json"
+    ):
         target_of(said)
 
 
