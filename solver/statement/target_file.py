@@ -23,7 +23,7 @@ T = TypeVar("T")
 DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
 
-SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni")
+SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "openvino-cpu")
 
 FOLDER = Path(__file__).with_name("targets")
 """Where those are that come with the package."""

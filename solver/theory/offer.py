@@ -3,8 +3,8 @@
 A form that only some targets have is stated in a module of its own in :mod:`layoutsolve.solver.theory.rules`, as a
 function registered with :func:`form`. The theory knows no target: who asks says what is offered.
 
-An *idiom* writes an operator as others that compute the same, bit for bit, for runtimes that are slow at the operator
-itself. It changes nothing in the layouts of its tensors, and is registered with :func:`idiom`.
+An *idiom* writes an operator in another way, which computes the same, for runtimes that are slow at the operator as it
+is. It changes nothing in the layouts of its tensors, and is registered with :func:`idiom`.
 """
 
 from __future__ import annotations

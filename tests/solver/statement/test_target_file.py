@@ -100,7 +100,10 @@ def test_extending_replaces_what_is_said() -> None:
         ({"name": "a\nb"}, "name: it must be a text"),
         ({"runtime": 5}, "runtime: it must be a text"),
         ({"hiden": {}}, "hiden: there is no such field (did you mean 'hidden'?)"),
-        ({"extends": "ort"}, "extends: unknown target 'ort': use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni"),
+        (
+            {"extends": "ort"},
+            "extends: unknown target 'ort': use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, openvino-cpu",
+        ),
         ({"extends": ["ort-cpu"]}, "extends: it must be a text"),
         ({"domains": ["ai.onnx.ml"]}, "domains: unknown 'ai.onnx.ml'"),
         ({"domains": "com.microsoft"}, "domains: it must be a list"),
@@ -113,6 +116,9 @@ def test_extending_replaces_what_is_said() -> None:
         ({"hidden": {"Transpose": {"still": 1}}}, "hidden.Transpose.still: there is no such field"),
         ({"idioms": {"Relu": ["limits"]}}, "idioms.Relu: there is no such field (did you mean 'PRelu'"),
         ({"idioms": {"PRelu": "limits"}}, "idioms.PRelu: it must be a list"),
+        ({"storage": {"block": -1}}, "storage.block: it must be a whole number"),
+        ({"storage": {"unsigned": 1}}, "storage.unsigned: it must be true or false"),
+        ({"storage": {"sign": True}}, "storage.sign: there is no such field"),
         (
             {"idioms": {"PRelu": ["limit"]}},
             "idioms.PRelu: unknown 'limit': use depthwise, limits (did you mean 'limits'",
@@ -177,7 +183,8 @@ def test_any_json_is_a_target_or_one_error(anything: object) -> None:
 @pytest.mark.parametrize("said", ["", "ort", "ort_cpu", "x\ny", "json"])
 def test_unknown_names_list_the_known_ones(said: str) -> None:
     with pytest.raises(
-        OptionError, match=r"unknown target .*: use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, or a FILE\.json"
+        OptionError,
+        match=r"unknown target .*: use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, openvino-cpu, or a FILE\.json",
     ):
         target_of(said)
 
