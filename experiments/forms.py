@@ -25,8 +25,13 @@ from layoutsolve.graph import Array
 from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
 from layoutsolve.verification.runtimes import OnnxRuntime
 
-FORMS: Mapping[str, object] = {"storage": {"unsigned": False}}
-"""By the field of a target that asks for it, what leaves it out."""
+FORMS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "unsigned": (DEFAULT_TARGET, {"storage": {"unsigned": False}}),
+    "block": (DEFAULT_TARGET, {"storage": {"block": 0}}),
+    "PRelu": (DEFAULT_TARGET, {"idioms": {"PRelu": []}}),
+    "signed_weights": ("ort-x86-vnni", {"storage": {"signed_weights": False}}),
+}
+"""Of each form a target that asks for it, and what leaves it out there."""
 
 LEVELS = ("none", "all")
 
@@ -44,7 +49,7 @@ class Worth:
     different: tuple[float, ...]
 
 
-def measure(model: CorpusModel, form: str, target: Path, threads: int) -> Worth | None:
+def measure(model: CorpusModel, form: str, without: Path, threads: int) -> Worth | None:
     """Time a model with a form and without it; None where that makes no difference.
 
     Raises ConversionError where it cannot be converted, VerifyError where it does not run.
@@ -52,7 +57,7 @@ def measure(model: CorpusModel, form: str, target: Path, threads: int) -> Worth 
     source = model.source
     files = {
         name: layoutsolve.convert(source, target=chosen).model.SerializeToString(deterministic=True)
-        for name, chosen in (("with", DEFAULT_TARGET), ("without", str(target)))
+        for name, chosen in (("with", FORMS[form][0]), ("without", str(without)))
     }
     if files["with"] == files["without"]:
         return None
@@ -83,12 +88,12 @@ def main(given: Sequence[str] | None = None) -> None:
         "| model | form | ms | without it | different, none | different, all |", "|---|---|--:|--:|--:|--:|", sep="\n"
     )
     with TemporaryDirectory() as folder:
-        for form, left_out in FORMS.items():
-            target = Path(folder) / f"{form}.json"
-            target.write_text(json.dumps({"name": f"no-{form}", "extends": DEFAULT_TARGET, form: left_out}))
+        for form, (target, left_out) in FORMS.items():
+            without = Path(folder) / f"{form}.json"
+            without.write_text(json.dumps({"name": f"no-{form}", "extends": target, **left_out}))
             for model in models(options.folder, options.only):
                 try:
-                    worth = measure(model, form, target, options.threads)
+                    worth = measure(model, form, without, options.threads)
                 except (layoutsolve.ConversionError, VerifyError):
                     continue
                 if worth is not None:
