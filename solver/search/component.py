@@ -136,7 +136,9 @@ class _Search:
             self.rows, self.price = rows, price
 
     def at_once(self, limit: Limit) -> Outcome | None:
-        """Rows read off the relaxation of all tiers in one sum, where they meet its bound."""
+        """Rows read off the relaxation of all tiers in one sum, where they meet its bound or CP-SAT finds that nothing
+        is below theirs.
+        """
         tiers = [self.program.tier(names) for names in self.names]
         stated = self.program.at_once(tiers)
         if stated is None:
@@ -145,9 +147,23 @@ class _Search:
         found = relaxed(self.program, whole, limit)
         if found is None:
             return None
-        self._round(self.program, found, limit)
-        reached = sum(each * tier.total(value) for each, tier, value in zip(counted, tiers, self.price, strict=True))
-        return self.outcome(self.price) if reached == multiplied(self.program, whole, found.duals).least else None
+        proven = multiplied(self.program, whole, found.duals)
+
+        def reached() -> int:
+            totals = (tier.total(value) for tier, value in zip(tiers, self.price, strict=True))
+            return sum(each * total for each, total in zip(counted, totals, strict=True))
+
+        if reached() != proven.least:
+            self._round(self.program, found, limit)
+        if reached() == proven.least or self._lowest(proven, reached(), limit):
+            return self.outcome(self.price)
+        return None
+
+    def _lowest(self, proven: Multipliers, total: int, limit: Limit) -> bool:
+        """Whether CP-SAT finds that no solution is below a total."""
+        from layoutsolve.solver.search.cpsat import searched
+
+        return not limit.expired and searched(proven.restricted(total - 1), None, 0, limit.part(STEP)).empty
 
     def read(self, limit: Limit) -> Outcome | None:
         """Rows that meet the bounds of all tiers, read off a relaxation or found by CP-SAT; None where neither is."""
@@ -155,19 +171,19 @@ class _Search:
         if not relaxations:
             return None
         self.first, last = relaxations[0][1], relaxations[-1][1]
+        bounds = tuple(proven.tier.value(proven.least) for _, proven in relaxations)
         for found, proven in relaxations:
-            if found is not None:
+            if found is not None and self.price != bounds:
                 self._round(proven.program, found, limit)
-        bounds = [proven.tier.value(proven.least) for _, proven in relaxations]
         if len(bounds) < len(self.names):
             return None
-        if self.price != tuple(bounds) and not limit.expired:
+        if self.price != bounds and not limit.expired:
             from layoutsolve.solver.search.cpsat import searched
 
             tried = searched(last.restricted(last.least), None, 0, limit.part(STEP))
             if tried.rows is not None:
                 self._improve(tried.rows, {}, limit)
-        return self.outcome(bounds) if self.price == tuple(bounds) else None
+        return self.outcome(bounds) if self.price == bounds else None
 
     def _round(self, program: Program, found: Relaxed, limit: Limit) -> None:
         """Rows by a relaxation: of each operator the one of which there is most, then what improves on that."""

@@ -81,7 +81,7 @@ class _Dominance:
                 self.places[variable].append(writer)
         self.open: dict[Place, frozenset[Layout]] = {}
         self.tallies: dict[int, _Tally] = {}
-        self.sets: dict[frozenset[Layout], frozenset[Layout]] = {}
+        self.sets: dict[object, list[frozenset[Layout]]] = {}
         for number in range(len(problem.operators)):
             self._refresh(number)
 
@@ -103,19 +103,27 @@ class _Dominance:
     def _refresh(self, number: int) -> list[int]:
         """Note what is open at the ports of an operator; returns the variables for whose other places that matters."""
         operator = self.problem.operators[number]
-        rows = [operator.rows[row] for row in self.domains[number]]
         before: dict[int, object] = {}
-        for port, variable in enumerate(operator.ports):
-            found, known = frozenset(row.layouts[port] for row in rows), self.open.get((number, port))
+        for port, (variable, found) in enumerate(zip(operator.ports, self._left(number), strict=True)):
+            known = self.open.get((number, port))
             if found == known:
                 continue
             if known is not None:
                 before.setdefault(variable, self._seen(variable))
-            self.open[number, port] = self.sets.setdefault(found, found)
+            self.open[number, port] = found
             if known is not None:
                 self._tally(variable).count(known, port < operator.inputs, -1)
                 self._tally(variable).count(found, port < operator.inputs, 1)
         return [variable for variable, seen in before.items() if seen != self._seen(variable)]
+
+    def _left(self, number: int) -> list[frozenset[Layout]]:
+        """The layouts that an operator has left at each port; alike operators have the very same rows."""
+        operator, domain = self.problem.operators[number], self.domains[number]
+        key = (id(operator.rows), len(operator.ports), *domain)
+        if key not in self.sets:
+            rows = [operator.rows[row] for row in domain]
+            self.sets[key] = [frozenset([row.layouts[port] for row in rows]) for port in range(len(operator.ports))]
+        return self.sets[key]
 
     def _seen(self, variable: int) -> object:
         """All that the operators at a variable look at of each other's choices."""

@@ -20,21 +20,29 @@ def improved(
     of equals, in place, until nothing changes or the limit is over.
     """
     changing = Changing(problem, rows)
+    changes = 0
+    last, visited = dict[int, int](), dict[int, int]()
 
     def cost(number: int, row: int) -> tuple[int, ...]:
         changing.take(number, row)
         return ranked(changing.around(number), tiers)
 
     for _ in range(SWEEPS):
-        changed = False
+        before = changes
         for number, domain in domains.items():
             if limit.over:
                 return
+            ports = problem.operators[number].ports
+            if number in visited and all(last.get(variable, 0) <= visited[number] for variable in ports):
+                continue  # nothing around it has changed
             present = changing.rows[number]
-            limit.spend(10 * len(domain) * len(problem.operators[number].ports))
+            limit.spend(10 * len(domain) * len(ports))
             best = min((present, *domain), key=lambda row: (cost(number, row), row))
             changing.take(number, best)
-            rows[number] = best
-            changed |= best != present
-        if not changed:
+            if best != present:
+                rows[number] = best
+                changes += 1
+                last.update(dict.fromkeys(ports, changes))
+            visited[number] = changes
+        if changes == before:
             return

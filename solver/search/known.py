@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from layoutsolve.solver.search.presolve import Component, Domains
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.row import Row
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Known:
 
     def __init__(self) -> None:
         self._answers: dict[Hashable, Answer] = {}
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[Row, int] = {}
+        self._met: dict[int, tuple[Row, int]] = {}
 
     def key(self, problem: LayoutProblem, domains: Domains, component: Component, *wanted: object) -> Hashable:
         """All that the answer of a component depends on, with its variables numbered as they come; ``wanted`` is what
@@ -60,8 +62,12 @@ class Known:
         exact = problem.exact(number, *map(list, layouts))
         return variable.sizes, variable.bytes, variable.turns, exact, tuple(outside)
 
-    def _number(self, row: Hashable) -> int:
-        return self._numbers.setdefault(row, len(self._numbers))
+    def _number(self, row: Row) -> int:
+        """The same number for equal rows; most are the very same, which is quicker to see."""
+        met = self._met.get(id(row))
+        if met is None:
+            met = self._met[id(row)] = row, self._numbers.setdefault(row, len(self._numbers))
+        return met[1]
 
     def get(self, key: Hashable) -> Answer | None:
         """The answer of a component with this key."""

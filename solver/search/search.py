@@ -68,20 +68,43 @@ class Solution:
         return replace(self, problem=problem, values=_values(problem, self.rows, tiers))
 
 
-def solve(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None, known: Known | None = None) -> Solution:
+def solve(
+    problem: LayoutProblem,
+    tiers: Tiers,
+    limit: Limit | None = None,
+    known: Known | None = None,
+    start: Solution | None = None,
+) -> Solution:
     """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT, and those
-    that are ``known`` as before.
+    that are ``known`` as before. A ``start`` is a solution of a problem with the same operators, whose rows are taken
+    where they prove to be the cheapest.
     """
     limit = limit or unlimited()
     contraction = presolved(problem, tiers, limit.part(PRESOLVED))
-    rows, parts = _search(contraction.problem, contraction.domains, tiers, limit, known or Known())
+    rows = _begun(problem, contraction.domains, start)
+    parts = _search(rows, contraction.problem, contraction.domains, tiers, limit, known or Known())
     return concluded(problem, contraction.expand(rows), tiers, parts)
+
+
+def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> list[int]:
+    """Rows to begin with: of each operator that of a solution, if it is open, else the first one that is."""
+    rows = [domain[0] for domain in domains]
+    if start is None:
+        return rows
+    for number, (operator, before) in enumerate(zip(problem.operators, start.problem.operators, strict=True)):
+        row = start.rows[number]
+        if before is not operator and len(domains[number]) > 1:
+            row = operator.rows.index(before.rows[row]) if before.rows[row] in operator.rows else rows[number]
+        if row in domains[number]:
+            rows[number] = row
+    return rows
 
 
 def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit, known: Known | None = None) -> tuple[int, ...]:
     """What relaxations prove of the tiers, as the bounds of a :class:`Solution`, without looking for one."""
     contraction = presolved(problem, tiers, limit.part(PRESOLVED))
-    rows, parts = _search(contraction.problem, contraction.domains, tiers, limit, known or Known(), bounded=True)
+    rows = _begun(problem, contraction.domains, None)
+    parts = _search(rows, contraction.problem, contraction.domains, tiers, limit, known or Known(), bounded=True)
     return concluded(problem, contraction.expand(rows), tiers, parts).bounds
 
 
@@ -108,14 +131,19 @@ def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) 
 
 
 def _search(
-    problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit, known: Known, bounded: bool = False
-) -> tuple[Sequence[int], Sequence[Part]]:
-    """The rows, and what is known of each component; those that are too large to be enumerated are solved, or only
-    ``bounded``.
+    rows: list[int],
+    problem: LayoutProblem,
+    domains: Domains,
+    tiers: Tiers,
+    limit: Limit,
+    known: Known,
+    bounded: bool = False,
+) -> Sequence[Part]:
+    """Put the cheapest rows in place, and tell what is known of each component; those that are too large to be
+    enumerated are solved, or only ``bounded``.
 
     Small components come first, so that what is hard keeps nothing else from being solved.
     """
-    rows = [domain[0] for domain in domains]
     found = components(problem, domains)
     parts: dict[int, Part] = {}
     sizes = [prod(len(domains[number]) for number in component.operators) for component in found]
@@ -136,7 +164,7 @@ def _search(
             for number, each in zip(component.operators, answer.places, strict=True):
                 rows[number] = domains[number][each]
         parts[place] = part_of(problem, domains, rows, component, tiers, method, bounds)
-    return rows, [parts[place] for place in range(len(found))]
+    return [parts[place] for place in range(len(found))]
 
 
 def _component(

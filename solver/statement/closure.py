@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from layoutsolve.errors import OptionError
@@ -61,9 +62,9 @@ class Entry:
             self.title, self.node, self.ports, self.inputs, (row,), self.op, tensors=self.tensors, end=self.end
         )
 
-    def operator(self, rows: Sequence[Row]) -> Operator:
+    def operator(self, rows: tuple[Row, ...]) -> Operator:
         ports = tuple(self.ports)
-        return Operator(self.title, self.node, ports, self.inputs, tuple(rows), self.end, self.tensors, self.follows)
+        return Operator(self.title, self.node, ports, self.inputs, rows, self.end, self.tensors, self.follows)
 
 
 Orders = Sequence[Sequence[Row]]
@@ -83,7 +84,6 @@ class Closure:
         most: int,
         finest_only: bool = False,
         kept: Orders | None = None,
-        charged: Collection[int] | None = None,
         seeded: bool = False,
         moved: Collection[int] | None = None,
         shown: Sequence[Collection[Order]] | None = None,
@@ -97,9 +97,11 @@ class Closure:
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
         self.target, self.timed = target, timed
         self.limit, self.most = limit, most
-        self.charged = None if charged is None else sorted(charged)
+        self.charged: frozenset[int] | None = None
         self.capped = False
         self.rows: list[list[Row]] = [[] for _ in self.entries]
+        self.stated: list[Operator | None] = [None for _ in self.entries]
+        self.tuples: dict[tuple[int, ...], tuple[Row, ...]] = {}
         self.shared: dict[object, Shared] = {}
         self.generators = [self._walker(entry, limit) for entry in self.entries]
         self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
@@ -130,19 +132,18 @@ class Closure:
         key = (limit, alike, forms, ports, *own.items())
         if key not in self.shared:
             self.shared[key] = Shared(lambda: Generator(ports, forms, outputs, limit, finest_only, exact, weigh, own))
-        return self.shared[key].walker()
+        return self.shared[key].walker(limit)
 
     def problem(self) -> LayoutProblem:
+        """The problem with the rows that all layouts together lead to."""
         for number, entry in enumerate(self.entries):
             generator = self.generators[number]
-            self._found(number, entry.fixed if generator is None else (*entry.fixed, *generator.start()))
+            self._found(number, self._coarse(entry.fixed))
+            self._found(number, () if generator is None else generator.start())
         for variable, each in enumerate(self.variables):
             for logical in each.readings.values():
                 self._rearranged(variable, logical)
         self._exhaust()
-        if self.charged:
-            self.most *= WITH_STOPS
-            self.charged = self._with_stops(self.charged)
         sure = unlimited()
         for number, generator in enumerate(self.generators):
             if self.kept is not None and (self.seeded or not self._reaches(number)):
@@ -150,19 +151,48 @@ class Closure:
                 for row in self.kept[number]:
                     self._seed(number, row.layouts, seeding)
                 self._exhaust()
-        for number, generator in enumerate(self.generators):
-            if generator is not None:
-                self.rows[number] += self._keeping(number, generator.source())
-                self.capped |= generator.capped
+        return self._problem()
+
+    def charging(self, charged: Collection[int], limit: Limit) -> LayoutProblem:
+        """The problem in which moves of some variables alone cost what they do, which have all orders. It goes on from
+        the problem that is stated, whose operators it shares but for those that get more rows.
+        """
+        made = copy(self)
+        made.limit, made.most = limit, self.most * WITH_STOPS
+        made.generators = [each and each.copy(limit) for each in self.generators]
+        made.rows, made.seen = list(map(list, self.rows)), list(map(dict, self.seen))
+        made.stated, made.pushed, made.queue = list(self.stated), set(self.pushed), deque()
+        made.charged = made._with_stops(sorted(charged))
+        return made._problem()
+
+    def _problem(self) -> LayoutProblem:
+        operators = tuple(self._operator(number) for number in range(len(self.entries)))
         self.capped |= self.limit.over
-        for entry, rows in zip(self.entries, self.rows, strict=True):
+        return LayoutProblem(
+            tuple(self.variables), operators, self.capped, self.target, self.timed, charged=self.charged
+        )
+
+    def _operator(self, number: int) -> Operator:
+        """An operator with its rows and, last, those of the source model, which lead to nothing."""
+        stated = self.stated[number]
+        if stated is None:
+            entry, generator, rows = self.entries[number], self.generators[number], self.rows[number]
+            if generator is not None:
+                ended = generator.copy(self.limit)
+                rows = rows + self._keeping(number, ended.source())
+                self.capped |= ended.capped
             if not rows and self.kept is None:
                 refused = f"target '{self.target.name}' refuses every row of {entry.op} of {entry.title}"
                 raise OptionError(f"{refused}: choose another target")
-        operators = tuple(entry.operator(rows) for entry, rows in zip(self.entries, self.rows, strict=True))
-        charged = None if self.charged is None else frozenset(self.charged)
-        variables = tuple(self.variables)
-        return LayoutProblem(variables, operators, self.capped, self.target, self.timed, charged=charged)
+            same = self.tuples.setdefault(tuple(map(id, rows)), tuple(rows))
+            stated = self.stated[number] = entry.operator(same)
+        return stated
+
+    def _coarse(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows as they are told apart: by orders alone, or by groupings too."""
+        if not self.finest_only:
+            return rows
+        return [replace(row, layouts=tuple(map(finest, row.layouts))) for row in rows]
 
     def _reaches(self, number: int) -> bool:
         """Whether an operator has a row that loses nothing."""
@@ -190,7 +220,7 @@ class Closure:
                 self.limit.spend(2)
                 self._found(number, self._pushed(number, port, layout, self.generators[number]))
 
-    def _with_stops(self, charged: Sequence[int]) -> list[int]:
+    def _with_stops(self, charged: Sequence[int]) -> frozenset[int]:
         """Suggest all orders of some variables, and of what those lead to; the variables that now have all of them."""
         while not self.capped:
             every = {variable: every_order(self.seen[variable]) for variable in charged}
@@ -199,7 +229,7 @@ class Closure:
             if not any(fresh):
                 break
             self._exhaust()
-        return list(charged)
+        return frozenset(charged)
 
     @staticmethod
     def _alike(entry: Entry) -> list[object]:
@@ -224,18 +254,17 @@ class Closure:
         if whole is None:
             return []
         axes = permutation(free[port], whole)
-        return [Row(tuple(tuple(logical[axis] for axis in axes) for logical in free))]
+        return self._coarse([Row(tuple(tuple(logical[axis] for axis in axes) for logical in free))])
 
     def _found(self, number: int, rows: Iterable[Row]) -> None:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
         entry = self.entries[number]
         for row in self._keeping(number, rows):
             self.limit.spend(len(entry.ports))
-            if self.finest_only:
-                row = replace(row, layouts=tuple(map(finest, row.layouts)))
             if self.generators[number] is None and row in self.rows[number]:
                 continue
             self.rows[number].append(row)
+            self.stated[number] = None
             for variable, layout in zip(entry.ports, row.layouts, strict=True):
                 self._suggest(variable, layout)
 

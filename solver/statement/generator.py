@@ -56,6 +56,12 @@ class Generator:
             for number, port in enumerate(self.ports)
         ]
 
+    def spend_from(self, limit: Limit) -> None:
+        """Have what follows spend from a limit, and be cut off when it is over."""
+        self.limit = limit
+        for maker, _ in self._forms:
+            maker.limit = limit
+
     def _weighed(self, number: int) -> Callable[[Row], Price | None] | None:
         """What prices rows that do not say yet of which form they are."""
         weigh = self.weigh

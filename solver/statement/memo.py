@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Row
@@ -23,9 +24,9 @@ class Shared:
         self.make = make
         self.root = _Stop(None)
 
-    def walker(self) -> Walker:
-        """One operator, at the root."""
-        return Walker(self)
+    def walker(self, limit: Limit) -> Walker:
+        """One operator, at the root, of which new steps spend from a limit."""
+        return Walker(self, limit, self.root, [])
 
 
 Request = tuple[str, int, Layout]
@@ -38,16 +39,25 @@ class _Stop:
 
     generator: Generator | None
     capped: bool = False
-    steps: dict[Request, tuple[_Stop, tuple[Row, ...]]] = field(default_factory=dict)
+    steps: dict[Request, _Step] = field(default_factory=dict)
 
 
+_Step = tuple[_Stop, tuple[Row, ...], Request]
+"""Where a request leads to, the rows that it gives, and itself: one object for all that take the step."""
+
+
+@dataclass(slots=True)
 class Walker:
     """An operator on its way through the tree of a :class:`Shared`; it answers as a :class:`Generator` does."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self._stop = shared.root
-        self._steps: list[Request] = []
+    _shared: Shared
+    _limit: Limit
+    _stop: _Stop
+    _steps: list[Request]
+
+    def copy(self, limit: Limit) -> Walker:
+        """Another operator that has come as far, of which new steps spend from a limit."""
+        return Walker(self._shared, limit, self._stop, list(self._steps))
 
     @property
     def capped(self) -> bool:
@@ -75,10 +85,11 @@ class Walker:
         if request not in stop.steps:
             generator = stop.generator or self._replayed()
             stop.generator = None
+            generator.spend_from(self._limit)
             rows = tuple(_asked(generator, request))
-            stop.steps[request] = (_Stop(generator, generator.capped), rows)
-        self._steps.append(request)
-        self._stop, rows = stop.steps[request]
+            stop.steps[request] = (_Stop(generator, generator.capped), rows, request)
+        self._stop, rows, known = stop.steps[request]
+        self._steps.append(known)
         return rows
 
     def _replayed(self) -> Generator:

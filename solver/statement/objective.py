@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from layoutsolve.solver.statement.target import Target
@@ -28,7 +28,11 @@ TIE = ("regrouped",)
 
 def ranked(price: Price, tiers: Tiers) -> tuple[int, ...]:
     """The price as a tuple that compares as the tiers say."""
-    return tuple(sum(getattr(price, name) for name in tier) for tier in tiers)
+    return tuple([getattr(price, tier[0]) if len(tier) == 1 else _total(price, tier) for tier in tiers])
+
+
+def _total(price: Price, tier: Sequence[str]) -> int:
+    return sum([getattr(price, name) for name in tier])
 
 
 def coarse_tiers(tiers: Tiers) -> Tiers | None:

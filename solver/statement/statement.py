@@ -87,16 +87,25 @@ class Statement:
         Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
         out, and the problem says that it is capped.
         """
+        limit = limit or unlimited()
         if without:
             seen = Statement(self.graph, self.boundary, self.goal, atoms=self._atoms.without(without))
-            return seen._closed(limit, most, finest_only=True, charged=())
-        return self._closed(limit, most, finest_only=True, charged=charged)
+            return seen.orders(limit, most, charged=())
+        closure = self.candidates(limit, most)
+        problem = closure.problem()
+        if charged:
+            return closure.charging(charged, limit)
+        return problem if charged is None else replace(problem, charged=frozenset())
+
+    def candidates(self, limit: Limit, most: int) -> Closure:
+        """What states the problem of :meth:`orders`, with more and more variables charged."""
+        return self._closure(limit, most, finest_only=True)
 
     def showing(self, shown: Sequence[Collection[Order]], limit: Limit, most: int) -> LayoutProblem:
         """The problem over orders with few candidates but those in which some atoms of each variable lie as in one of
         the orders that are to be ``shown``.
         """
-        return self._closed(limit, most, finest_only=True, shown=shown)
+        return self._closure(limit, most, finest_only=True, shown=shown).problem()
 
     def unseen(self, most: int) -> frozenset[int]:
         """The factors to leave out so that no variable has more than ``most`` atoms."""
@@ -114,7 +123,7 @@ class Statement:
         With ``seeded`` the layouts of these rows are among them, whatever else leads to them.
         """
         most = AT_ONCE if kept is None else CANDIDATES
-        stated = self._closed(limit, most, kept=kept, seeded=seeded)
+        stated = self._closure(limit or unlimited(), most, kept=kept, seeded=seeded).problem()
         return replace(stated, constants=self._constants())
 
     def part(
@@ -150,30 +159,27 @@ class Statement:
         """The problem in which every operator has little more than its row of the source model."""
         return self.layouts(limit=Limit(0))
 
-    def _closed(
+    def _closure(
         self,
-        limit: Limit | None,
+        limit: Limit,
         most: int,
         finest_only: bool = False,
         kept: Orders | None = None,
-        charged: Collection[int] | None = None,
         seeded: bool = False,
         shown: Sequence[Collection[Order]] | None = None,
-    ) -> LayoutProblem:
-        closure = Closure(
+    ) -> Closure:
+        return Closure(
             self.variables,
             self.entries,
             self.target,
             self.goal.timed,
-            limit or unlimited(),
+            limit,
             most,
             finest_only,
             kept,
-            charged,
             seeded,
             shown=shown,
         )
-        return closure.problem()
 
     def _constants(self) -> tuple[Constant, ...]:
         """The constants that are wanted more than once, but for small ones; those in the same memory are one."""

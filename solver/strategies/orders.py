@@ -13,6 +13,7 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.known import Known
 from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, bounds, solve
+from layoutsolve.solver.statement.closure import Closure
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -41,13 +42,15 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
 
     Where few candidates are a large problem already they come last, and there is no time for all.
     """
-    first, search = limit.part(NARROW), _Search(statement, tiers)
-    problem, some = statement.orders(first.part(STATED), FEW), SomeAtoms(statement, tiers)
+    first, search = limit.part(NARROW), _Search(tiers)
+    candidates, some = statement.candidates(first.part(STATED), FEW), SomeAtoms(statement, tiers)
+    problem = candidates.problem()
     if problem.capped and sum(len(operator.rows) for operator in problem.operators) > LARGE:
         some.look((1,), limit.part(GLANCE))
         if some.proves((1,)):
             return _cheapest_of_many(problem, some, limit)
-    few = search.cheapest(problem, first, FEW)
+    few = search.cheapest(problem, candidates, first)
+    del candidates
     if few.optimal or not few.problem.capped or limit.expired:
         return few
     some.look(few.values, limit.part(BOUNDED))
@@ -56,7 +59,8 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
         best = _least([few, *some.shown(limit.part(SHOWN))])
     if some.proves(best.values) or limit.expired:
         return _known_by(some.proof, best)
-    wide = search.cheapest(statement.orders(limit.part(STATED), CANDIDATES), limit, CANDIDATES, best)
+    candidates = statement.candidates(limit.part(STATED), CANDIDATES)
+    wide = search.cheapest(candidates.problem(), candidates, limit, best)
     best = _least([wide, best])
     return _known_by(max(wide, some.proof or wide, key=lambda each: each.bounds), best)
 
@@ -84,31 +88,31 @@ def _close(proof: Solution | None, best: Solution) -> bool:
 class _Search:
     """A search among orders of one statement: what it has solved once, it knows."""
 
-    def __init__(self, statement: Statement, tiers: Tiers) -> None:
-        self.statement, self.tiers, self.known = statement, tiers, Known()
+    def __init__(self, tiers: Tiers) -> None:
+        self.tiers, self.known = tiers, Known()
 
-    def _solved(self, problem: LayoutProblem, limit: Limit) -> Solution:
-        return solve(problem, self.tiers, limit, self.known)
+    def _solved(self, problem: LayoutProblem, limit: Limit, start: Solution | None = None) -> Solution:
+        return solve(problem, self.tiers, limit, self.known, start)
 
-    def cheapest(self, problem: LayoutProblem, limit: Limit, most: int, before: Solution | None = None) -> Solution:
-        """The cheapest orders of a problem with at most so many candidates per variable, those found ``before`` where
-        none of its candidates are cheaper.
-        """
+    def cheapest(
+        self, problem: LayoutProblem, candidates: Closure, limit: Limit, before: Solution | None = None
+    ) -> Solution:
+        """The cheapest orders of a problem, those found ``before`` where none of its ``candidates`` are cheaper."""
         if before is not None and bounds(problem, self.tiers, limit.part(NARROW), self.known) == before.values:
             found = replace(before, bounds=before.values)
         else:
             found = self._solved(problem, limit.part(NARROW))
         if problem.capped or not any(found.values) or not uneven(problem):
             return found
-        return self._with_stops(problem, found, limit, most)
+        return self._with_stops(problem, candidates, found, limit)
 
-    def _with_stops(self, problem: LayoutProblem, found: Solution, limit: Limit, most: int) -> Solution:
+    def _with_stops(self, problem: LayoutProblem, candidates: Closure, found: Solution, limit: Limit) -> Solution:
         """The cheapest orders, where two moves may be cheaper than one.
 
         Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the
         least price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in
         it, and those around them, at which such a move might be made as well. They have all orders: what is cheapest
-        then is a lower bound again, and mostly an answer.
+        then is a lower bound again, and mostly an answer. What is known is where each search begins.
         """
         charged, reach = frozenset[int](), 1
         problem = replace(problem, charged=charged)
@@ -116,12 +120,13 @@ class _Search:
         proofs: list[Solution] = []
         while True:
             dearer = _dearer(least)
-            wider = self._wider(problem, dearer, charged, reach, limit, most) if dearer else None
+            around = _around(problem, dearer | charged, reach) if dearer else charged
+            wider = _wider(problem, candidates, dearer, around, limit) if dearer else None
             if wider is not None:
                 problem, charged, reach = wider, wider.charged or charged, 2 * reach
             elif proofs:
                 break
-            least = replace(self._solved(problem, limit), charged=charged)
+            least = replace(self._solved(problem, limit, least), charged=charged)
             proofs.append(least)
             found = _least([found, least.at_full_price(self.tiers)])
             if limit.expired or found.values == least.values:
@@ -130,22 +135,17 @@ class _Search:
             found = _least([found, self._solved(replace(problem, charged=None), limit)])
         return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
 
-    def _wider(
-        self,
-        problem: LayoutProblem,
-        dearer: frozenset[int],
-        charged: frozenset[int],
-        reach: int,
-        limit: Limit,
-        most: int,
-    ) -> LayoutProblem | None:
-        """The problem in which more variables are charged: those whose moves are dearer, and what is around them. None
-        where one of those would have too many orders.
-        """
-        if not all(_chargeable(problem, each) for each in dearer):
-            return None
-        wider = self.statement.orders(limit.part(STATED), most, _around(problem, dearer | charged, reach))
-        return None if wider.capped or wider.charged is None or not dearer <= wider.charged else wider
+
+def _wider(
+    problem: LayoutProblem, candidates: Closure, dearer: frozenset[int], charged: frozenset[int], limit: Limit
+) -> LayoutProblem | None:
+    """The problem in which more variables are charged, among them those whose moves are dearer. None where one of those
+    would have too many orders.
+    """
+    if not all(_chargeable(problem, each) for each in dearer):
+        return None
+    wider = candidates.charging(charged, limit.part(STATED))
+    return None if wider.capped or wider.charged is None or not dearer <= wider.charged else wider
 
 
 def _least(found: Sequence[Solution]) -> Solution:
