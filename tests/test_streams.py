@@ -110,9 +110,25 @@ interruptible(lambda: solver.solve(model), solver.stop_search)
 """
 """A market to be split: a search that takes as long as it may."""
 
+RELAXATION = """
+import random
+from layoutsolve.solver.search.linear import Linear
+model, generator = Linear(), random.Random(0)
+shares = [model.variable() for _ in range(6000)]
+for each in shares:
+    model.bound(each, 1.0)
+for _ in range(2000):
+    model.row([(each, 1.0) for each in generator.sample(shares, 30)], 10.0, 10.0)
+weights = {each: generator.random() for each in shares}
+print("searching", flush=True)
+model.minimised(weights, "max_deterministic_time: 100", alone=False)
+"""
+"""A linear program that is not solved as soon."""
 
-def test_interrupted_search(tmp_path: Path) -> None:
-    process = start(SEARCH)
+
+@pytest.mark.parametrize("code", [SEARCH, RELAXATION])
+def test_interrupted_search(code: str) -> None:
+    process = start(code)
     assert process.stdout is not None
     assert process.stdout.readline() == b"searching\n"
     time.sleep(0.5)

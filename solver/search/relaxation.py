@@ -11,12 +11,13 @@ ends in, and of those that are regrouped.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TypeVar
 
-from layoutsolve.solver.search.interruptible import interruptible
+from layoutsolve.solver.search.linear import Linear, Optimum
 from layoutsolve.solver.statement.bound import Offers, Open, Place
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -24,15 +25,14 @@ from layoutsolve.solver.theory.layout import Layout, Order, order
 
 What = TypeVar("What")
 
-Terms = Iterable[tuple[int, float]]
 Costs = tuple[int, ...]
 """What a share of 1 costs, by tier."""
 
 Reads = Mapping[Layout, Sequence[int]]
 """The shares of the rows in which an operator has each layout at a port."""
 
-PARAMETERS = "use_dual_simplex: true max_deterministic_time: 10"
-"""The dual simplex algorithm takes a tenth of the time or less; what solving may take is counted by GLOP."""
+PARAMETERS = "max_deterministic_time: 10"
+"""What solving may take is counted by GLOP."""
 
 NONE = 1e-9
 """A share or a multiplier that is no more counts as none."""
@@ -72,13 +72,8 @@ class Relaxation:
     """The relaxation of a problem for some tiers, which are minimised one at a time (:meth:`solve`)."""
 
     def __init__(self, problem: LayoutProblem, tiers: Tiers) -> None:
-        from ortools.linear_solver.python import model_builder_helper
-
-        self.problem, self.tiers = problem, tiers
-        self.model = model_builder_helper.ModelBuilderHelper()
-        self.solver = model_builder_helper.ModelSolverHelper("glop")
-        self.solver.set_solver_specific_parameters(PARAMETERS)
-        self.costs: list[list[tuple[int, float]]] = [[] for _ in tiers]
+        self.problem, self.tiers, self.model = problem, tiers, Linear()
+        self.costs: list[dict[int, float]] = [{} for _ in tiers]
         self.layouts: dict[int, tuple[Place, Layout]] = {}
         self.orders: dict[int, tuple[Place, Order]] = {}
         self.shares: list[dict[int, int]] = []
@@ -88,12 +83,12 @@ class Relaxation:
         for variable in problem.moving():
             if problem.writers[variable] is not None and problem.readers[variable]:
                 self._variable(variable)
-        self.caps = [self._constraint(costs, -inf, inf) for costs in self.costs]
+        self.caps = [self.model.row(costs.items()) for costs in self.costs]
 
     @property
     def size(self) -> int:
         """The number of shares."""
-        return int(self.model.num_variables())
+        return self.model.variables
 
     def solve(self, tier: int, values: Sequence[int], opened: Open) -> Relaxed | None:
         """Minimise a tier, where the ones before it are no higher than some ``values``, over rows that are ``opened``.
@@ -103,30 +98,25 @@ class Relaxation:
         for number, rows in opened.items():
             self._limit(number, rows)
         for place, cap in enumerate(self.caps):
-            self.model.set_constraint_upper_bound(cap, float(values[place]) if place < tier else inf)
-        self.model.clear_objective()
-        for share, cost in self.costs[tier]:
-            self.model.set_var_objective_coefficient(share, cost)
-        interruptible(lambda: self.solver.solve(self.model), self.solver.interrupt_solve)
-        found = self._found(tier) if self.solver.status() == 0 else None
+            self.model.limit(cap, values[place] if place < tier else inf)
+        found = self.model.minimised(self.costs[tier], PARAMETERS, alone=False)
         for number in opened:
             self._limit(number, self.shares[number])
-        return found
+        return None if found is None else self._relaxed(tier, found)
 
     def _limit(self, number: int, rows: Iterable[int]) -> None:
         wanted = set(rows)
         for row, share in self.shares[number].items():
-            self.model.set_var_upper_bound(share, inf if row in wanted else 0.0)
+            self.model.bound(share, inf if row in wanted else 0.0)
 
-    def _found(self, tier: int) -> Relaxed:
-        duals, values = self.solver.dual_values(), self.solver.variable_values()
+    def _relaxed(self, tier: int, found: Optimum) -> Relaxed:
         return Relaxed(
-            self.solver.objective_value(),
-            tuple(float(-duals[cap]) for cap in self.caps[:tier]),
-            {key: float(duals[at]) for at, key in self.layouts.items() if duals[at] > NONE},
-            {key: float(duals[at]) for at, key in self.orders.items() if duals[at] > NONE},
+            found.value,
+            tuple(-found.duals[cap] for cap in self.caps[:tier]),
+            {key: found.duals[at] for at, key in self.layouts.items() if found.duals[at] > NONE},
+            {key: found.duals[at] for at, key in self.orders.items() if found.duals[at] > NONE},
             {
-                (number, row): float(values[share])
+                (number, row): found.values[share]
                 for number, shares in enumerate(self.shares)
                 for row, share in shares.items()
             },
@@ -145,33 +135,28 @@ class Relaxation:
                 known.add(alike)
                 shares[at] = self._share(cost)
         self.shares.append(shares)
-        self._constraint(((share, 1.0) for share in shares.values()), 1.0, 1.0)
+        self.model.row(((share, 1.0) for share in shares.values()), 1.0, 1.0)
 
     def _share(self, cost: Costs) -> int:
-        share = int(self.model.add_var())
-        self.model.set_var_lower_bound(share, 0.0)
-        self.model.set_var_upper_bound(share, inf)
-        for terms, each in zip(self.costs, cost, strict=True):
+        share = self.model.variable()
+        for costs, each in zip(self.costs, cost, strict=True):
             if each:
-                terms.append((share, float(each)))
+                costs[share] = each
         return share
 
-    def _constraint(self, terms: Terms, least: float, most: float) -> int:
-        """Keep a sum between two bounds; a share may be in several of the terms."""
-        added = int(self.model.add_linear_constraint())
-        self.model.set_constraint_lower_bound(added, least)
-        self.model.set_constraint_upper_bound(added, most)
-        for share, factor in terms:
-            self.model.safe_add_term_to_constraint(added, share, factor)
-        return added
+    def _sum(self, more: Iterable[int], less: Iterable[int], least: float, most: float = inf) -> int:
+        """Keep some shares, which may be named several times, without others between two bounds."""
+        total = Counter(more)
+        total.subtract(Counter(less))
+        return self.model.row(total.items(), least, most)
 
     def _at_most(self, shares: Iterable[int], most: Iterable[int]) -> None:
         """Some shares are no more, together, than others."""
-        self._constraint([*((each, 1.0) for each in shares), *((each, -1.0) for each in most)], -inf, 0.0)
+        self._sum(shares, most, -inf, 0.0)
 
     def _covered(self, wanted: Iterable[int], given: Iterable[int]) -> int:
         """What is wanted is given."""
-        return self._constraint([*((each, 1.0) for each in given), *((each, -1.0) for each in wanted)], 0.0, inf)
+        return self._sum(given, wanted, 0.0)
 
     def _at(self, number: int, port: int) -> Reads:
         found: dict[Layout, list[int]] = {}
@@ -237,7 +222,7 @@ class Relaxation:
         for costs, shares in self._by_costs(wanted, layouts).items():
             used.append(self._used(shares))
             ends = [self._share(cost) for cost in costs]
-            self._constraint([*((each, 1.0) for each in ends), (used[-1], -1.0)], 0.0, 0.0)
+            self._sum(ends, used[-1:], 0.0, 0.0)
             for layout, end in zip(layouts, ends, strict=True):
                 regrouped = self._share(regrouping)
                 self._at_most([end, regrouped], used[-1:])

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse
-from ortools.linear_solver.pywraplp import Solver
+from math import inf
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.program import Program, Terms, Tier
+from layoutsolve.solver.search.linear import Linear
+from layoutsolve.solver.search.program import Program, Tier
 
 AT_ONCE = 400
 """The variables and rows that one step of the simplex algorithm handles in a unit of work."""
@@ -37,37 +36,18 @@ class Relaxed:
 
 def relaxed(program: Program, tier: Tier, limit: Limit) -> Relaxed | None:
     """The least sum of a tier where variables may be fractions; None where there is none, or the limit ends before."""
-    model = MPModelProto()
-    weights = dict(tier.terms)
-    for literal in range(program.count):
-        model.variable.add(lower_bound=0.0, objective_coefficient=float(weights.get(literal, 0)))
+    model, weights = Linear(), dict(tier.terms)
+    for _ in range(program.count):
+        model.variable()
     for literals in program.exactly:
-        _row(model, [(literal, 1) for literal in literals], 1, equal=True)
+        model.row(((literal, 1) for literal in literals), 1, 1)
     for terms, least, equal in program.rows:
-        _row(model, terms, least, equal)
-    size = program.count + len(model.constraint)
+        model.row(terms, least, least if equal else inf)
+    size = model.variables + model.rows
     entries = sum(len(terms) for terms, _, _ in program.rows)
     limit.spend(EACH * size)
     each = max(size, entries**2 // (DENSE**2 * size)) // AT_ONCE + 1
-    steps = min(len(model.constraint) + MORE, limit.work // each)
-    solver = Solver.CreateSolver("GLOP")
-    solver.LoadModelFromProto(model)
-    solver.SetSolverSpecificParametersAsString(f"use_dual_simplex: true max_number_of_iterations: {steps}")
-    if limit.timed:
-        solver.set_time_limit(max(1, int(limit.seconds * 1000)))
-    status = solver.Solve()
-    limit.spend(solver.iterations() * each)
-    if status != Solver.OPTIMAL:
-        return None
-    found = MPSolutionResponse()
-    solver.FillSolutionResponseProto(found)
-    return Relaxed(list(found.variable_value), list(found.dual_value)[len(program.exactly) :])
-
-
-def _row(model: MPModelProto, terms: Terms, least: int, equal: bool) -> None:
-    model.constraint.add(
-        var_index=[literal for literal, _ in terms],
-        coefficient=[weight for _, weight in terms],
-        lower_bound=least,
-        upper_bound=least if equal else float("inf"),
-    )
+    steps = min(model.rows + MORE, limit.work // each)
+    found = model.minimised(weights, f"max_number_of_iterations: {steps}", limit.seconds)
+    limit.spend(model.steps * each)
+    return None if found is None else Relaxed(found.values, found.duals[len(program.exactly) :])
