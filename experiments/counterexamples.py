@@ -3,6 +3,9 @@
 Prints every graph whose answer is beaten, by its seed, with the price and the lower one; then for each objective and
 target how many graphs were tried, called optimal and beaten, and how many were too large to enumerate. A bound above
 the least price counts as beaten. The exit status is 1 if there is any.
+
+With ``--reshapes`` it is Reshapes that are called optimal, of these graphs and of others that broadcast, and all
+groupings are enumerated as well.
 """
 
 from __future__ import annotations
@@ -15,11 +18,19 @@ from collections.abc import Sequence
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.statement.objective import coarse_tiers
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
+from tests.solver.broadcast_graphs import broadcast_graph
+from tests.solver.every_grouping import fewest_reshapes
 from tests.solver.every_layout import TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph
 
 STAGED = tuple(name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None)
 """The objectives that are proven of orders alone."""
+
+FAMILIES = (mixed_graph, broadcast_graph)
+"""The graphs of which groupings are enumerated, in turn."""
+
+STATUSES = ("optimal", "conditional", "feasible", "too large", "beaten")
+"""What is counted."""
 
 
 def hunted(seed: int, objective: str, target: str) -> tuple[str, str]:
@@ -33,6 +44,19 @@ def hunted(seed: int, objective: str, target: str) -> tuple[str, str]:
     return found.status, f"{best.known} with bound {found.bound}, by {best.ranks}" if beaten else ""
 
 
+def hunted_reshapes(seed: int, objective: str, target: str) -> tuple[str, str]:
+    """The status of the Reshapes of the answer to a random graph, and what beats them: '' if nothing does."""
+    found = assign(FAMILIES[seed % len(FAMILIES)](seed), objective=objective, target=shipped(target))
+    tier = found.tiers[-2]
+    if tier.status == "feasible" or not tier.value:
+        return tier.status, ""
+    try:
+        fewest = fewest_reshapes(found)
+    except TooLargeError:
+        return "too large", ""
+    return tier.status, f"{tier.value} by {fewest}" if fewest < tier.value and tier.status == "optimal" else ""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the script."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -40,19 +64,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first graph's number (default 0)")
     parser.add_argument("--objective", choices=STAGED, action="append", help="one objective, instead of all")
     parser.add_argument("--target", choices=SHIPPED, action="append", help="one target, instead of all")
+    parser.add_argument("--reshapes", action="store_true", help="of Reshapes, among all groupings")
     options = parser.parse_args(arguments)
+    hunt = hunted_reshapes if options.reshapes else hunted
     beaten = 0
     for target in options.target or SHIPPED:
         for objective in options.objective or STAGED:
             counts: Counter[str] = Counter()
             for seed in range(options.seed, options.seed + options.count):
-                status, lower = hunted(seed, objective, target)
+                status, lower = hunt(seed, objective, target)
                 counts[status] += 1
                 if lower:
                     counts["beaten"] += 1
                     print(f"graph {seed}, {objective}, {target}: {status}, {lower}", flush=True)
             beaten += counts["beaten"]
-            facts = ", ".join(f"{name} {counts[name]}" for name in ("optimal", "feasible", "too large", "beaten"))
+            facts = ", ".join(f"{name} {counts[name]}" for name in STATUSES)
             print(f"{objective}, {target}: {facts}", flush=True)
     return int(beaten > 0)
 

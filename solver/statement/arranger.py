@@ -38,7 +38,7 @@ class Arranger:
         self.partial: dict[Arrangement, None] = {}
 
     def source(self) -> Iterator[Row]:
-        yield from self._rows(self.logical)
+        yield from self.rows(self.logical)
 
     def start(self) -> Iterator[Row]:
         """The source order; where the labels that count for the price are better at an end, with them there."""
@@ -68,7 +68,7 @@ class Arranger:
                     return
                 self.limit.spend()
                 self.full[found] = None
-                yield from self._rows(found)
+                yield from self.rows(found)
                 waiting.append(chain(self._cheaper(found), self._merges(found)))
 
     def _cheaper(self, full: Arrangement) -> Iterator[Arrangement]:
@@ -108,7 +108,7 @@ class Arranger:
         """The same order in as few dimensions as it can be stored in."""
         joined: list[tuple[Slot, ...]] = []
         for group in arrangement:
-            if joined and joined[-1] and group and not self._border(joined[-1][-1], group[0]):
+            if joined and joined[-1] and group and not self.border(joined[-1][-1], group[0]):
                 joined[-1] += group
             else:
                 joined.append(group)
@@ -126,7 +126,7 @@ class Arranger:
     def _price(self, arrangement: Arrangement) -> Price | None:
         """What the row of an arrangement costs by itself; None if it cannot be run."""
         self.limit.spend(len(self.ports))
-        row = next(self._rows(arrangement), None)
+        row = next(self.rows(arrangement), None)
         return None if row is None or self.weigh is None else self.weigh(row)
 
     def _merges(self, full: Arrangement) -> Iterator[Arrangement]:
@@ -171,9 +171,10 @@ class Arranger:
 
     def _legal(self, arrangement: Arrangement) -> Arrangement:
         """Cut stored dimensions where a port has only a part of them, and where labels must stand alone or begin."""
-        return cut(arrangement, self._border)
+        return cut(arrangement, self.border)
 
-    def _border(self, left: Slot, right: Slot) -> bool:
+    def border(self, left: Slot, right: Slot) -> bool:
+        """Whether two slots, one after the other, cannot share a stored dimension."""
         alone = self.form.alone
         if right[0] in self.form.heads or left[0] in alone or right[0] in alone:
             return True
@@ -181,7 +182,8 @@ class Arranger:
             return right[0] not in self.form.tails
         return parted(self.ports, left, right)
 
-    def _rows(self, arrangement: Arrangement) -> Iterator[Row]:
+    def rows(self, arrangement: Arrangement) -> Iterator[Row]:
+        """The rows of an arrangement: several where a port may leave out leading dimensions of size 1."""
         choices = [self._layouts(number, arrangement) for number in range(len(self.ports))]
         for layouts in islice(product(*choices), 16):
             rank = max((len(layout) for number, layout in enumerate(layouts) if number not in self.outputs), default=0)
@@ -194,17 +196,21 @@ class Arranger:
             return [port.logical]
         dropped = self.form.dropped if number in self.outputs else frozenset()
         kept = [group for group in arrangement if not any(slot[0] in dropped for slot in group)]
-        layout = tuple(group for stored in kept for group in self._stored(port, stored))
-        if not self.form.broadcast or number in self.outputs or number in self.form.complete:
-            return [layout]
+        layout = tuple(group for stored in kept for group in self.stored(port, stored))
         short = stripped(layout)
-        frame = self.ports[self.form.frame]
-        lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
-        if short == layout or not (port.constant or lower):
+        if short == layout or not self.short(number):
             return [layout]
         return [short, layout] if port.constant else [layout, short]
 
-    def _stored(self, port: Port, group: tuple[Slot, ...]) -> list[Group]:
+    def short(self, number: int) -> bool:
+        """Whether a port may leave out leading dimensions of size 1."""
+        if not self.form.broadcast or number in self.outputs or number in self.form.complete:
+            return False
+        port, frame = self.ports[number], self.ports[self.form.frame]
+        lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
+        return port.constant or lower
+
+    def stored(self, port: Port, group: tuple[Slot, ...]) -> list[Group]:
         """The stored dimensions that a group of slots is: one, or for a label that is spread those of the source."""
         atoms = port.expand(group)
         if any(slot[0] in self.form.spread for slot in group):

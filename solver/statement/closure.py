@@ -10,21 +10,39 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.stops import every_order
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permutation, permuted, whole_dimensions
+from layoutsolve.solver.theory.layout import (
+    Layout,
+    Order,
+    finest,
+    move,
+    order,
+    permutation,
+    permuted,
+    whole_dimensions,
+    with_units,
+)
 from layoutsolve.solver.theory.relation import Arranged, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
 
 OTHERS = 2
 """How many layouts a variable may have that do not show what is wanted, where something is."""
+
+UNITS_MOVED = 4
+"""The work of putting dimensions of size 1 elsewhere."""
+
+FREE_DIMENSIONS = 6
+"""The most dimensions of what may have any order of these."""
 
 WITH_STOPS = 4
 """How many times as many layouts a variable may have where slow moves may be made in two."""
@@ -87,11 +105,15 @@ class Closure:
         seeded: bool = False,
         moved: Collection[int] | None = None,
         shown: Sequence[Collection[Order]] | None = None,
+        complete: Sequence[int] | None = None,
     ) -> None:
         """Where orders are to be ``kept``, they are suggested to operators that nothing else leads to them, with
         ``seeded`` to all. Of the variables only those that are ``moved`` change their order, by default all may.
         Where it is said what is to be ``shown`` of each, orders of some atoms, other layouts are few.
+        With ``complete`` no other groupings of what is kept need fewer Reshapes; it says how many dimensions of size 1
+        each operator may have beside its own.
         """
+        self.complete = complete
         self.shown, self.others = shown, Counter[int]()
         self.seeded, self.moved = seeded, moved
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
@@ -103,13 +125,15 @@ class Closure:
         self.stated: list[Operator | None] = [None for _ in self.entries]
         self.tuples: dict[tuple[int, ...], tuple[Row, ...]] = {}
         self.shared: dict[object, Shared] = {}
-        self.generators = [self._walker(entry, limit) for entry in self.entries]
-        self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
-        self.queue: deque[tuple[int, Layout]] = deque()
         self.moving: list[list[int] | None] = [None for _ in self.entries]
         self.wanted: list[set[tuple[Order, ...]]] = [set() for _ in self.entries]
+        self.generators = [self._walker(number, limit) for number in range(len(self.entries))]
+        self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
+        self.queue: deque[tuple[int, Layout]] = deque()
         self.several: dict[int, dict[Order, None]] = {}
-        self.alike: list[list[object]] = [self._alike(entry) for entry in self.entries]
+        self.alike: list[list[object]] = [
+            list(range(len(entry.ports))) if complete else self._alike(entry) for entry in self.entries
+        ]
         self.pushed: set[tuple[int, object, Layout]] = set()
         self.touching: list[list[tuple[int, int]]] = [[] for _ in self.variables]
         for number, entry in enumerate(self.entries):
@@ -117,8 +141,9 @@ class Closure:
                 if not self.variables[variable].constant:
                     self.touching[variable].append((number, port))
 
-    def _walker(self, entry: Entry, limit: Limit) -> Walker | None:
+    def _walker(self, number: int, limit: Limit) -> Walker | None:
         """What finds the rows of an operator, shared by all that are alike; None for one that has no relation."""
+        entry = self.entries[number]
         if entry.rule is None or entry.relations is None:
             return None
         found, ports, outputs = entry.rule, entry.relations, len(entry.ports) - entry.inputs
@@ -129,25 +154,36 @@ class Closure:
         weigh = self.target.weigh(entry.op, kinds, size, seen)
         alike = (entry.op, size, kinds) if weigh else ()
         forms, own = found.forms, entry.own
-        key = (limit, alike, forms, ports, *own.items())
+        moving = self._moving(number) if self.complete else []
+        filled = (tuple(sorted(self.wanted[number])), self.complete[number]) if self.complete else None
+        key = (limit, alike, forms, ports, filled, *own.items())
+
+        def make() -> Generator | Filler:
+            generator = Generator(ports, forms, outputs, limit, finest_only, exact, weigh, own)
+            return Filler(generator, kinds if weigh else (), filled[0], moving, filled[1]) if filled else generator
+
         if key not in self.shared:
-            self.shared[key] = Shared(lambda: Generator(ports, forms, outputs, limit, finest_only, exact, weigh, own))
+            self.shared[key] = Shared(make)
         return self.shared[key].walker(limit)
 
     def problem(self) -> LayoutProblem:
         """The problem with the rows that all layouts together lead to."""
         for number, entry in enumerate(self.entries):
+            if self._in_vain:
+                break
             generator = self.generators[number]
             self._found(number, self._coarse(entry.fixed))
             self._found(number, () if generator is None else generator.start())
+            if self.complete is not None and entry.free:
+                self._found(number, self._permuted(number))
         for variable, each in enumerate(self.variables):
             for logical in each.readings.values():
                 self._rearranged(variable, logical)
         self._exhaust()
         sure = unlimited()
         for number, generator in enumerate(self.generators):
-            if self.kept is not None and (self.seeded or not self._reaches(number)):
-                seeding = self._walker(self.entries[number], sure) if self.capped else generator
+            if self.kept is not None and self.complete is None and (self.seeded or not self._reaches(number)):
+                seeding = self._walker(number, sure) if self.capped else generator
                 for row in self.kept[number]:
                     self._seed(number, row.layouts, seeding)
                 self._exhaust()
@@ -194,6 +230,11 @@ class Closure:
             return rows
         return [replace(row, layouts=tuple(map(finest, row.layouts))) for row in rows]
 
+    @property
+    def _in_vain(self) -> bool:
+        """Whether all layouts are wanted, and there are too many."""
+        return self.complete is not None and self.capped
+
     def _reaches(self, number: int) -> bool:
         """Whether an operator has a row that loses nothing."""
         return any(not (row.price.hidden or row.price.transposes or row.price.nanoseconds) for row in self.rows[number])
@@ -213,7 +254,7 @@ class Closure:
         while self.queue:
             variable, layout = self.queue.popleft()
             for number, port in self.touching[variable]:
-                if self.limit.over:
+                if self.limit.over or self._in_vain:
                     self.capped = True
                     self.queue.clear()
                     return
@@ -292,6 +333,17 @@ class Closure:
             found = permuted(layout, atoms)
             if found is not None:
                 self._suggest(variable, found)
+                if self.complete is not None and () in found and found != layout:
+                    self._suggest_moved(variable, layout, found)
+
+    def _suggest_moved(self, variable: int, layout: Layout, found: Layout) -> None:
+        """Suggest what a Transpose alone makes of a layout in another order, or a layout of it: what has size 1 may go
+        anywhere.
+        """
+        for other in with_units(found):
+            self.limit.spend(UNITS_MOVED)
+            if not (move(layout, other).reshapes and move(other, layout).reshapes):
+                self._suggest(variable, other)
 
     def _wanted(self, variable: int) -> dict[Order, None]:
         """The orders of a variable that are to be kept, where there are several."""
@@ -308,12 +360,28 @@ class Closure:
         rows = list(rows)
         if self.kept is None or not rows:
             return rows
+        moving = self._moving(number)
+        return [row for row in rows if _orders(row, moving) in self.wanted[number]]
+
+    def _moving(self, number: int) -> list[int]:
+        """The ports of an operator that move; then it is known which orders they are to have."""
         moving = self.moving[number]
         if moving is None:
             ports = enumerate(self.entries[number].ports)
             moving = self.moving[number] = [port for port, each in ports if not self.variables[each].constant]
-            self.wanted[number] = {_orders(row, moving) for row in self.kept[number]}
-        return [row for row in rows if _orders(row, moving) in self.wanted[number]]
+            self.wanted[number] = {_orders(row, moving) for row in ([] if self.kept is None else self.kept[number])}
+        return moving
+
+    def _permuted(self, number: int) -> list[Row]:
+        """The rows of an operator that keeps whole dimensions: these in any sequence."""
+        free = self.entries[number].free
+        if len(free[0]) > FREE_DIMENSIONS:
+            self.capped = True
+            return []
+        return [
+            Row(tuple(tuple(logical[axis] for axis in axes) for logical in free))
+            for axes in permutations(range(len(free[0])))
+        ]
 
 
 def _shows(layout: Layout, wanted: Collection[Order]) -> bool:

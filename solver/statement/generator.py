@@ -49,9 +49,9 @@ class Generator:
         mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
         self._own = own or {}
         self._paid: dict[tuple[int, Layout], Price] = {}
-        self._forms = [(self._maker(form, number, outputs, mixed), number) for number, form in enumerate(forms)]
-        source = [row.layouts for maker, _ in self._forms if isinstance(maker, Arranger) for row in maker.source()]
-        self._units = [
+        self.makers = [(self._maker(form, number, outputs, mixed), number) for number, form in enumerate(forms)]
+        source = [row.layouts for maker, _ in self.makers if isinstance(maker, Arranger) for row in maker.source()]
+        self.units = [
             max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
             for number, port in enumerate(self.ports)
         ]
@@ -59,7 +59,7 @@ class Generator:
     def spend_from(self, limit: Limit) -> None:
         """Have what follows spend from a limit, and be cut off when it is over."""
         self.limit = limit
-        for maker, _ in self._forms:
+        for maker, _ in self.makers:
             maker.limit = limit
 
     def _weighed(self, number: int) -> Callable[[Row], Price | None] | None:
@@ -75,24 +75,24 @@ class Generator:
 
     def start(self) -> list[Row]:
         """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
-        maker, number = self._forms[0]
+        maker, number = self.makers[0]
         demands = isinstance(maker, Placer) or self.weigh is not None
-        return self._fresh([(number, maker.start())] if demands else [])
+        return self.fresh([(number, maker.start())] if demands else [])
 
     def push(self, port: int, layout: Layout) -> list[Row]:
         """The rows that a layout suggested at a port makes possible, without those known already."""
         readings = tuple(self.ports[port].readings(layout))
         own = {number: tuple(ports[port].readings(layout)) for number, ports in self._own.items()}
-        found = ((number, maker.push(port, layout, own.get(number, readings))) for maker, number in self._forms)
-        fresh = self._fresh(found)
-        return fresh if self.weigh is None else fresh + self._fresh(self._cheaper(port, layout))
+        found = ((number, maker.push(port, layout, own.get(number, readings))) for maker, number in self.makers)
+        fresh = self.fresh(found)
+        return fresh if self.weigh is None else fresh + self.fresh(self._cheaper(port, layout))
 
     def _cheaper(self, port: int, layout: Layout) -> Iterator[tuple[int, Iterable[Row]]]:
         """The rows of fixed forms that a layout has led to, but that have others, and lose less than what has it."""
         paid = self._paid.get((port, finest(layout) if self.orders else layout))
         if paid is None or paid == FREE:
             return
-        for maker, number in self._forms:
+        for maker, number in self.makers:
             if isinstance(maker, Placer):
                 yield number, maker.others(partial(self._beats, paid, number))
 
@@ -103,14 +103,15 @@ class Generator:
 
     def rest(self) -> list[Row]:
         """The rows of fixed forms that are known, but that no layout has asked for."""
-        return self._fresh((number, maker.start()) for maker, number in self._forms if isinstance(maker, Placer))
+        return self.fresh((number, maker.start()) for maker, number in self.makers if isinstance(maker, Placer))
 
     def source(self) -> list[Row]:
         """The rows in which every port has its logical order of dimensions, as the source model has them."""
-        rows = ((number, maker.source()) for maker, number in self._forms if isinstance(maker, Arranger))
-        return self._fresh(rows, anchored=False)
+        rows = ((number, maker.source()) for maker, number in self.makers if isinstance(maker, Arranger))
+        return self.fresh(rows, anchored=False)
 
-    def _fresh(self, found: Iterable[tuple[int, Iterable[Row]]], anchored: bool = True) -> list[Row]:
+    def fresh(self, found: Iterable[tuple[int, Iterable[Row]]], anchored: bool = True) -> list[Row]:
+        """Those rows of forms, by number, that are candidates and not known already, with their prices."""
         fresh: list[Row] = []
         for number, rows in found:
             for row in rows:
@@ -121,14 +122,14 @@ class Generator:
                 if len(self._seen) >= self._most:
                     self.capped = True
                     return fresh
-                if not all(map(self._candidate, range(len(self.ports)), row.layouts)):
+                if not all(map(self.candidate, range(len(self.ports)), row.layouts)):
                     continue
                 row = replace(row, form=number)
                 price = FREE if self.weigh is None else self.weigh(row)
                 if price is None:
                     continue
                 price = price if row.price is FREE else row.price + price
-                if self.orders and isinstance(self._forms[number][0], Placer):
+                if self.orders and isinstance(self.makers[number][0], Placer):
                     price = self._estimated(row, price)
                 if (layouts, price) not in self._seen:
                     self._seen.add((layouts, price))
@@ -152,8 +153,8 @@ class Generator:
         )
         return price + Price(regrouped=merged) if merged else price
 
-    def _candidate(self, number: int, layout: Layout) -> bool:
+    def candidate(self, number: int, layout: Layout) -> bool:
         """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""
         port = self.ports[number]
-        few = port.constant or layout.count(()) <= self._units[number]
+        few = port.constant or layout.count(()) <= self.units[number]
         return few and port.expressible(layout)

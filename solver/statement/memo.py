@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Row
@@ -20,7 +21,7 @@ class Shared:
     solving does without the collector of garbage.
     """
 
-    def __init__(self, make: Callable[[], Generator]) -> None:
+    def __init__(self, make: Callable[[], Generator | Filler]) -> None:
         self.make = make
         self.root = _Stop(None)
 
@@ -37,7 +38,7 @@ Request = tuple[str, int, Layout]
 class _Stop:
     """A place in the tree, and the generator that has taken all steps to it, if it has not gone on."""
 
-    generator: Generator | None
+    generator: Generator | Filler | None
     capped: bool = False
     steps: dict[Request, _Step] = field(default_factory=dict)
 
@@ -92,14 +93,14 @@ class Walker:
         self._steps.append(known)
         return rows
 
-    def _replayed(self) -> Generator:
+    def _replayed(self) -> Generator | Filler:
         generator = self._shared.make()
         for request in self._steps:
             _asked(generator, request)
         return generator
 
 
-def _asked(generator: Generator, request: Request) -> list[Row]:
+def _asked(generator: Generator | Filler, request: Request) -> list[Row]:
     name, port, layout = request
     if name == "push":
         return generator.push(port, layout)

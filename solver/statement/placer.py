@@ -21,7 +21,7 @@ class _Frame:
     suffix: tuple[Slot, ...]
 
 
-_Key = tuple[str, ...]
+Key = tuple[str, ...]
 """Labels whose factors are ordered together: one label, or a run of free ones in a mixed place."""
 
 
@@ -30,10 +30,10 @@ class _Choice:
     """One way to fill the places of a :class:`Placed` relation."""
 
     frame: _Frame
-    orders: tuple[tuple[_Key, tuple[Slot, ...]], ...]
+    orders: tuple[tuple[Key, tuple[Slot, ...]], ...]
 
 
-_Learned = tuple[_Frame | None, tuple[tuple[_Key, tuple[Slot, ...]], ...]]
+_Learned = tuple[_Frame | None, tuple[tuple[Key, tuple[Slot, ...]], ...]]
 """What a reading says."""
 
 
@@ -51,10 +51,10 @@ class Placer:
             self.slots.setdefault(slot[0], []).append(slot)
         places = {place for port in form.places for place in port}
         self.keys = {place: self._runs(place) for place in places}
-        keys = sorted({key for found in self.keys.values() for key in found})
-        self.counts = {key: len(self._logical(key)) for key in keys if form.free.issuperset(key)}
-        self.around = frozenset(self._logical(form.prefix))
-        logical = _Choice(self._logical_frame(), tuple((key, self._logical(key)) for key in keys))
+        self.runs = keys = sorted({key for found in self.keys.values() for key in found})
+        self.counts = {key: len(self.logical(key)) for key in keys if form.free.issuperset(key)}
+        self.around = frozenset(self.logical(form.prefix))
+        logical = _Choice(self._logical_frame(), tuple((key, self.logical(key)) for key in keys))
         self.choices: dict[_Choice, None] = {}
         self.listed: list[_Choice] = []
         self.met: dict[_Learned, int] = {}
@@ -63,7 +63,7 @@ class Placer:
         self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
         self._add(logical)
 
-    def _runs(self, place: tuple[str, ...]) -> tuple[_Key, ...]:
+    def _runs(self, place: tuple[str, ...]) -> tuple[Key, ...]:
         if not self.form.mixed:
             return tuple((label,) for label in place)
         return tuple(tuple(run) for _, run in groupby(place, self.form.free.__contains__))
@@ -108,7 +108,7 @@ class Placer:
         if choice not in self.choices:
             self.choices[choice] = None
             self.listed.append(choice)
-            row, number = self._row(choice), len(self.listed)
+            row, number = self.row(choice.frame.prefix, choice.frame.suffix, dict(choice.orders)), len(self.listed)
             self.waiting[number] = row
             for layout, places in zip(row.layouts, self.places, strict=True):
                 places.setdefault(self._key(layout), []).append(number)
@@ -117,10 +117,11 @@ class Placer:
         """What of a layout has to be suggested: all of it or, in its finest grouping, its order."""
         return layout if self.exact else finest(layout)
 
-    def _logical(self, key: _Key) -> tuple[Slot, ...]:
+    def logical(self, key: Key) -> tuple[Slot, ...]:
+        """The factors of some labels in their own sequence."""
         return tuple(slot for label in key for slot in self.slots.get(label, ()))
 
-    def _learn(self, port: int, reading: Arrangement) -> tuple[_Frame | None, dict[_Key, tuple[Slot, ...]]]:
+    def _learn(self, port: int, reading: Arrangement) -> tuple[_Frame | None, dict[Key, tuple[Slot, ...]]]:
         """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
         it.
         """
@@ -156,14 +157,15 @@ class Placer:
         return _Frame(cut(groups, partial(parted, self.ports)), tuple(after))
 
     def _logical_frame(self) -> _Frame:
-        return _Frame(tuple((slot,) for slot in self._logical(self.form.prefix)), ())
+        return _Frame(tuple((slot,) for slot in self.logical(self.form.prefix)), ())
 
-    def _row(self, choice: _Choice) -> Row:
-        orders = dict(choice.orders)
-        layouts = tuple(self._layout(number, choice.frame, orders) for number in range(len(self.ports)))
-        return Row(layouts, arrangement=choice.frame.prefix)
+    def row(self, prefix: Arrangement, suffix: tuple[Slot, ...], orders: Mapping[Key, tuple[Slot, ...]]) -> Row:
+        """The row with something before the places, something behind, and some orders of what is in them."""
+        frame = _Frame(prefix, suffix)
+        layouts = tuple(self._layout(number, frame, orders) for number in range(len(self.ports)))
+        return Row(layouts, arrangement=prefix)
 
-    def _layout(self, number: int, frame: _Frame, orders: Mapping[_Key, tuple[Slot, ...]]) -> Layout:
+    def _layout(self, number: int, frame: _Frame, orders: Mapping[Key, tuple[Slot, ...]]) -> Layout:
         port = self.ports[number]
         outer = number not in self.form.columns
         leading = tuple(port.expand(group) for group in frame.prefix) if outer else ()

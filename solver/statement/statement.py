@@ -8,6 +8,7 @@ from dataclasses import replace
 from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
+from layoutsolve.solver.statement.brought import brought_along
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
@@ -27,6 +28,9 @@ quick answer is wanted first. A problem in which the cap was hit is optimal with
 
 AT_ONCE = 64
 """The same where both are decided at once, which makes far more of them."""
+
+ALL = 64
+"""The same where all groupings of some orders are wanted, and nothing is proven if there are more."""
 
 TURNS = 10
 """How often the body of a loop is taken to run, for bytes and time: a move outside of it is better than one inside."""
@@ -127,12 +131,17 @@ class Statement:
         return replace(stated, constants=self._constants())
 
     def part(
-        self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
+        self,
+        free: Mapping[int, Sequence[Row]],
+        fixed: Mapping[int, Row],
+        moved: Collection[int],
+        limit: Limit,
+        complete: bool = False,
     ) -> LayoutProblem:
         """The problem over full layouts of some operators alone, in the sequence that they have.
 
         ``free`` ones have the orders of some rows to choose from, ``fixed`` ones the very row, and of variables only
-        those that are ``moved`` change their order.
+        those that are ``moved`` change their order. With ``complete`` no other groupings need fewer Reshapes.
         """
         entries = {number: self.entries[number] for number in free}
         entries |= {number: self.entries[number].only(row) for number, row in fixed.items()}
@@ -144,10 +153,11 @@ class Statement:
             self.target,
             self.goal.timed,
             limit,
-            CANDIDATES,
+            ALL if complete else CANDIDATES,
             kept=[kept[number] for number in among],
             seeded=True,
             moved=moved,
+            complete=brought_along(self.variables, [entries[number] for number in among]) if complete else None,
         )
         return closure.problem()
 

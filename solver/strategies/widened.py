@@ -7,7 +7,7 @@ Their groupings are searched for where these matter (:mod:`layoutsolve.solver.se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
@@ -27,41 +27,78 @@ from layoutsolve.solver.theory.row import Row
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
+ALL_STATED, ALL_STATED_EACH, ALL_SEARCHED = 6_000, 500, 10
+"""The most work of finding all groupings: so much in any case, and so much for each Reshape; and as above the least of
+searching among them.
+"""
+
 
 def widened(statement: Statement, orders: Solution, found: Assignment, limit: Limit) -> Assignment:
-    """An assignment with the fewest Reshapes over all cheapest orders, as far as the limit allows to find out. That
-    there are no other groupings which need fewer is not proven, so that nothing more is claimed of it.
+    """An assignment with the fewest Reshapes over all cheapest orders, as far as the limit allows to find out. Where
+    all groupings of them are looked at, which is tried first, that is proven; else nothing more is claimed of it.
 
     ``orders`` are some of the cheapest, proven, and ``found`` has the fewest Reshapes for these. Where time counts,
     what is least is the time with that of Reshapes.
     """
-    kept = [operator.rows for operator in orders.problem.operators]
+    kept: list[Sequence[Row]] = [operator.rows for operator in orders.problem.operators]
     zone = zone_of(statement.entries, found.problem, found.rows, kept)
-    if not any(_several(found.problem, number, kept[number]) for number in zone.free):
-        return found
-    paid, _ = _part(found.problem, found.rows, zone)
-    values = ranked(price(paid, [0] * len(paid.operators)), searched_tiers(statement.goal.tiers))
-    part, numbers = _part(orders.problem, orders.rows, zone, whole=True)
-    left = alternatives(
-        part, searched_tiers(statement.goal.tiers), values[: 1 if statement.goal.timed else None], limit
-    )
-    if left is None:
-        return found
-    for number, operator, domain in zip(numbers, part.operators, left.rows, strict=True):
-        kept[number] = tuple(operator.rows[row] for row in domain)
-    zone = zone_of(statement.entries, found.problem, found.rows, kept)
-    if not any(_several(found.problem, number, kept[number]) for number in zone.free):
-        return found
+    moved: Collection[int] = range(len(statement.variables))
+    several = any(_several(found.problem, number, kept[number]) for number in zone.free)
+    if several:
+        left = _alternatives(statement, orders, found, zone, limit)
+        if left is None:
+            return found
+        for number, rows in left[0].items():
+            kept[number] = rows
+        moved = left[1]
+        zone = zone_of(statement.entries, found.problem, found.rows, kept)
+        several = any(_several(found.problem, number, kept[number]) for number in zone.free)
     free = {number: kept[number] for number in zone.free}
     fixed = {number: found.row(number) for number in zone.fixed}
     if STATED * sum(map(len, free.values())) > limit.work:
         return found
-    problem = statement.part(free, fixed, left.moved, limit)
+    if not statement.goal.timed:
+        stating = limit.attempt(ALL_STATED + ALL_STATED_EACH * found.price.reshapes)
+        problem = statement.part(free, fixed, moved, stating, complete=True)
+        if not problem.capped and (solution := _solved(problem, statement, ALL_SEARCHED, limit)) is not None:
+            return _proven(_best(statement, found, solution, zone), solution)
+    if several and not limit.expired:
+        problem = statement.part(free, fixed, moved, limit)
+        if not limit.expired and (solution := _solved(problem, statement, SEARCHED, limit)) is not None:
+            return _best(statement, found, solution, zone)
+    return found
+
+
+def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limit) -> Solution | None:
+    """The solution of a problem, given so much work for each row; None if that is too much, or it is not proven."""
     rows = [len(operator.rows) for operator in problem.operators]
-    if limit.expired or SEARCHED * sum(rows) > limit.work or not all(rows):
-        return found
+    if each * sum(rows) > limit.work or not all(rows):
+        return None
     solution = solve(problem, statement.goal.tiers, limit)
-    return _best(statement, found, solution, zone) if solution.optimal else found
+    return solution if solution.optimal else None
+
+
+def _proven(found: Assignment, solution: Solution) -> Assignment:
+    """An assignment whose Reshapes are those of the solution of a zone, which has the fewest that there are."""
+    proven = not found.goal.timed and found.price.reshapes == solution.values[-2]
+    return replace(found, bounds=(*found.bounds, found.price.reshapes)) if proven else found
+
+
+def _alternatives(
+    statement: Statement, orders: Solution, found: Assignment, zone: Zone, limit: Limit
+) -> tuple[dict[int, Sequence[Row]], Collection[int]] | None:
+    """The rows of all orders that cost as little, by operator of a zone, and the variables that may be moved in these;
+    None where finding out takes too much.
+    """
+    tiers = searched_tiers(statement.goal.tiers)
+    paid, _ = _part(found.problem, found.rows, zone)
+    values = ranked(price(paid, [0] * len(paid.operators)), tiers)
+    part, numbers = _part(orders.problem, orders.rows, zone, whole=True)
+    left = alternatives(part, tiers, values[: 1 if statement.goal.timed else None], limit)
+    if left is None:
+        return None
+    domains = zip(numbers, part.operators, left.rows, strict=True)
+    return {number: tuple(operator.rows[row] for row in domain) for number, operator, domain in domains}, left.moved
 
 
 def _part(

@@ -11,10 +11,10 @@ the empty group, and size-1 dimensions carry no order. With atoms N=0, H=1, W=2,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 
 from layoutsolve.graph import Dim, Shape, product
 
@@ -210,6 +210,17 @@ def permuted(layout: Layout, wanted: Order) -> Layout | None:
         return None
     rest = iter(solid)
     return tuple(next(rest) if group else () for group in layout)
+
+
+def with_units(layout: Layout) -> Iterator[Layout]:
+    """The stored dimensions of a layout with those of size 1 anywhere among the others."""
+    solid = [group for group in layout if group]
+    for places in combinations_with_replacement(range(len(solid) + 1), layout.count(())):
+        found: list[Group] = []
+        for place in range(len(solid) + 1):
+            found += [()] * places.count(place)
+            found += solid[place : place + 1]
+        yield tuple(found)
 
 
 def permutation(logical: Layout, stored: Layout) -> tuple[int, ...]:

@@ -76,6 +76,17 @@ def cheapest(found: Assignment, boundary: Boundary | None = None, seconds: float
     return _Model(statement, rows, tiers).solved(known, found.status == "optimal", seconds)
 
 
+def cheapest_rows(found: Assignment, boundary: Boundary | None = None, seconds: float = 60.0) -> list[set[Orders]]:
+    """For each operator the orders of its ports that it has in any assignment that costs as little as an optimal one.
+
+    Raises as :func:`cheapest` does.
+    """
+    statement = Statement(found.graph, boundary, found.goal)
+    tiers = tiers_of_orders(found.goal.tiers)
+    rows = [every_row(entry, statement, tiers) for entry in statement.entries]
+    return _Model(statement, rows, tiers).all_as_cheap(ranked(found.price, tiers), seconds)
+
+
 def every_row(entry: Entry, statement: Statement, tiers: Tiers) -> dict[Orders, Price]:
     """All rows of an operator, told apart by orders, each at the least price of its groupings."""
     variables, target = statement.variables, statement.target
@@ -292,6 +303,32 @@ class _Model:
                         self.model.add(paid >= sum(dear) + sum(reader[wanted]) - 1)
                 self.costs.append((level - below, paid))
                 below = level
+
+    def all_as_cheap(self, known: Sequence[int], seconds: float) -> list[set[Orders]]:
+        """For each operator the rows of all choices that cost as little, as many new ones at a time as there are."""
+        total = sum(cost * each for cost, each in self.costs)
+        self.model.add(total <= sum(weight * value for weight, value in zip(self.weights, known, strict=True)))
+        found: list[set[Orders]] = [set() for _ in self.chosen]
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        while True:
+            unseen = [
+                choice
+                for choices, seen in zip(self.chosen, found, strict=True)
+                for orders, choice in choices.items()
+                if orders not in seen
+            ]
+            self.model.maximize(sum(unseen))
+            solver.parameters.max_time_in_seconds = seconds
+            status = solver.solve(self.model)
+            if status == cp_model.INFEASIBLE:
+                raise ValueError(f"no orders cost as little as {known}")
+            if status != cp_model.OPTIMAL:
+                raise TooLargeError
+            if not any(map(solver.boolean_value, unseen)):
+                return found
+            for choices, seen in zip(self.chosen, found, strict=True):
+                seen.update(orders for orders, choice in choices.items() if solver.boolean_value(choice))
 
     def solved(self, known: Sequence[int], bounded: bool, seconds: float) -> Cheapest:
         """The cheapest choice of all rows; ``bounded`` says that it costs no more than what is ``known``."""
