@@ -61,7 +61,8 @@ def widened(statement: Statement, orders: Solution, found: Assignment, limit: Li
         stating = limit.attempt(ALL_STATED + ALL_STATED_EACH * found.price.reshapes)
         problem = statement.part(free, fixed, moved, stating, complete=True)
         if not problem.capped and (solution := _solved(problem, statement, ALL_SEARCHED, limit)) is not None:
-            return _proven(_best(statement, found, solution, zone), solution)
+            best = _best(statement, found, solution, zone)
+            return _proven(best, solution) if _complete(statement, orders, zone) else best
     if several and not limit.expired:
         problem = statement.part(free, fixed, moved, limit)
         if not limit.expired and (solution := _solved(problem, statement, SEARCHED, limit)) is not None:
@@ -76,6 +77,13 @@ def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limi
         return None
     solution = solve(problem, statement.goal.tiers, limit)
     return solution if solution.optimal else None
+
+
+def _complete(statement: Statement, orders: Solution, zone: Zone) -> bool:
+    """Whether all orders of a zone that cost as little are candidates. Ends and states that take any order demand none,
+    and where orders of some atoms proved the price, orders of all atoms are few.
+    """
+    return not orders.unseen and not any(statement.entries[number].free for number in zone.free)
 
 
 def _proven(found: Assignment, solution: Solution) -> Assignment:

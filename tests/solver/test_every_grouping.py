@@ -8,11 +8,15 @@ import pytest
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver import assign
-from layoutsolve.solver.statement.target_file import SHIPPED, shipped
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
 from tests.solver.broadcast_graphs import broadcast_graph
 from tests.solver.every_grouping import fewest_reshapes
 from tests.solver.every_layout import TooLargeError
 from tests.solver.mixed_graphs import mixed_graph
+
+TARGETS = (DEFAULT_TARGET, CONTRIB_TARGET)
+"""Those whose forms differ most."""
 
 GRAPHS = 30
 """The random graphs of each family for each objective and target."""
@@ -24,12 +28,12 @@ FAMILIES: tuple[Callable[[int], Graph], ...] = (mixed_graph, broadcast_graph)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("target", SHIPPED)
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_optimal_is_fewest_of_all_groupings(objective: str, target: str, family: Callable[[int], Graph]) -> None:
     """Where some are left; that nothing has fewer than none needs no proof."""
     compared = 0
-    first = GRAPHS * (2 * OBJECTIVES.index(objective) + SHIPPED.index(target))
+    first = GRAPHS * (2 * OBJECTIVES.index(objective) + TARGETS.index(target))
     for seed in range(first, first + GRAPHS):
         found = assign(family(seed), objective=objective, target=shipped(target))
         if found.tiers[3].status != "optimal" or not found.price.reshapes:
@@ -41,6 +45,22 @@ def test_optimal_is_fewest_of_all_groupings(objective: str, target: str, family:
         assert (seed, fewest) == (seed, found.price.reshapes)
         compared += 1
     assert compared > GRAPHS / 10
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_nothing_is_claimed_beside_free_ends(objective: str, family: Callable[[int], Graph]) -> None:
+    """An end that takes any order demands none: others that cost as little may be none that was looked at."""
+    boundary = Boundary(inputs="free", outputs="free")
+    for seed in range(30, 60):
+        found = assign(family(seed), boundary, objective=objective)
+        if found.tiers[3].status != "optimal" or not found.price.reshapes:
+            continue
+        try:
+            fewest = fewest_reshapes(found, boundary)
+        except TooLargeError:
+            continue
+        assert (seed, fewest) == (seed, found.price.reshapes)
 
 
 def test_time_with_reshapes_is_not_claimed() -> None:
