@@ -89,10 +89,11 @@ class Limit:
 
     def spend(self, work: int = 1) -> None:
         """Count work that is done."""
-        self._spent += work
-        self._unseen += work
-        if self._parent is not None:
-            self._parent.spend(work)
+        limit: Limit | None = self
+        while limit is not None:
+            limit._spent += work
+            limit._unseen += work
+            limit = limit._parent
 
     @property
     def over(self) -> bool:

@@ -52,14 +52,12 @@ class Known:
     def _variable(self, problem: LayoutProblem, domains: Domains, number: int, inside: set[int]) -> Hashable:
         """What the price of a variable depends on but for the rows of operators inside."""
         variable, outside = problem.variables[number], list[tuple[bool, Layout]]()
-        layouts: list[dict[Layout, None]] = [{}, {}]
-        for at, place in enumerate((problem.writers[number], *problem.readers[number])):
-            if place is not None:
-                rows = [problem.operators[place[0]].rows[row] for row in domains[place[0]]]
-                layouts[bool(at)].update(dict.fromkeys(row.layouts[place[1]] for row in rows))
-                if place[0] not in inside:
-                    outside.append((bool(at), rows[0].layouts[place[1]]))
-        exact = problem.exact(number, *map(list, layouts))
+        places = [place for place in (problem.writers[number], *problem.readers[number]) if place is not None]
+        for place in places:
+            if place[0] not in inside:
+                first = problem.operators[place[0]].rows[domains[place[0]][0]]
+                outside.append((place != problem.writers[number], first.layouts[place[1]]))
+        exact = problem.charges(number) or problem.exact(number, *_open(problem, domains, number))
         return variable.sizes, variable.bytes, variable.turns, exact, tuple(outside)
 
     def _number(self, row: Row) -> int:
@@ -81,3 +79,13 @@ class Known:
 def places(rows: Sequence[int], domains: Domains, component: Component) -> tuple[int, ...]:
     """Where the rows of a component's operators are among the open ones."""
     return tuple(domains[number].index(rows[number]) for number in component.operators)
+
+
+def _open(problem: LayoutProblem, domains: Domains, number: int) -> tuple[list[Layout], list[Layout]]:
+    """The layouts in which a variable may be written, and in which it may be read."""
+    writer, found = problem.writers[number], (dict[Layout, None](), dict[Layout, None]())
+    for place in (writer, *problem.readers[number]):
+        if place is not None:
+            rows = problem.operators[place[0]].rows
+            found[place != writer].update(dict.fromkeys(rows[row].layouts[place[1]] for row in domains[place[0]]))
+    return list(found[0]), list(found[1])

@@ -35,7 +35,7 @@ class Arranger:
         }
         self.logical = self._legal(self._whole(next(frame.readings(frame.logical)), together=False))
         self.full: dict[Arrangement, None] = {}
-        self.partial: dict[Arrangement, None] = {}
+        self.partial: dict[Arrangement, dict[Slot, None]] = {}
 
     def source(self) -> Iterator[Row]:
         yield from self.rows(self.logical)
@@ -130,22 +130,24 @@ class Arranger:
         return None if row is None or self.weigh is None else self.weigh(row)
 
     def _merges(self, full: Arrangement) -> Iterator[Arrangement]:
-        for partial in list(self.partial):
-            yield self._combined(full, partial)
+        for wanted in list(self.partial.values()):
+            yield self._combined(full, wanted)
 
     def _push_partial(self, partial: Arrangement) -> Iterator[Row]:
         if partial in self.partial:
             return
-        self.partial[partial] = None
+        wanted = self.partial[partial] = dict.fromkeys(slot for group in partial for slot in group)
         for full in [*self.full] or [self.logical]:
             if self.limit.over:
                 return
-            yield from self._push_full(self._combined(full, partial))
+            yield from self._push_full(self._combined(full, wanted))
 
-    def _combined(self, full: Arrangement, partial: Arrangement) -> Arrangement:
-        """A full arrangement with the slots of a partial one in its order; most often one that is known already."""
+    def _combined(self, full: Arrangement, wanted: dict[Slot, None]) -> Arrangement:
+        """A full arrangement with some slots in the wanted order; most often they are in it already."""
         self.limit.spend(COMBINED * (len(self.slots) + 1))
-        return self._legal(_merged(full, partial))
+        if [slot for group in full for slot in group if slot in wanted] == list(wanted):
+            return full
+        return self._legal(_merged(full, wanted))
 
     def _whole(self, reading: Arrangement, together: bool) -> Arrangement:
         """The arrangement with slots added that no port of this layout shows because their size is 1 there.
@@ -233,10 +235,7 @@ def stripped(layout: Layout) -> Layout:
     return layout[start:]
 
 
-def _merged(full: Arrangement, partial: Arrangement) -> Arrangement:
-    """The full arrangement with the slots of the partial one brought into the partial one's order, in the places they
-    have.
-    """
-    wanted = iter([slot for group in partial for slot in group])
-    moved = {slot for group in partial for slot in group}
-    return tuple(tuple(next(wanted) if slot in moved else slot for slot in group) for group in full)
+def _merged(full: Arrangement, wanted: dict[Slot, None]) -> Arrangement:
+    """The full arrangement with some slots brought into the wanted order, in the places they have."""
+    rest = iter(wanted)
+    return tuple(tuple([next(rest) if slot in wanted else slot for slot in group]) for group in full)

@@ -124,8 +124,7 @@ class Generator:
                     return fresh
                 if not all(map(self.candidate, range(len(self.ports)), row.layouts)):
                     continue
-                row = replace(row, form=number)
-                price = FREE if self.weigh is None else self.weigh(row)
+                price = FREE if self.weigh is None else self.weigh(replace(row, form=number))
                 if price is None:
                     continue
                 price = price if row.price is FREE else row.price + price
@@ -133,7 +132,7 @@ class Generator:
                     price = self._estimated(row, price)
                 if (layouts, price) not in self._seen:
                     self._seen.add((layouts, price))
-                    fresh.append(replace(row, layouts=layouts, price=price, anchored=anchored))
+                    fresh.append(Row(layouts, number, row.arrangement, price, anchored))
                     self._note(fresh[-1])
         return fresh
 

@@ -20,6 +20,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
 from layoutsolve.solver.statement.stops import every_order
 from layoutsolve.solver.strategies.some_atoms import SomeAtoms
+from layoutsolve.solver.theory.row import FREE
 
 NARROW, STATED = 0.8, 0.6
 """The most of what is left of a limit that a stage may use: choosing among few candidates, and finding them."""
@@ -165,9 +166,11 @@ def _known_by(proof: Solution | None, found: Solution) -> Solution:
 def _dearer(least: Solution) -> frozenset[int]:
     """The variables whose moves cost more than the problem has it."""
     problem, full = least.problem, replace(least.problem, charged=None)
-    prices = ([price_of_variable(each, least.rows, variable) for variable in each.moving()] for each in (problem, full))
+    prices = ((variable, price_of_variable(problem, least.rows, variable)) for variable in problem.moving())
     return frozenset(
-        variable for variable, mine, all_of_it in zip(problem.moving(), *prices, strict=True) if mine != all_of_it
+        variable
+        for variable, mine in prices
+        if mine is not FREE and mine != price_of_variable(full, least.rows, variable)
     )
 
 

@@ -84,9 +84,9 @@ class Atoms:
         return self._reading(self._axes[name])
 
     def _reading(self, axes: Axes) -> tuple[Layout, list[int]]:
-        counts = [len(self._factoring.leaves([axis])) for axis in axes]
-        leaves = self._factoring.leaves(axes)
-        layout = grouped(range(len(leaves)), counts)
+        parts = [self._factoring.leaves([axis]) for axis in axes]
+        leaves = [leaf for part in parts for leaf in part]
+        layout = grouped(range(len(leaves)), map(len, parts))
         if self._unseen:
             layout = tuple(tuple(atom for atom in group if leaves[atom] not in self._unseen) for group in layout)
         return layout, leaves
