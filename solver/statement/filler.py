@@ -22,7 +22,7 @@ from layoutsolve.solver.theory.row import Row, Slot
 SEQUENCES = 64
 """The most sequences of slots that are told apart for one choice of orders."""
 
-GROUPINGS = 500
+GROUPINGS = 100
 """The most groupings that a loose form has in one sequence of its slots."""
 
 

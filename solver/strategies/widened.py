@@ -27,19 +27,23 @@ from layoutsolve.solver.theory.row import Row
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
-ALL_STATED, ALL_STATED_EACH, ALL_SEARCHED = 6_000, 500, 10
+ALL_STATED, ALL_STATED_EACH, ALL_SEARCHED = 5_000, 300, 10
 """The most work of finding all groupings: so much in any case, and so much for each Reshape; and as above the least of
 searching among them.
 """
 
+MOST_CHOICES = 100
+"""The most rows of orders of which all groupings are looked for."""
 
-def widened(statement: Statement, orders: Solution, found: Assignment, limit: Limit) -> Assignment:
-    """An assignment with the fewest Reshapes over all cheapest orders, as far as the limit allows to find out. Where
+
+def widened(statement: Statement, orders: Solution, found: Assignment, whole: Limit, work: int) -> Assignment:
+    """An assignment with the fewest Reshapes over all cheapest orders, as far as so much work allows to find out. Where
     all groupings of them are looked at, which is tried first, that is proven; else nothing more is claimed of it.
 
     ``orders`` are some of the cheapest, proven, and ``found`` has the fewest Reshapes for these. Where time counts,
     what is least is the time with that of Reshapes.
     """
+    limit = whole.attempt(work)
     kept: list[Sequence[Row]] = [operator.rows for operator in orders.problem.operators]
     zone = zone_of(statement.entries, found.problem, found.rows, kept)
     moved: Collection[int] = range(len(statement.variables))
@@ -55,14 +59,13 @@ def widened(statement: Statement, orders: Solution, found: Assignment, limit: Li
         several = any(_several(found.problem, number, kept[number]) for number in zone.free)
     free = {number: kept[number] for number in zone.free}
     fixed = {number: found.row(number) for number in zone.fixed}
-    if STATED * sum(map(len, free.values())) > limit.work:
-        return found
-    if not statement.goal.timed:
-        stating = limit.attempt(ALL_STATED + ALL_STATED_EACH * found.price.reshapes)
+    choices = sum(map(len, free.values()))
+    if not statement.goal.timed and choices <= MOST_CHOICES and STATED * choices <= limit.work:
+        stating = whole.attempt(min(work, ALL_STATED + ALL_STATED_EACH * found.price.reshapes))
         problem = statement.part(free, fixed, moved, stating, complete=True)
         if not problem.capped and (solution := _solved(problem, statement, ALL_SEARCHED, limit)) is not None:
             return _proven(_best(statement, found, solution, zone), solution)
-    if several and not limit.expired:
+    if several and STATED * choices <= limit.work:
         problem = statement.part(free, fixed, moved, limit)
         if not limit.expired and (solution := _solved(problem, statement, SEARCHED, limit)) is not None:
             return _best(statement, found, solution, zone)
