@@ -314,6 +314,8 @@ class Closure:
         anywhere.
         """
         for other in with_units(found):
+            if self._in_vain:
+                return
             self.limit.spend(UNITS_MOVED)
             if not (move(layout, other).reshapes and move(other, layout).reshapes):
                 self._suggest(variable, other)

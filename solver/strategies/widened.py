@@ -27,12 +27,12 @@ from layoutsolve.solver.theory.row import Row
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
-ALL_STATED, ALL_STATED_EACH, ALL_SEARCHED = 5_000, 300, 10
+ALL_STATED, ALL_STATED_EACH, ALL_SEARCHED = 4_000, 250, 10
 """The most work of finding all groupings: so much in any case, and so much for each Reshape; and as above the least of
 searching among them.
 """
 
-MOST_CHOICES = 100
+MOST_CHOICES = 80
 """The most rows of orders of which all groupings are looked for."""
 
 
@@ -60,7 +60,7 @@ def widened(statement: Statement, orders: Solution, found: Assignment, whole: Li
     free = {number: kept[number] for number in zone.free}
     fixed = {number: found.row(number) for number in zone.fixed}
     choices = sum(map(len, free.values()))
-    if not statement.goal.timed and choices <= MOST_CHOICES and STATED * choices <= limit.work:
+    if _claimable(statement, orders) and choices <= MOST_CHOICES and STATED * choices <= limit.work:
         stating = whole.attempt(min(work, ALL_STATED + ALL_STATED_EACH * found.price.reshapes))
         problem = statement.part(free, fixed, moved, stating, complete=True)
         if not problem.capped and (solution := _solved(problem, statement, ALL_SEARCHED, limit)) is not None:
@@ -70,6 +70,16 @@ def widened(statement: Statement, orders: Solution, found: Assignment, whole: Li
         if not limit.expired and (solution := _solved(problem, statement, SEARCHED, limit)) is not None:
             return _best(statement, found, solution, zone)
     return found
+
+
+def _claimable(statement: Statement, orders: Solution) -> bool:
+    """Whether all orders that cost as little are candidates, and Reshapes come after all that these cost.
+
+    What is free at an end demands no order, so that others which nobody demands may cost as little. A proof by some
+    atoms has few candidates of all.
+    """
+    free = any(entry.free for entry in statement.entries)
+    return not (free or orders.unseen or orders.problem.capped or statement.goal.timed)
 
 
 def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limit) -> Solution | None:
@@ -83,7 +93,7 @@ def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limi
 
 def _proven(found: Assignment, solution: Solution) -> Assignment:
     """An assignment whose Reshapes are those of the solution of a zone, which has the fewest that there are."""
-    proven = not found.goal.timed and found.price.reshapes == solution.values[-2]
+    proven = found.price.reshapes == solution.values[-2]
     return replace(found, bounds=(*found.bounds, found.price.reshapes)) if proven else found
 
 
