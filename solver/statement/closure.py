@@ -131,9 +131,7 @@ class Closure:
         self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
         self.queue: deque[tuple[int, Layout]] = deque()
         self.several: dict[int, dict[Order, None]] = {}
-        self.alike: list[list[object]] = [
-            list(range(len(entry.ports))) if complete else self._alike(entry) for entry in self.entries
-        ]
+        self.alike: list[list[object]] = [self._alike(entry) for entry in self.entries]
         self.pushed: set[tuple[int, object, Layout]] = set()
         self.touching: list[list[tuple[int, int]]] = [[] for _ in self.variables]
         for number, entry in enumerate(self.entries):
@@ -272,11 +270,15 @@ class Closure:
             self._exhaust()
         return frozenset(charged)
 
-    @staticmethod
-    def _alike(entry: Entry) -> list[object]:
-        """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
+    def _alike(self, entry: Entry) -> list[object]:
+        """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once.
+
+        Ports that may leave out dimensions are not alike where each row of them counts.
+        """
         found, relations = entry.rule, entry.relations
         if found is None or relations is None or entry.own or not entry.follows:
+            return list(range(len(entry.ports)))
+        if self.complete and any(isinstance(form, Arranged) and form.broadcast for form in found.forms):
             return list(range(len(entry.ports)))
         pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
         return [(port, *(number in each for each in pinned)) for number, port in enumerate(relations)]
@@ -341,6 +343,8 @@ class Closure:
         anywhere.
         """
         for other in with_units(found):
+            if self._in_vain:
+                return
             self.limit.spend(UNITS_MOVED)
             if not (move(layout, other).reshapes and move(other, layout).reshapes):
                 self._suggest(variable, other)

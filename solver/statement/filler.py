@@ -18,12 +18,12 @@ from layoutsolve.solver.statement.placer import Placer
 from layoutsolve.solver.theory.kind import Along, Among, Kind, Runs
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.relation import Port
-from layoutsolve.solver.theory.row import Row, Slot
+from layoutsolve.solver.theory.row import Arrangement, Row, Slot
 
 SEQUENCES = 64
 """The most sequences of slots that are told apart for one choice of orders."""
 
-GROUPINGS = 500
+GROUPINGS = 64
 """The most groupings that a loose form has in one sequence of its slots."""
 
 
@@ -47,12 +47,14 @@ class Filler:
         self.extra = min(extra, self.most)
         self.fillings: list[Filling] = []
         self._showing: dict[tuple[int, Order], list[Filling]] = {}
+        self._met: dict[Filling, set[Arrangement]] = {}
         self._left_out = False
         for orders in wanted:
             at = dict(zip(moving, orders, strict=True))
             found = [each for maker, number in generator.makers for each in self._filled(maker, number, at)]
             self._left_out |= not found
             self.fillings += found
+            self._met.update((each, set()) for each in found)
             for place in at.items():
                 self._showing.setdefault(place, []).extend(found)
 
@@ -74,19 +76,26 @@ class Filler:
                 self._left_out = True
                 return found
             for grouping in [each.finest] if each.even else each.groupings(self.extra):
-                self.limit.spend(len(each.slots) + 1)
-                found += self.generator.fresh([(each.number, each.rows(grouping))])
+                found += self._rows(each, grouping)
         return found
 
     def push(self, port: int, layout: Layout) -> list[Row]:
-        """All rows that have a layout at a port, without those known already."""
+        """All rows that have a layout at a port, with others of their groupings, without those known already."""
         found: list[Row] = []
         for each in self._showing.get((port, order(layout)), ()):
             for grouping in each.having(port, layout, self.most):
-                self.limit.spend(len(each.slots) + 1)
-                rows = (row for row in each.rows(grouping) if row.layouts[port] == layout)
-                found += self.generator.fresh([(each.number, rows)])
+                found += self._rows(each, grouping)
         return found
+
+    def _rows(self, filling: Filling, grouping: Arrangement) -> list[Row]:
+        """The rows of a grouping, once."""
+        met = self._met[filling]
+        if grouping in met:
+            self.limit.spend()
+            return []
+        met.add(grouping)
+        self.limit.spend(len(filling.slots) + 1)
+        return self.generator.fresh([(filling.number, filling.rows(grouping))])
 
     def rest(self) -> list[Row]:
         """Nothing waits."""

@@ -27,7 +27,7 @@ groupings.
 STARTS = ("min-executed", "min-transpose", "min-bytes")
 """Objectives whose orders are tried where orders and groupings were to be chosen at once."""
 
-WIDENED, WIDENED_EACH = 16_000, 2_500
+WIDENED, WIDENED_EACH = 10_000, 2_000
 """The most work that finding out whether other orders need fewer Reshapes may take: so much in any case, and so much
 for each Reshape that might be saved.
 """
@@ -89,7 +89,7 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
     if found is None or not found.price.reshapes or not found.completed or not _sure(orders, found, coarse):
         return found
     most = WIDENED + WIDENED_EACH * found.price.reshapes
-    return widened(statement, orders, found, limit.attempt(most))
+    return widened(statement, orders, found, limit, most)
 
 
 def _sure(orders: Solution, found: Assignment, coarse: Tiers) -> bool:

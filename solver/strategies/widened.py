@@ -27,19 +27,23 @@ from layoutsolve.solver.theory.row import Row
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
-ALL_STATED, ALL_STATED_EACH, ALL_SEARCHED = 6_000, 500, 10
+ALL_STATED, ALL_STATED_EACH, ALL_SEARCHED = 4_000, 250, 10
 """The most work of finding all groupings: so much in any case, and so much for each Reshape; and as above the least of
 searching among them.
 """
 
+MOST_CHOICES = 80
+"""The most rows of orders of which all groupings are looked for."""
 
-def widened(statement: Statement, orders: Solution, found: Assignment, limit: Limit) -> Assignment:
-    """An assignment with the fewest Reshapes over all cheapest orders, as far as the limit allows to find out. Where
+
+def widened(statement: Statement, orders: Solution, found: Assignment, whole: Limit, work: int) -> Assignment:
+    """An assignment with the fewest Reshapes over all cheapest orders, as far as so much work allows to find out. Where
     all groupings of them are looked at, which is tried first, that is proven; else nothing more is claimed of it.
 
     ``orders`` are some of the cheapest, proven, and ``found`` has the fewest Reshapes for these. Where time counts,
     what is least is the time with that of Reshapes.
     """
+    limit = whole.attempt(work)
     kept: list[Sequence[Row]] = [operator.rows for operator in orders.problem.operators]
     zone = zone_of(statement.entries, found.problem, found.rows, kept)
     moved: Collection[int] = range(len(statement.variables))
@@ -55,19 +59,27 @@ def widened(statement: Statement, orders: Solution, found: Assignment, limit: Li
         several = any(_several(found.problem, number, kept[number]) for number in zone.free)
     free = {number: kept[number] for number in zone.free}
     fixed = {number: found.row(number) for number in zone.fixed}
-    if STATED * sum(map(len, free.values())) > limit.work:
-        return found
-    if not statement.goal.timed:
-        stating = limit.attempt(ALL_STATED + ALL_STATED_EACH * found.price.reshapes)
+    choices = sum(map(len, free.values()))
+    if _claimable(statement, orders) and choices <= MOST_CHOICES and STATED * choices <= limit.work:
+        stating = whole.attempt(min(work, ALL_STATED + ALL_STATED_EACH * found.price.reshapes))
         problem = statement.part(free, fixed, moved, stating, complete=True)
         if not problem.capped and (solution := _solved(problem, statement, ALL_SEARCHED, limit)) is not None:
-            best = _best(statement, found, solution, zone)
-            return _proven(best, solution) if _complete(statement, orders, zone) else best
-    if several and not limit.expired:
+            return _proven(_best(statement, found, solution, zone), solution)
+    if several and STATED * choices <= limit.work:
         problem = statement.part(free, fixed, moved, limit)
         if not limit.expired and (solution := _solved(problem, statement, SEARCHED, limit)) is not None:
             return _best(statement, found, solution, zone)
     return found
+
+
+def _claimable(statement: Statement, orders: Solution) -> bool:
+    """Whether all orders that cost as little are candidates, and Reshapes come after all that these cost.
+
+    What is free at an end demands no order, so that others which nobody demands may cost as little. A proof by some
+    atoms has few candidates of all.
+    """
+    free = any(entry.free for entry in statement.entries)
+    return not (free or orders.unseen or orders.problem.capped or statement.goal.timed)
 
 
 def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limit) -> Solution | None:
@@ -79,16 +91,9 @@ def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limi
     return solution if solution.optimal else None
 
 
-def _complete(statement: Statement, orders: Solution, zone: Zone) -> bool:
-    """Whether all orders of a zone that cost as little are candidates. Ends and states that take any order demand none,
-    and where orders of some atoms proved the price, orders of all atoms are few.
-    """
-    return not orders.unseen and not any(statement.entries[number].free for number in zone.free)
-
-
 def _proven(found: Assignment, solution: Solution) -> Assignment:
     """An assignment whose Reshapes are those of the solution of a zone, which has the fewest that there are."""
-    proven = not found.goal.timed and found.price.reshapes == solution.values[-2]
+    proven = found.price.reshapes == solution.values[-2]
     return replace(found, bounds=(*found.bounds, found.price.reshapes)) if proven else found
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from layoutsolve.graph import Graph
-from layoutsolve.solver import assign
-from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver import Boundary, assign
 from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
 from tests.solver.broadcast_graphs import broadcast_graph
 from tests.solver.every_grouping import fewest_reshapes
@@ -47,20 +46,20 @@ def test_optimal_is_fewest_of_all_groupings(objective: str, target: str, family:
     assert compared > GRAPHS / 10
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_nothing_is_claimed_beside_free_ends(objective: str, family: Callable[[int], Graph]) -> None:
-    """An end that takes any order demands none: others that cost as little may be none that was looked at."""
-    boundary = Boundary(inputs="free", outputs="free")
-    for seed in range(30, 60):
-        found = assign(family(seed), boundary, objective=objective)
-        if found.tiers[3].status != "optimal" or not found.price.reshapes:
-            continue
-        try:
-            fewest = fewest_reshapes(found, boundary)
-        except TooLargeError:
-            continue
-        assert (seed, fewest) == (seed, found.price.reshapes)
+def test_free_ends_demand_no_order() -> None:
+    """Orders that nobody demands may cost as little there, and need fewer Reshapes: nothing is claimed above 0."""
+    boundary, beaten, open_tiers = Boundary(inputs="free", outputs="free"), 0, 0
+    for seed in range(30, 50):
+        found = assign(broadcast_graph(seed), boundary=boundary)
+        tier = found.tiers[3]
+        assert not tier.value or tier.status != "optimal"
+        if tier.value and tier.status == "conditional":
+            open_tiers += 1
+            try:
+                beaten += fewest_reshapes(found, boundary) < tier.value
+            except TooLargeError:
+                continue
+    assert open_tiers > beaten > 0
 
 
 def test_time_with_reshapes_is_not_claimed() -> None:
