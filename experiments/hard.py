@@ -31,13 +31,14 @@ from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, Assignment, Goal, assign
 from layoutsolve.solver.search import search
+from layoutsolve.solver.statement.closure import Closure
 from layoutsolve.solver.statement.objective import ranked
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.source import load
 from layoutsolve.stages import Stages
 
 STAGES = {
-    "stating": ((Statement, "_closed"), (Statement, "_state")),
+    "stating": ((Statement, "_state"), (Statement, "_closure"), (Closure, "problem"), (Closure, "charging")),
     "presolve": ((search, "presolved"),),
     "search": ((search, "_search"),),
 }

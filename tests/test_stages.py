@@ -33,7 +33,7 @@ FAULTS = [
     ("layoutsolve.frontend.tflite.lower", "fold", "lower"),
     ("layoutsolve.solver.strategies.assign", "in_steps", "solve"),
     ("layoutsolve.solver.strategies.staged", "solve", "solve"),
-    ("layoutsolve.solver.statement.statement.Statement", "orders", "solve"),
+    ("layoutsolve.solver.statement.statement.Statement", "candidates", "solve"),
     ("layoutsolve.translation", "apply", "emit"),
     ("layoutsolve.emit.apply._Applier", "_operator", "emit"),
     ("layoutsolve.translation", "serialise", "emit"),

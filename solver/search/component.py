@@ -22,6 +22,9 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 STEP = 0.2
 """The most of what is left of a limit that trying a few totals may use."""
 
+ASKED = 100
+"""The most work of finding out whether anything is cheaper, for each variable and row: mostly that is seen soon."""
+
 WIDTHS = (1, 4)
 """How many totals are tried at a time, before all."""
 
@@ -163,7 +166,9 @@ class _Search:
         """Whether CP-SAT finds that no solution is below a total."""
         from layoutsolve.solver.search.cpsat import searched
 
-        return not limit.expired and searched(proven.restricted(total - 1), None, 0, limit.part(STEP)).empty
+        program = proven.restricted(total - 1)
+        most = limit.attempt(ASKED * (program.count + len(program.rows)))
+        return not limit.expired and searched(program, None, 0, most).empty
 
     def read(self, limit: Limit) -> Outcome | None:
         """Rows that meet the bounds of all tiers, read off a relaxation or found by CP-SAT; None where neither is."""
