@@ -23,7 +23,7 @@ def stored(graph: Graph) -> Graph:
     weights, others = set[str](), {*graph.inputs, *graph.outputs}
     for node in graph.nodes:
         for port, name in enumerate(node.inputs):
-            (weights if WEIGHED.get(node.op) == port and not node.storage else others).add(name)
+            (weights if WEIGHED.get(node.op) == port and not (node.storage or node.domain) else others).add(name)
     chosen = [name for name in weights - others if _is_unsigned(graph.values[name])]
     lowered = {name: _lowered(graph.values[name]) for name in chosen}
     return replace(graph, values={**graph.values, **lowered}) if lowered else graph

@@ -40,7 +40,7 @@ def rounded(graph: Graph, block: int, budget: Budget) -> Graph:
     """The same graph with images of whole blocks of channels, where that keeps runtimes from leaving their format. What
     is written anew counts in the ``budget``.
     """
-    if block < 2 or not any(node.op == "Conv" for node in graph.nodes):
+    if block < 2 or not any(_is(node, "Conv") for node in graph.nodes):
         return graph
     images = _Images(graph)
     widths = images.widths(block)
@@ -68,7 +68,7 @@ class _Images:
                 if name and graph.values[name].data is None:
                     touching.setdefault(name, []).append(node)
         for node in graph.nodes:
-            if node.op == "Conv":
+            if _is(node, "Conv"):
                 self._reach(node.inputs[0], CHANNELS)
                 self._reach(node.outputs[0], CHANNELS)
         for name in self.reached:  # which grows on the way
@@ -85,7 +85,7 @@ class _Images:
             wide = -(-channels // block) * block
             if self.classes.root(name) in chosen and channels < wide <= MOST * channels:
                 found[name] = wide
-        pads = [node for node in self.graph.nodes if node.op == "Pad" and node.inputs[0] in found]
+        pads = [node for node in self.graph.nodes if _is(node, "Pad") and node.inputs[0] in found]
         while narrowing := [node for node in pads if self._narrows(node, found)]:
             dropped = {self.classes.root(node.inputs[0]) for node in narrowing}
             found = {name: wide for name, wide in found.items() if self.classes.root(name) not in dropped}
@@ -98,14 +98,14 @@ class _Images:
 
     def _gaining(self, node: Node, block: int) -> tuple[str, ...]:
         """The images that gain by whole blocks because of a node."""
-        if node.op not in ("Conv", "Pad"):
+        if not _is(node, "Conv", "Pad"):
             return ()
         ends = node.inputs[0], node.outputs[0]
         if not all(name in self.axes for name in ends):
             return ()
-        if node.op == "Conv" and _depthwise(self.graph, node):
+        if _is(node, "Conv") and _depthwise(self.graph, node):
             return ends if self.graph.values[ends[0]].quant is None else ()
-        if node.op == "Pad" and len({-(-self._channels(name) // block) for name in ends}) == 1:
+        if _is(node, "Pad") and len({-(-self._channels(name) // block) for name in ends}) == 1:
             return ends
         return ()
 
@@ -125,21 +125,21 @@ class _Images:
     def _follow(self, node: Node, name: str) -> None:
         """Note what a node says of an image, and which other ones it leads to."""
         graph, axis = self.graph, self.axes[name]
-        if node.op == "Conv" and axis == CHANNELS and _plain(graph, node):
+        if _is(node, "Conv") and axis == CHANNELS and _plain(graph, node):
             if _depthwise(graph, node):
                 self._join(node.inputs[0], node.outputs[0], CHANNELS)
-        elif node.op in POOLS and axis == CHANNELS and len(node.outputs) == 1:
+        elif _is(node, *POOLS) and axis == CHANNELS and len(node.outputs) == 1:
             self._join(node.inputs[0], node.outputs[0], CHANNELS)
-        elif node.op == "Transpose":
+        elif _is(node, "Transpose"):
             first, last = node.inputs[0], node.outputs[0]
             perm = node.attributes["perm"]
             self._reach(first, axis if name == first else perm[axis])
             self._reach(last, axis if name == last else perm.index(axis))
             self.classes.join((first, last))
-        elif node.op == "Pad" and _appended(graph, node, axis):
+        elif _is(node, "Pad") and _appended(graph, node, axis):
             self._reach(node.inputs[0], axis)
             self._reach(node.outputs[0], axis)
-        elif node.op in KEEPING and self._keeps_zeros(node, axis):
+        elif _is(node, *KEEPING) and self._keeps_zeros(node, axis):
             for each in node.inputs:
                 if each and graph.values[each].data is None:
                     self._join(each, node.outputs[0], axis)
@@ -170,6 +170,11 @@ def _by_channel(slopes: Value, axis: int) -> bool:
     sizes = (1,) * (IMAGE - len(slopes.shape)) + slopes.shape
     others = sizes[:axis] + sizes[axis + 1 :]
     return slopes.data is not None and slopes.quant is None and all(size == 1 for size in others)
+
+
+def _is(node: Node, *operators: str) -> bool:
+    """Whether a node is one of ONNX's own operators."""
+    return node.op in operators and not node.domain
 
 
 def _on_side(bound: Value, zero: int, side: int) -> bool:
@@ -233,9 +238,9 @@ class _Wider:
         node = replace(node, inputs=inputs)
         if not self.widths.keys() & {*inputs, *node.outputs}:
             return node
-        if node.op == "Conv":
+        if _is(node, "Conv"):
             return self._convolution(node)
-        if node.op == "Pad":
+        if _is(node, "Pad"):
             return self._pad(node)
         if node.op == "PRelu":
             sizes, name = self.graph.values[inputs[1]].shape, node.outputs[0]

@@ -6,6 +6,7 @@ else touches the tensor may have to have it as well, and passes it on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from layoutsolve.solver.statement.closure import Entry
@@ -24,11 +25,12 @@ def brought_along(variables: Sequence[Variable], entries: Sequence[Entry]) -> li
             touching.setdefault(variable, []).append(number)
     found = [0] * len(entries)
     for number, entry in enumerate(entries):
+        own = Counter(moving[number])
         for variable, count in _asked(variables, entry).items():
             reached, operators = _reached(variable, number, moving, touching)
             for each in operators:
                 found[each] += count
-            if sum(port in reached for port in moving[number]) > 1:
+            if sum(own[each] for each in reached) > 1:
                 found[number] += count
     return found
 

@@ -59,11 +59,15 @@ def test_quantisation_of_weights_and_bias() -> None:
 
 
 def test_fused_activation_stays_where_the_range_is_wider() -> None:
+    """On stored integers, so that the convolution gives bytes."""
     graph = quantised_conv(0)
     conv, clip = graph.nodes[1:3]
-    assert clip.op == "Relu"  # the upper end of the range is below 6
-    assert graph.values[conv.outputs[0]].quant is None
-    assert graph.values[clip.outputs[0]].quant is not None
+    low, high = (graph.values[name].data for name in clip.inputs[1:])
+    assert (clip.op, clip.storage) == ("Clip", True)
+    assert low is not None and high is not None
+    assert (low, high) == (0, 127)  # the upper end of the range is below 6
+    for name in (*conv.outputs, *clip.outputs):
+        assert graph.values[name].quant is not None
 
 
 def test_half_precision_weights_fold() -> None:

@@ -70,7 +70,7 @@ def _names(rule: Rule) -> list[str]:
     ("dtype", "quantised", "biased", "names"),
     [
         ("float32", False, True, "NT|TT|MatMul|swapped NN|swapped NT|swapped MatMul"),
-        ("float32", True, True, "NT|TT|swapped NN|swapped NT"),
+        ("float32", True, True, "NT|TT|MatMul|swapped NN|swapped NT|swapped MatMul"),
         ("int8", True, False, "NT|TT|MatMul|swapped NN|swapped NT|swapped MatMul"),
         ("int8", True, True, "NT|TT|Conv"),
     ],
