@@ -72,7 +72,7 @@ class _Images:
                 self._reach(node.inputs[0], CHANNELS)
                 self._reach(node.outputs[0], CHANNELS)
         for name in self.reached:  # which grows on the way
-            for node in touching[name]:
+            for node in touching.get(name, ()):
                 self._follow(node, name)
 
     def widths(self, block: int) -> dict[str, int]:
@@ -116,10 +116,12 @@ class _Images:
 
     def _reach(self, name: str, axis: int) -> None:
         """Note where the channels of an image are."""
-        shape = self.graph.values[name].shape
+        value = self.graph.values[name]
         if name not in self.axes:
             self.reached.append(name)
-        if self.axes.setdefault(name, axis) != axis or len(shape) != IMAGE or not isinstance(shape[axis], int):
+        by_axis = value.quant is not None and value.quant.axis is not None
+        known = len(value.shape) == IMAGE and isinstance(value.shape[axis], int)
+        if self.axes.setdefault(name, axis) != axis or not known or by_axis or value.data is not None:
             self.stays.add(name)
 
     def _follow(self, node: Node, name: str) -> None:

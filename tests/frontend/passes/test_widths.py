@@ -153,3 +153,21 @@ def test_blocks_are_asked_for() -> None:
     graph = residual(24, 28)
     assert rounded(graph, 0, Budget()) is graph
     assert rounded(graph, BLOCK, Budget()) is not graph
+
+
+def test_constant_images_stay() -> None:
+    """A convolution of a constant, and what follows it."""
+    b = Images(1, stored=False)
+    x = b.wide(b.constant(b.random.normal(size=(1, SIDE, SIDE, 20))), 24)
+    y = b.made("Add", b.deep(x), b.input(1, SIDE, SIDE, 24))
+    graph = b.graph(b.wide(y, 3))
+    assert rounded(graph, BLOCK, Budget()) is graph
+
+
+def test_images_with_a_step_for_each_channel_stay() -> None:
+    b = Images(1, stored=True)
+    x = b.wide(b.input(1, SIDE, SIDE, 3, dtype="int8", quant=b.quant()), 24)
+    y = b.wide(b.grown(x, 4), 3)
+    b.values[x] = replace(b.values[x], quant=Quant(np.full(24, 0.1, np.float32), np.zeros(24, np.int8), 3))
+    graph = b.graph(y)
+    assert rounded(graph, BLOCK, Budget()).values[x].shape == b.shape(x)
