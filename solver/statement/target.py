@@ -15,7 +15,7 @@ apart:
 * for Transposes, the motion;
 * for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul of weights`` where the right
   side is constant; then the element type of the result, and ``quantised`` (all of it), ``quantised with bias``,
-  ``quantised weights`` (in blocks, beside floats) or ``partly quantised``.
+  ``quantised weights`` (of 4 bits or in blocks, beside floats) or ``partly quantised``.
 
 What follows a comma is a fact: an entry without it holds for all kinds with it, unless a more precise one is there.
 ``classes`` give ways of certain sizes a kind of their own: ``swapped MatMul from large``.

@@ -11,6 +11,9 @@ from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way,
 
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
 
+PACKED = ("int4", "uint4")
+"""Types of which two elements share a byte."""
+
 
 @rule("Gemm")
 def gemm(site: Site) -> Rule | None:
@@ -97,7 +100,7 @@ def numbers(site: Site) -> str:
     """What a product is of: the type of its result, and what is quantised.
 
     Floats times quantised weights are a product of floats, as what the weights mean is computed when a model is loaded;
-    but not where they are quantised per block, for which runtimes have kernels of their own.
+    but not where they have 4 bits or are quantised per block, for which runtimes have kernels of their own.
     """
     result, data, weights = site.output(), site.required(0), site.required(1)
     if site.floating:
@@ -106,7 +109,8 @@ def numbers(site: Site) -> str:
         return f"{result.dtype}, quantised" + ("" if site.input(2) is None else " with bias")
     if data.quant is not None or result.quant is not None or weights.data is None:
         return f"{result.dtype}, partly quantised"
-    return f"{result.dtype}, quantised weights" if weights.quant is not None and weights.quant.block else result.dtype
+    packed = weights.dtype in PACKED or (weights.quant is not None and weights.quant.block)
+    return f"{result.dtype}, quantised weights" if packed else result.dtype
 
 
 def whole(site: Site) -> frozenset[str]:

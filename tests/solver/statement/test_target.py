@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -92,6 +93,19 @@ def test_products_have_kernels(op: str, dtype: str, quantised: bool, biased: boo
     if op == "Conv":
         found = ["channels-first", *(name for name in found if name != "Conv")]
     assert _names(_rule(builder.graph(y), op)) == found
+
+
+@pytest.mark.parametrize("block", [0, 3])
+def test_weights_with_kernels_of_their_own(block: int) -> None:
+    """ONNX Runtime rounds what a MatMul multiplies by weights of 4 bits, or by blocks of 8."""
+    builder = GraphBuilder()
+    scale = np.full((5, 2) if block else 1, 0.5, np.float32)
+    quant = Quant(scale, np.zeros(scale.shape, np.int8), 1 if block else None, block)
+    weights = builder.constant(np.ones([5, 6]), "int8", quant)
+    if not block:
+        builder.values[weights] = replace(builder.values[weights], dtype="int4")
+    y = builder.op("Gemm", builder.input(4, 6), weights, builder.weights(5), shape=[4, 5], transB=1)
+    assert _names(_rule(builder.graph(y), "Gemm")) == ["NT", "TT", "swapped NN", "swapped NT"]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64", "float32", "float64"])
