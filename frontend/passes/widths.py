@@ -92,7 +92,9 @@ class _Images:
         return found
 
     def _narrows(self, node: Node, widths: Mapping[str, int]) -> bool:
-        """Whether a Pad would have to leave channels out."""
+        """Whether a Pad would have to leave out channels that its image is to get."""
+        if node.inputs[0] not in widths:
+            return False
         before, after = (widths.get(name, self._channels(name)) for name in (node.inputs[0], node.outputs[0]))
         return before > after
 

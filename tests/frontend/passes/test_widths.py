@@ -164,6 +164,20 @@ def test_constant_images_stay() -> None:
     assert rounded(graph, BLOCK, Budget()) is graph
 
 
+def test_channels_that_are_somewhere_else_for_others() -> None:
+    """What a convolution takes for channels another one takes for rows: such images stay, and those padded to them."""
+    b = Images(1, stored=False)
+    x = b.wide(b.input(1, SIDE, SIDE, 3), 24)
+    y = b.grown(b.deep(x), 4)
+    rows = b.op(
+        "Conv", b.transpose(y, 0, 1, 3, 2), b.weights(5, SIDE, 1, 1), shape=(1, 5, 28, SIDE), kernel_shape=(1, 1)
+    )
+    graph = b.graph(rows, b.wide(y, 3))
+    wider = rounded(graph, BLOCK, Budget())
+    for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_images_with_a_step_for_each_channel_stay() -> None:
     b = Images(1, stored=True)
     x = b.wide(b.input(1, SIDE, SIDE, 3, dtype="int8", quant=b.quant()), 24)
