@@ -8,6 +8,12 @@ FOLDED = frozenset(("int8", "int16", "int32", "uint8", "uint16"))
 """Types of integers that Cast turns into floats in every operator set."""
 
 
+COMBINING = frozenset(
+    ("Add", "Conv", "ConvTranspose", "Div", "GRU", "Gemm", "LSTM", "MatMul", "Mul", "PRelu", "RNN", "Sub")
+)
+"""Operators that compute with all of a constant each time. Others, such as Gather, may want little of a large one."""
+
+
 def among_floats(graph: Graph) -> frozenset[str]:
     """The quantised constants that are only combined with floats, so that no kernel on integers wants them.
 
@@ -19,8 +25,7 @@ def among_floats(graph: Graph) -> frozenset[str]:
         if value.data is not None and value.quant is not None and not value.quant.block and value.dtype in FOLDED
     }
     for node in graph.nodes:
-        if not node.storage and any(
-            graph.values[name].quant for name in node.inputs if name and name not in candidates
-        ):
+        others = (graph.values[name].quant for name in node.inputs if name and name not in candidates)
+        if not node.storage and (node.op not in COMBINING or node.domain or any(others)):
             candidates.difference_update(node.inputs)
     return frozenset(candidates)

@@ -227,19 +227,16 @@ class _Wider:
     def __init__(self, graph: Graph, images: _Images, widths: Mapping[str, int], budget: Budget) -> None:
         self.graph, self.axes, self.widths, self.budget = graph, images.axes, widths, budget
         self.values, self.taken = dict(graph.values), Names(graph.values)
-        self.names: dict[str, str] = {}
         self.made: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def result(self) -> Graph:
         for name, wide in self.widths.items():
             self.values[name] = _shaped(self.values[name], self.axes[name], wide)
-        nodes = [node for each in self.graph.nodes if (node := self._node(each)) is not None]
-        return used(self.graph, nodes, self.values)
+        return used(self.graph, [self._node(each) for each in self.graph.nodes], self.values)
 
-    def _node(self, node: Node) -> Node | None:
-        """A node with its constants as wide as what they meet, None for a Pad of nothing."""
-        inputs = tuple(self.names.get(name, name) for name in node.inputs)
-        node = replace(node, inputs=inputs)
+    def _node(self, node: Node) -> Node:
+        """A node with its constants as wide as what they meet."""
+        inputs = node.inputs
         if not self.widths.keys() & {*inputs, *node.outputs}:
             return node
         if _is(node, "Conv"):
@@ -262,15 +259,14 @@ class _Wider:
         biases = [self._constant(name, {0: produced}) if name else name for name in bias]
         return replace(node, inputs=(data, weights, *biases), attributes=attributes)
 
-    def _pad(self, node: Node) -> Node | None:
+    def _pad(self, node: Node) -> Node:
         before, after = node.inputs[0], node.outputs[0]
         more, axis = self._width(after) - self._width(before), self.axes[before]
-        one, other = self.values[before], self.values[after]
-        if not more and one.dtype == other.dtype and (one.quant.matches(other.quant) if one.quant else not other.quant):
-            self.names[after] = before
-            return None
-        amounts = np.zeros(2 * len(one.shape), np.int64)
-        amounts[len(one.shape) + axis] = more
+        if not more:
+            return replace(node, op="Identity", inputs=(before,), attributes={})
+        rank = len(self.values[before].shape)
+        amounts = np.zeros(2 * rank, np.int64)
+        amounts[rank + axis] = more
         name = self.taken.derived(after, "pads")
         self.values[name] = Value(name, "int64", amounts.shape, data=amounts)
         return replace(node, inputs=(before, name, *node.inputs[2:]))

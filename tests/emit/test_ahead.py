@@ -72,3 +72,12 @@ def test_blocks() -> None:
         for node in nodes_of(serialise(b.graph(b.op("MatMul", b.input(3, 4), weights, shape=(3, 6)))).graph)
     )
     assert operators == {"DequantizeLinear": 1, "MatMul": 1}
+
+
+def test_tables_are_looked_up_as_they_are() -> None:
+    """Few rows of a large table are needed: all of it in floats would take memory for nothing."""
+    b = GraphBuilder()
+    table = b.constant(np.arange(24).reshape(4, 6), "int8", Quant(np.array([0.1], np.float32), np.array([3], np.int8)))
+    graph = b.graph(b.op("Gather", table, b.input(2, dtype="int64"), shape=(2, 6), axis=0))
+    operators = Counter(node.op_type for node in nodes_of(serialise(graph).graph))
+    assert operators == {"DequantizeLinear": 1, "Gather": 1}

@@ -185,3 +185,25 @@ def test_images_with_a_step_for_each_channel_stay() -> None:
     b.values[x] = replace(b.values[x], quant=Quant(np.full(24, 0.1, np.float32), np.zeros(24, np.int8), 3))
     graph = b.graph(y)
     assert rounded(graph, BLOCK, Budget()).values[x].shape == b.shape(x)
+
+
+def test_a_pad_of_nothing_at_the_end_keeps_its_name() -> None:
+    """Where what is padded gets as many channels as the output has."""
+    b = Images(1, stored=False)
+    x = b.wide(b.input(1, SIDE, SIDE, 3), 12)
+    graph = b.graph(b.grown(b.deep(x), 4))
+    wider = rounded(graph, BLOCK, Budget())
+    assert wider is not graph and wider.outputs == graph.outputs
+    for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_pad_of_nothing_at_the_end_of_a_turn() -> None:
+    """What a loop hands on is read before it is written."""
+    b = Images(1, stored=False)
+    start = b.input(1, SIDE, SIDE, 16)
+    graph = b.graph(*b.loop(2, lambda x: [b.grown(b.deep(b.wide(x, 12)), 4)], start))
+    wider = rounded(graph, BLOCK, Budget())
+    assert wider is not graph
+    for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
