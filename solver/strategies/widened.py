@@ -76,10 +76,10 @@ def _claimable(statement: Statement, orders: Solution) -> bool:
     """Whether all orders that cost as little are candidates, and Reshapes come after all that these cost.
 
     What is free at an end demands no order, so that others which nobody demands may cost as little. A proof by some
-    atoms has few candidates of all.
+    atoms has few candidates of all, one by stops has all orders of what is charged alone.
     """
     free = any(entry.free for entry in statement.entries)
-    return not (free or orders.unseen or orders.problem.capped or statement.goal.timed)
+    return not (free or orders.charged or orders.unseen or orders.problem.capped or statement.goal.timed)
 
 
 def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limit) -> Solution | None:
