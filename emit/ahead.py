@@ -24,7 +24,7 @@ def among_floats(graph: Graph) -> frozenset[str]:
         for name, value in graph.values.items()
         if value.data is not None and value.quant is not None and not value.quant.block and value.dtype in FOLDED
     }
-    for node in graph.nodes:
+    for node in graph.nodes if candidates else ():
         others = (graph.values[name].quant for name in node.inputs if name and name not in candidates)
         if not node.storage and (node.op not in COMBINING or node.domain or any(others)):
             candidates.difference_update(node.inputs)

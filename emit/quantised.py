@@ -72,10 +72,7 @@ def _dequantize(writer: Writer, name: str, quant: Quant, real: str) -> None:
 
 def _compute_ahead(writer: Writer, name: str, quant: Quant, real: str) -> None:
     """Write what a constant means as operators on constants."""
-    value, at = writer.graph.values[name], writer.stored(name)
-    shape = [1] * len(value.shape) if quant.axis is not None else []
-    if quant.axis is not None:
-        shape[quant.axis] = -1
+    at, rank = writer.stored(name), len(writer.graph.values[name].shape)
     steps = [("Mul", "scale", quant.scale)]
     if quant.zero_point.any():
         steps.insert(0, ("Sub", "zero_point", quant.zero_point.astype(np.float32)))
@@ -83,7 +80,7 @@ def _compute_ahead(writer: Writer, name: str, quant: Quant, real: str) -> None:
     writer.node("Cast", [at], [after], {"to": "float32"})
     for op, title, parameter in steps:
         before, after = after, real if op == "Mul" else writer.taken.derived(name, "centred")
-        operand = writer.shared("float32", parameter.reshape(shape), partial(writer.taken.derived, name, title))
+        operand = writer.shared("float32", quant.spread(parameter, rank), partial(writer.taken.derived, name, title))
         writer.node(op, [before, operand], [after])
 
 

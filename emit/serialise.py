@@ -14,24 +14,32 @@ from layoutsolve.emit.opset import chosen_opset, imports
 from layoutsolve.emit.regions import STATE, Regions
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.writer import Writer
-from layoutsolve.graph import CONTROL, Graph
+from layoutsolve.graph import CONTROL, Graph, Origin
 
 
 def serialise(
-    graph: Graph, opset: int | None = None, external: External | None = None, budget: Budget | None = None
+    graph: Graph,
+    opset: int | None = None,
+    external: External | None = None,
+    budget: Budget | None = None,
+    origins: dict[str, Origin] | None = None,
 ) -> onnx.ModelProto:
     """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
     All that is written counts in the ``budget``. Constants that lie in the same memory are written once.
+
+    ``origins`` are filled with where each node comes from, by its name.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where ``opset`` is too
     low for the graph or outside of what is written at all.
     """
     version = chosen_opset(graph, opset)
     writer = Writer(computed(graph), external, budget or Budget())
-    model, origins = _model(writer, version), writer.origins
+    model, written = _model(writer, version), writer.origins
     del writer  # the parts that the model is a copy of
-    check(model, origins)
+    check(model, written)
+    if origins is not None:
+        origins.update(written)
     return model
 
 

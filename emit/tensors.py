@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from layoutsolve.emit.external import External
-from layoutsolve.graph import Array
+from layoutsolve.graph import PACKED, Array
 
 TYPES: Mapping[str, int] = {
     "float32": TensorProto.FLOAT,
@@ -38,7 +38,7 @@ def tensor(name: str, dtype: str, data: Array, external: External | None = None)
     if dtype == "string":
         values = np.asarray(data).reshape(-1).tolist()
         return helper.make_tensor(name, TYPES[dtype], list(data.shape), values)
-    if dtype in ("int4", "uint4"):
+    if dtype in PACKED:
         stored = _packed(data)
     else:
         stored = np.ascontiguousarray(data).astype(np.dtype(dtype).newbyteorder("<"), copy=False)
@@ -52,7 +52,7 @@ def stored_bytes(dtype: str, data: Array) -> int:
     """The bytes that the elements of an array take in a file."""
     if dtype == "string":
         return sum(len(each) + 8 for each in data.reshape(-1).tolist())
-    return -(-data.size // 2) if dtype in ("int4", "uint4") else int(data.size * np.dtype(dtype).itemsize)
+    return -(-data.size // 2) if dtype in PACKED else int(data.size * np.dtype(dtype).itemsize)
 
 
 def _packed(data: Array) -> Array:

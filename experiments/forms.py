@@ -19,17 +19,18 @@ import numpy as np
 
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
-from experiments.runtime import loaded, mean, rounds_of, timed
+from experiments.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
+from layoutsolve.measurement.timing import loaded, ratio, rounds_of, timed
 from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
 from layoutsolve.verification.runtimes import OnnxRuntime
 
 FORMS: Mapping[str, tuple[str, Mapping[str, object]]] = {
-    "unsigned": (DEFAULT_TARGET, {"storage": {"unsigned": False}}),
+    "unsigned": (DEFAULT_TARGET, {"storage": {"unsigned": False, "weights": "source"}}),
     "block": (DEFAULT_TARGET, {"storage": {"block": 0}}),
     "PRelu": (DEFAULT_TARGET, {"idioms": {"PRelu": []}}),
-    "signed_weights": ("ort-x86-vnni", {"storage": {"signed_weights": False}}),
+    "signed weights": ("ort-x86-vnni", {"storage": {"weights": "unsigned"}}),
 }
 """Of each form a target that asks for it, and what leaves it out there."""
 
@@ -63,13 +64,18 @@ def measure(model: CorpusModel, form: str, without: Path, threads: int) -> Worth
         return None
     runners = loaded(files, threads, "with")
     times = timed(runners, rounds_of(list(runners.values())))
-    ratio = median(other / own for own, other in zip(times["with"], times["without"], strict=True))
-    feeds = runners["with"].feeds
+    feeds = runners["with"].subject.feeds
     given = [
         [OnnxRuntime(file, threads=threads, level=level).run(feeds) for file in files.values()] for level in LEVELS
     ]
     different = tuple(_different(*pair) for pair in given)
-    return Worth(model.name, form, round(1e3 * median(times["with"]), 4), round(ratio, 4), different)
+    return Worth(
+        model.name,
+        form,
+        round(1e3 * median(times["with"]), 4),
+        round(ratio(times["without"], times["with"]), 4),
+        different,
+    )
 
 
 def _different(first: Sequence[Array], second: Sequence[Array]) -> float:

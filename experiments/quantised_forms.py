@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from experiments.ort_timing import Array, Node, Spec, Timed, loaded, model, optimised, paired, share_threads
+from layoutsolve.measurement.kernels import Array, Node, Spec, Timed, loaded, model, optimised, paired, share_threads
 
 P, K, M, SIDE = 196, 256, 256, 14
 """Rows, contracted size, columns; as an image, 14x14."""

@@ -6,21 +6,16 @@ are compared: what is reported is the median over the rounds of a way's time by 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil, exp, log
+from math import exp, log
 from statistics import median
-
-import numpy as np
 
 import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.errors import VerifyError
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.graph import Array
-from layoutsolve.verification.runtimes import OnnxRuntime
-from layoutsolve.verification.verify import smooth
+from layoutsolve.measurement.timing import loaded, ratio, rounds_of, timed
 
 WAYS: Mapping[str, tuple[str, str]] = {
     "min-executed": ("cpsat", "min-executed"),
@@ -34,22 +29,8 @@ WAYS: Mapping[str, tuple[str, str]] = {
 
 DEFAULT = "min-executed"
 
-SLICE = 1e-3
-"""Seconds of one turn: models that are faster run several times in it."""
-
-ROUNDS, LEAST, MOST = 15, 0.3, 4.0
-"""Rounds, and the fewest and most seconds that each way runs altogether. Where they collide, the most seconds hold."""
-
-FEWEST = 5
-"""Rounds that even the slowest models get."""
-
 SLOWER = 1.05
 """From which ratio on the default counts as slower than another way; it has to be so in a second measurement too."""
-
-SIZES = (64, 1, 4096)
-"""What dynamic dimensions but the first are tried with, until ONNX Runtime accepts one. The first is 1."""
-
-FLOATS = {"tensor(float)": "float32", "tensor(double)": "float64"}
 
 
 @dataclass(frozen=True)
@@ -86,22 +67,6 @@ class Result:
         return any(found.same != DEFAULT for way, found in self.ways.items() if way != DEFAULT)
 
 
-@dataclass(frozen=True)
-class Runner:
-    """A session with its input, and how many runs make a turn."""
-
-    runtime: OnnxRuntime
-    feeds: Mapping[str, Array]
-    repeats: int = 1
-
-    def seconds(self) -> float:
-        """The time of one run, the mean over a turn."""
-        start = time.perf_counter()
-        for _ in range(self.repeats):
-            self.runtime.run(self.feeds)
-        return (time.perf_counter() - start) / self.repeats
-
-
 def measure(model: CorpusModel, threads: int, ways: Collection[str] = tuple(WAYS)) -> Result:
     """Convert a model in some ways, the default among them, and time those that differ.
 
@@ -115,7 +80,7 @@ def measure(model: CorpusModel, threads: int, ways: Collection[str] = tuple(WAYS
     }
     files = {way: each.model.SerializeToString(deterministic=True) for way, each in conversions.items()}
     same = {way: next(other for other in files if files[other] == files[way]) for way in files}
-    runners = loaded({way: files[way] for way in files if same[way] == way}, threads)
+    runners = loaded({way: files[way] for way in files if same[way] == way}, threads, DEFAULT)
     rounds = rounds_of(list(runners.values()))
     times = timed(runners, rounds)
     again = timed(runners, 2 * rounds) if any(_ratio(times, way) < 1 / SLOWER for way in times) else None
@@ -135,70 +100,8 @@ def _counts(conversion: layoutsolve.Conversion) -> tuple[int, int]:
     return conversion.price.transposes, conversion.price.hidden
 
 
-def loaded(files: Mapping[str, bytes], threads: int, needed: str = DEFAULT) -> dict[str, Runner]:
-    """A warm session for each file, all with the same input; those that ONNX Runtime refuses are left out, but for the
-    one that is ``needed``, of which that is an error.
-    """
-    runners: dict[str, Runner] = {}
-    feeds: Mapping[str, Array] | None = None
-    for way, file in files.items():
-        try:
-            runtime = OnnxRuntime(file, threads=threads)
-            feeds = _feeds(runtime) if feeds is None else feeds
-            runtime.run(feeds)
-        except VerifyError:
-            if way == needed:
-                raise
-            continue
-        first = min(Runner(runtime, feeds).seconds() for _ in range(2))
-        runners[way] = Runner(runtime, feeds, ceil(SLICE / first))
-    return runners
-
-
-def _feeds(runtime: OnnxRuntime) -> Mapping[str, Array]:
-    """Smooth input, with the first size of dynamic dimensions that the model runs with."""
-    dynamic = any(not isinstance(size, int) for _, _, shape in runtime.inputs for size in shape[1:])
-    for size in SIZES if dynamic else SIZES[:1]:
-        feeds = _sample(runtime, size)
-        try:
-            runtime.run(feeds)
-        except VerifyError:
-            if not dynamic or size == SIZES[-1]:
-                raise
-        else:
-            break
-    return feeds
-
-
-def _sample(runtime: OnnxRuntime, size: int) -> Mapping[str, Array]:
-    generator = np.random.default_rng(0)
-    feeds = {}
-    for name, dtype, shape in runtime.inputs:
-        sizes = [dim if isinstance(dim, int) else size if axis else 1 for axis, dim in enumerate(shape)]
-        data = smooth(FLOATS.get(dtype, dtype[7:-1]), sizes, generator)
-        feeds[name] = data.astype(str).astype(object) if data.dtype.kind == "S" else data
-    return feeds
-
-
-def rounds_of(runners: Sequence[Runner]) -> int:
-    """How many rounds give each way its seconds."""
-    turn = median(runner.seconds() * runner.repeats for runner in runners)
-    return max(min(max(ROUNDS, ceil(LEAST / turn)), int(MOST / turn)), FEWEST)
-
-
-def timed(runners: Mapping[str, Runner], rounds: int) -> Mapping[str, Sequence[float]]:
-    """Seconds of one run by way and round; every round starts with another way."""
-    ways = list(runners)
-    times: dict[str, list[float]] = {way: [] for way in ways}
-    for turn in range(rounds):
-        start = turn % len(ways)
-        for way in (*ways[start:], *ways[:start]):
-            times[way].append(runners[way].seconds())
-    return times
-
-
 def _ratio(times: Mapping[str, Sequence[float]], way: str) -> float:
-    return median(other / default for other, default in zip(times[way], times[DEFAULT], strict=True))
+    return ratio(times[way], times[DEFAULT])
 
 
 def uses(model: CorpusModel, operator: str) -> bool:

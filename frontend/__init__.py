@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes import block_moves, dilations, layer_norm, signed_weights, unsigned, widths
+from layoutsolve.frontend.passes import block_moves, dilations, layer_norm, unsigned, weights, widths
 from layoutsolve.frontend.tflite.lower import Check, lower
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
@@ -41,5 +41,5 @@ def lowered(
     graph = dilations.recognise(lower(model, name, reading, check, budget))
     graph = layer_norm.recognise(block_moves.recognise(graph), budget)
     graph = widths.rounded(graph, reading.storage.block, budget)
-    graph = signed_weights.stored(graph) if reading.storage.signed_weights else graph
+    graph = weights.stored(graph, reading.storage.weights)
     return unsigned.stored(graph) if reading.storage.unsigned else graph

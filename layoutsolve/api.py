@@ -17,7 +17,7 @@ from layoutsolve.ends import End, ends_of, every_end
 from layoutsolve.errors import OutputError, StrategyError, VerifyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading
-from layoutsolve.graph import Graph
+from layoutsolve.graph import Graph, Origin
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
@@ -41,7 +41,7 @@ class Conversion:
     'optimal' where every one of the ``tiers`` is, or is at least 'conditional'. ``seconds`` has the time of each stage.
     ``boundary`` and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the
     model itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was
-    given as bytes.
+    given as bytes. ``origins`` tells by a written node's name which operator it comes from.
     """
 
     graph: Graph
@@ -52,6 +52,7 @@ class Conversion:
     reading: Reading = field(default_factory=Reading)
     external: External | None = field(default=None, repr=False)
     source: str | None = field(default=None, repr=False)
+    origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
 
     @property
     def price(self) -> Price:
@@ -220,8 +221,9 @@ def convert(
             limit=limit,
         )
     with stage("emit"):
-        model, external = emitted(graph, boundary, assignment, options.opset, options.external_data, budget)
-    return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path)
+        asked, origins = (options.opset, options.external_data), dict[str, Origin]()
+        model, external = emitted(graph, boundary, assignment, *asked, budget, origins)
+    return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
 
 @dataclass(frozen=True)

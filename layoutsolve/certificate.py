@@ -26,10 +26,10 @@ from layoutsolve.solver.statement.objective import OBJECTIVES
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.stages import Stages
-from layoutsolve.storage import Storage
+from layoutsolve.storage import WEIGHTS, Storage, WeightStorage
 from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 6"
+FORMAT = "layoutsolve certificate 7"
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,12 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
-    storage = Storage(said["unsigned"] is True, said["signed_weights"] is True, int(said["block"]))
+    storage = Storage(said["unsigned"] is True, _weights(said["weights"]), int(said["block"]))
     return Reading(str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size"), storage)
+
+
+def _weights(said: Any) -> WeightStorage:
+    return WEIGHTS[WEIGHTS.index(said)]
 
 
 def _ends(facts: Any) -> Ends:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from layoutsolve.api import Conversion
     from layoutsolve.certificate import Certificate
     from layoutsolve.checker import Recheck
+    from layoutsolve.measurement.profile import Profile
     from layoutsolve.source import Content
     from layoutsolve.stages import Stages
 
@@ -31,10 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Files are written where that is 0 or 3, and none otherwise.
     """
     debug = os.environ.get("LAYOUTSOLVE_DEBUG", "0") not in ("", "0")
+    given = sys.argv[1:] if arguments is None else arguments
+    command = COMMANDS.get(given[0]) if given else None
     try:
-        options = parser.parse(arguments)
+        parse, run = command or (parser.parse, _run)
+        options = parse(given[1:] if command else given)
         debug |= options.debug
-        return _run(options)
+        return run(options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:  # of printing the help: all else is wrapped
@@ -46,6 +51,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _say("".join(traceback.format_exception(error)), sys.stderr)
         _say(f"layoutsolve: {_line(error)}", sys.stderr)
         return INTERNAL if isinstance(error, InternalError) else FAILED
+
+
+def _bench(options: argparse.Namespace) -> int:
+    """Time files."""
+    from layoutsolve.stages import Stages
+
+    with Stages()("bench"):
+        from layoutsolve.measurement.bench import bench
+
+        found = bench(options.files, threads=options.threads, level=options.level, openvino=options.openvino)
+    _tell(found.as_json() if options.json else found.as_text(), [])
+    return 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    """Measure what this machine is good at, and write it as a target."""
+    from layoutsolve.stages import Stages
+
+    with Stages()("calibrate"):
+        from layoutsolve.verification.runtimes import require
+
+        files.check([files.Output("target", options.file)])
+        require("onnxruntime")
+        from layoutsolve.measurement.calibrate import calibrate, table
+        from layoutsolve.solver.statement.target_file import parsed
+
+        measured = calibrate(_progress)
+        text = json.dumps(measured.facts(Path(options.file).stem), indent=1) + "\n"
+        parsed(text.encode(), options.file)
+        output = files.Output("target", options.file, lambda file: file.write(text.encode()))
+        with files.written([output]):
+            told = text.rstrip() if options.json else "\n".join([*table(measured), f"wrote {options.file}"])
+            _tell(told, [options.file])
+    return 0
+
+
+def _progress(done: int, count: int, part: str) -> None:
+    """A line on a terminal that says how far it is; nothing elsewhere."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        _show(f"measuring {done}/{count} {part}" if done < count else "")
+
+
+def _show(text: str) -> None:
+    """Replace the line that the cursor is in."""
+    with suppress(OSError):
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]
+
+COMMANDS: Mapping[str, Command] = {
+    "bench": (parser.parse_bench, _bench),
+    "calibrate": (parser.parse_calibrate, _calibrate),
+}
+"""What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a
+name is reached as ``./bench``.
+"""
 
 
 def finish(code: int) -> int:
@@ -108,10 +170,21 @@ def _convert(
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
     checked = verify(source, conversion) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain else None
+    profile = _profile(conversion, stage) if options.profile else None
     with stage("write"), files.written(outputs, _read(options)):
-        done = Done(target, conversion, rechecked, checked, explanation, time.perf_counter() - start)
+        done = Done(target, conversion, rechecked, checked, explanation, profile, time.perf_counter() - start)
         _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+def _profile(conversion: Conversion, stage: Stages) -> Profile:
+    """Where the time of the model goes that is about to be written."""
+    with stage("profile"), files.scratch() as folder:
+        from layoutsolve.measurement.profile import profile
+
+        path = folder / "model.onnx"
+        conversion.save(path)
+        return profile(path, conversion.origins)
 
 
 def _print(stage: str, given: dict[str, Any], source: Content) -> int:

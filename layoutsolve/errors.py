@@ -47,6 +47,10 @@ class VerifyError(ConversionError):
     """The converted model cannot be compared with the original (a runtime is missing or refuses the model)."""
 
 
+class MeasureError(ConversionError):
+    """What was measured says nothing: the machine is too busy."""
+
+
 class InternalError(ConversionError):
     """Something went wrong that no model and no option should bring about: a fault of layoutsolve, or want of memory.
 

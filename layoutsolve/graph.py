@@ -54,6 +54,9 @@ class Size:
 Dim = int | Size
 Shape = tuple[Dim, ...]
 
+PACKED = ("int4", "uint4")
+"""Types of which two elements share a byte."""
+
 
 def symbol(name: str) -> Size:
     """The size of a dimension known only by name."""
@@ -112,15 +115,18 @@ class Quant:
 
     def real(self, data: Array) -> Array:
         """What stored integers mean, in float32."""
-        scale, zero = (self._spread(each, data.ndim) for each in (self.scale, self.zero_point.astype(np.int32)))
-        result: Array = (data.astype(np.int32) - zero).astype(np.float32) * scale
-        return result
+        scale, zero = (self.spread(each, data.ndim) for each in (self.scale, self.zero_point.astype(np.int32)))
+        return np.asarray((data.astype(np.int32) - zero).astype(np.float32) * scale)
 
-    def _spread(self, parameter: Array, rank: int) -> Array:
-        """One of the parameters in a shape that broadcasts to the tensor's."""
-        if self.block and self.axis is not None:
+    def spread(self, parameter: Array, rank: int) -> Array:
+        """One of the parameters in a shape that broadcasts to that of the tensor, which has so many dimensions: with an
+        axis as many, else none.
+        """
+        if self.axis is None:
+            return parameter.reshape(())
+        if self.block:
             return np.repeat(parameter, self.block, self.axis)
-        return parameter if self.axis is None else parameter.reshape([-1] + [1] * (rank - 1 - self.axis))
+        return parameter.reshape([1] * self.axis + [-1] + [1] * (rank - 1 - self.axis))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -237,7 +243,7 @@ def memory(data: Array) -> tuple[object, ...]:
 
 def element_bytes(dtype: str) -> float:
     """Bytes that one element takes in memory (int4 takes half a one)."""
-    if dtype in ("int4", "uint4"):
+    if dtype in PACKED:
         return 0.5
     return 8.0 if dtype == "string" else float(np.dtype(dtype).itemsize)
 

@@ -21,7 +21,7 @@ CHECKING = ("json", "debug")
 """The options that may go with a check, beside those that name files."""
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """A parser whose errors are those of a conversion: one line, with the nearest option."""
 
     def error(self, message: str) -> NoReturn:
@@ -29,6 +29,13 @@ class _Parser(argparse.ArgumentParser):
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         print(self.format_help(), end="", file=file)
+
+    def options(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The options. Raises :class:`OptionError` where they cannot be understood."""
+        options, unknown = self.parse_known_args(arguments)
+        if unknown:
+            self.refuse(unknown)
+        return options
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         known = [name for action in self._actions for name in action.option_strings]
@@ -49,12 +56,9 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options. Raises :class:`OptionError` where they cannot be understood."""
-    parser = _parser()
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        parser.refuse(unknown)
+    options = _parser().options(arguments)
     if options.check is not None and options.certify is not None:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
@@ -68,9 +72,43 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             raise OptionError("argument --check: it reads the ONNX model from a file: give its name with -o")
     if options.stage is not None:
         writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
-        writing |= {"--verify": options.verify, "--explain": options.explain}
+        writing |= {"--verify": options.verify, "--explain": options.explain, "--profile": options.profile}
         for name in (name for name, value in writing.items() if value):
             raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
+    return options
+
+
+def parse_bench(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve bench``. Raises :class:`OptionError` where they cannot be understood."""
+    parser = Parser(
+        prog="layoutsolve bench",
+        description="How long files take, in interleaved rounds, each by the first one's time.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="ONNX models (.onnx) and LiteRT's (.tflite)")
+    parser.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="threads of the runtimes (default: 1, by processor time)"
+    )
+    parser.add_argument(
+        "--level", default="all", metavar="LEVEL", help="ONNX Runtime's optimiser: none, basic, extended, all (default)"
+    )
+    parser.add_argument("--openvino", action="store_true", help="run ONNX models in OpenVINO as well")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser.options(arguments)
+
+
+def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve calibrate``. Raises :class:`OptionError` where they cannot be understood."""
+    parser = Parser(
+        prog="layoutsolve calibrate",
+        description="Measure the installed ONNX Runtime on this machine, and write a target for it (docs/targets.md).",
+    )
+    parser.add_argument("-o", dest="file", metavar="OUT.json", required=True, help="where to write the target")
+    parser.add_argument("--json", action="store_true", help="print the target instead of a summary")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    options = parser.options(arguments)
+    if not options.file.endswith(".json") or options.file.endswith("/.json"):
+        raise OptionError(f"argument -o: a target's name ends in .json: '{options.file}' does not")
     return options
 
 
@@ -101,9 +139,12 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="layoutsolve", description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven."
+def _parser() -> Parser:
+    parser = Parser(
+        prog="layoutsolve",
+        description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven.",
+        epilog="layoutsolve bench compares how long models take, layoutsolve calibrate measures this machine for"
+        " --target; each has a --help of its own.",
     )
     parser.add_argument("model", metavar="MODEL.tflite", help="the model to convert")
     parser.add_argument(
@@ -214,6 +255,7 @@ def _add_telling(group: _Group) -> None:
     group.add_argument(
         "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
     )
+    group.add_argument("--profile", action="store_true", help="tell where the time goes in ONNX Runtime on one thread")
     group.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of the price, which can be checked without a search"
     )

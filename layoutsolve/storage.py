@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+WeightStorage = Literal["source", "signed", "unsigned"]
+
+WEIGHTS: tuple[WeightStorage, ...] = get_args(WeightStorage)
+"""How weights of 8 bits may be stored."""
 
 
 @dataclass(frozen=True)
 class Storage:
     """What changes no result, but what kernels can be used.
 
-    With ``unsigned`` activations of 8 bits are stored without a sign where kernels compute on them, and with
-    ``signed_weights`` weights with one. ``block`` is how many channels of images are kept together, 0 where they are
-    not.
+    With ``unsigned`` activations of 8 bits are stored without a sign where kernels compute on them. ``weights`` of 8
+    bits are stored as in the source, with a sign, or without one where sums of their products could saturate. ``block``
+    is how many channels of images are kept together, 0 where they are not.
     """
 
     unsigned: bool = False
-    signed_weights: bool = False
+    weights: WeightStorage = "source"
     block: int = 0
 
 
 PLAIN = Storage()
 """As the source has it."""
 
-USUAL = Storage(unsigned=True, block=16)
+USUAL = Storage(unsigned=True, weights="unsigned", block=16)
 """As ONNX Runtime wants it on most processors."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from layoutsolve.api import Conversion
     from layoutsolve.checker import Recheck
     from layoutsolve.explanation import Explanation
+    from layoutsolve.measurement.profile import Profile
     from layoutsolve.verification.verify import Verification
 
 
@@ -26,6 +27,7 @@ class Done:
     rechecked: Recheck | None
     checked: Verification | None
     explanation: Explanation | None
+    profile: Profile | None
     spent: float
 
 
@@ -39,6 +41,8 @@ def as_json(options: argparse.Namespace, done: Done) -> str:
         report["verified"] = asdict(done.checked)
     if done.explanation is not None:
         report["explanation"] = done.explanation.as_dicts()
+    if done.profile is not None:
+        report["profile"] = done.profile.as_dict()
     return json.dumps(_finite(report), allow_nan=False)
 
 
@@ -80,7 +84,7 @@ def as_text(done: Done) -> str:
     lines += [f"  {end}" for end in conversion.moved_ends]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")
-    for told in (done.checked, done.explanation):
+    for told in (done.checked, done.explanation, done.profile):
         lines += [f"  {line}" for line in str(told).splitlines()] if told is not None else []
     return "\n".join(map(printable, lines))
 

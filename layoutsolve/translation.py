@@ -12,7 +12,7 @@ from layoutsolve.emit import LIMIT, External, apply, constant_bytes, place, seri
 from layoutsolve.ends import every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
-from layoutsolve.graph import Graph
+from layoutsolve.graph import Graph, Origin
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.source import Content
@@ -39,14 +39,15 @@ def emitted(
     opset: int | None = None,
     apart: bool | None = None,
     budget: Budget | None = None,
+    origins: dict[str, Origin] | None = None,
 ) -> tuple[onnx.ModelProto, External | None]:
     """The ONNX model of an assignment of the layouts of a graph, and its constants where they are kept ``apart``: by
-    default where one file cannot hold them.
+    default where one file cannot hold them. ``origins`` are filled with where each node comes from, by its name.
     """
     applied = apply(assignment, budget)
     facts = {**applied.metadata, **metadata(every_end(graph, boundary, assignment))}
     external = External() if _apart(applied, apart) else None
-    return serialise(replace(applied, metadata=facts), opset, external, budget), external
+    return serialise(replace(applied, metadata=facts), opset, external, budget, origins), external
 
 
 def _apart(graph: Graph, asked: bool | None) -> bool:

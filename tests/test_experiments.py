@@ -37,6 +37,7 @@ COMMANDS = {
     "row_classes": ["--only", "LogSoftmax", "--threads", "1"],
     "runtime": [MODELS, "--only", "network/00000"],
     "scale": ["50", "100"],
+    "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib"],
     "strategies": [MODELS],
     "torch_exports": ["{scratch}"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],

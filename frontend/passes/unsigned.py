@@ -205,5 +205,10 @@ def _zero(number: int) -> Array:
     return _higher(np.array([number], np.int8))
 
 
+def shifted(numbers: Array, by: int, dtype: str) -> Array:
+    """Stored integers of 8 bits with ``by`` added, in another type that holds them."""
+    return np.asarray(numbers.astype(np.int16) + by, dtype)  # of no dimensions the sum is no array
+
+
 def _higher(numbers: Array) -> Array:
-    return np.asarray(numbers.astype(np.int16) + HALF, np.uint8)  # of no dimensions the sum is no array
+    return shifted(numbers, HALF, "uint8")

@@ -40,11 +40,17 @@ def rounded(graph: Graph, block: int, budget: Budget) -> Graph:
     """The same graph with images of whole blocks of channels, where that keeps runtimes from leaving their format. What
     is written anew counts in the ``budget``.
     """
-    if block < 2 or not any(_is(node, "Conv") for node in graph.nodes):
+    if block < 2 or not any(_may_gain(graph, node, block) for node in graph.nodes):
         return graph
     images = _Images(graph)
     widths = images.widths(block)
     return _Wider(graph, images, widths, budget).result() if widths else graph
+
+
+def _may_gain(graph: Graph, node: Node, block: int) -> bool:
+    """Whether images could gain by whole blocks because of a node, as far as it tells by itself."""
+    group = node.attributes.get("group", 1) if _is(node, "Conv") else 1
+    return _is(node, "Pad") or (group > 1 and group % block != 0 and graph.values[node.inputs[0]].quant is None)
 
 
 @dataclass

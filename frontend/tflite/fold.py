@@ -18,7 +18,7 @@ from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.shapes import axis_of, broadcast, reshaped
 from layoutsolve.frontend.tflite.operators.slicing import resolved
-from layoutsolve.graph import Array, Dim, Size, product
+from layoutsolve.graph import PACKED, Array, Dim, Size, product
 
 _FACTORS = 64
 """The most symbols that a product of sizes has."""
@@ -122,7 +122,7 @@ def _concrete(result: Array, dtype: str) -> Array | None:
         if any(isinstance(entry, Size) for entry in result.reshape(-1)):
             return None
         return np.array(result.tolist(), dtype).reshape(result.shape)
-    if dtype in ("int4", "uint4", "string") or result.dtype == dtype:
+    if dtype in (*PACKED, "string") or result.dtype == dtype:
         return result
     return np.asarray(result, dtype)
 

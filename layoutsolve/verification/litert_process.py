@@ -8,6 +8,10 @@ Request: ``header`` = {"delegate": bool, "tensors": [indices], "runs": how many 
 that each run leaves}, ``model`` = the bytes of the model, ``input/0``... = the inputs by position. Answer: ``header`` =
 {"error": text or null, "inputs": [...], "outputs": [...], "float16": whether tensors of that type occur},
 ``output/0``... and ``tensor/<index>``, as far as they can be had.
+
+A model that is to be timed is held: {"hold": {"delegate": bool, "threads": N, "processor": whether the time is the
+processor's}} with ``model`` and the inputs is answered with the "seconds" that loading it took. {"turn": N} then runs
+it N times, and is answered with the "seconds" of them all. Both are measured here.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ import json
 import os
 import struct
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -49,7 +56,28 @@ def read_message(stream: BinaryIO) -> tuple[dict[str, Any], Arrays] | None:
     return json.loads(arrays.pop("header").tobytes()), arrays
 
 
-def _interpreter(model: bytes, delegate: bool, preserve: bool) -> Any:
+@dataclass(frozen=True)
+class Held:
+    """A model that is to be timed, with its input set, and the clock."""
+
+    interpreter: Any
+    inputs: list[npt.NDArray[Any]]
+    clock: Callable[[], float]
+
+    def turn(self, repeats: int) -> float:
+        """The seconds of some runs, with the inputs set for each: a run may write over them."""
+        start = self.clock()
+        for _ in range(repeats):
+            _set(self.interpreter, self.inputs)
+            self.interpreter.invoke()
+        return self.clock() - start
+
+
+_HELD: list[Held] = []
+"""The model that is held, at most one."""
+
+
+def _interpreter(model: bytes, delegate: bool, preserve: bool, threads: int | None = None) -> Any:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -57,6 +85,7 @@ def _interpreter(model: bytes, delegate: bool, preserve: bool) -> Any:
         model_content=model,
         experimental_op_resolver_type=OpResolverType.AUTO if delegate else plain,
         experimental_preserve_all_tensors=preserve,
+        num_threads=threads,
     )
 
 
@@ -93,7 +122,13 @@ def _plain(value: Any) -> npt.NDArray[Any]:
     return array.astype(np.bytes_) if array.dtype == object else array
 
 
-def _run(interpreter: Any, inputs: list[npt.NDArray[Any]], runs: int) -> None:
+def _set(interpreter: Any, inputs: list[npt.NDArray[Any]]) -> None:
+    for detail, data in zip(interpreter.get_input_details(), inputs, strict=True):
+        if data.size:
+            interpreter.set_tensor(detail["index"], data.astype(object) if data.dtype.kind == "S" else data)
+
+
+def _allocate(interpreter: Any, inputs: list[npt.NDArray[Any]]) -> None:
     details = interpreter.get_input_details()
     if len(details) != len(inputs):
         raise ValueError(f"{len(inputs)} inputs were given, the model has {len(details)}")
@@ -101,10 +136,12 @@ def _run(interpreter: Any, inputs: list[npt.NDArray[Any]], runs: int) -> None:
         if list(detail["shape"]) != list(data.shape):
             interpreter.resize_tensor_input(detail["index"], list(data.shape))
     interpreter.allocate_tensors()
+
+
+def _run(interpreter: Any, inputs: list[npt.NDArray[Any]], runs: int) -> None:
+    _allocate(interpreter, inputs)
     for _ in range(runs):
-        for detail, data in zip(details, inputs, strict=True):
-            if data.size:
-                interpreter.set_tensor(detail["index"], data.astype(object) if data.dtype.kind == "S" else data)
+        _set(interpreter, inputs)
         interpreter.invoke()
 
 
@@ -120,6 +157,10 @@ def _tensors(interpreter: Any, indices: list[int]) -> Arrays:
 
 def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
     """Serve one request."""
+    if "hold" in header:
+        return {"error": None, "seconds": _hold(header["hold"], arrays)}, {}
+    if "turn" in header:
+        return {"error": None, "seconds": _HELD[0].turn(header["turn"])}, {}
     interpreter = _interpreter(arrays["model"].tobytes(), header["delegate"], bool(header["tensors"]))
     outputs = interpreter.get_output_details()
     reply = {
@@ -136,6 +177,18 @@ def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arra
             results[f"output/{position}"] = _plain(interpreter.get_tensor(details["index"])).copy()
         results.update(_tensors(interpreter, header["tensors"]))
     return reply, results
+
+
+def _hold(asked: dict[str, Any], arrays: Arrays) -> float:
+    """Keep a model instead of the one before; the seconds that loading it took."""
+    inputs = [arrays[f"input/{position}"] for position in range(len(arrays) - 1)]
+    start = time.perf_counter()
+    interpreter = _interpreter(arrays["model"].tobytes(), asked["delegate"], False, asked["threads"])
+    _allocate(interpreter, inputs)
+    spent = time.perf_counter() - start
+    _HELD[:] = [Held(interpreter, inputs, time.process_time if asked["processor"] else time.perf_counter)]
+    _HELD[0].turn(1)
+    return spent
 
 
 def main() -> None:

@@ -112,6 +112,20 @@ class LiteRT:
         """
         return self._request(source, inputs, {"delegate": delegate, "tensors": list(tensors), "runs": runs})
 
+    def hold(self, source: bytes, inputs: Sequence[Array], *, threads: int, delegate: bool, processor: bool) -> float:
+        """Load a model into the process, to be timed on inputs given by position; the seconds that loading took.
+
+        ``processor`` tells later times by the processor, else by the clock. Raises :class:`VerifyError` as :meth:`run`.
+        """
+        asked = {"delegate": delegate, "threads": threads, "processor": processor}
+        answer, _ = self._answered({"hold": asked}, self._arrays(source, inputs))
+        return float(answer["seconds"])
+
+    def turn(self, repeats: int) -> float:
+        """Run the model that is held some times; the seconds that took, measured in the process."""
+        answer, _ = self._answered({"turn": repeats}, {})
+        return float(answer["seconds"])
+
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
@@ -132,18 +146,25 @@ class LiteRT:
         return self._process
 
     def _request(self, source: bytes, inputs: Sequence[Array], header: dict[str, Any]) -> Run:
-        arrays = {f"input/{position}": np.asarray(data) for position, data in enumerate(inputs)}
-        arrays["model"] = np.frombuffer(source, np.uint8)
-        reply = self._exchange(header, arrays)
-        if reply is None:
-            raise VerifyError(f"LiteRT aborted on this model or took more than {self._timeout:g} s{self._last_words()}")
-        answer, results = reply
-        if answer["error"]:
-            raise VerifyError(f"LiteRT refuses this model: {answer['error']}")
+        answer, results = self._answered(header, self._arrays(source, inputs))
         outputs = [results[f"output/{position}"] for position in range(len(answer["outputs"])) if header["runs"]]
         tensors = {int(key[7:]): data for key, data in results.items() if key.startswith("tensor/")}
         ports = (_ports(answer["inputs"]), _ports(answer["outputs"]))
         return Run(*ports, answer["float16"], tuple(outputs), tensors)
+
+    def _arrays(self, source: bytes, inputs: Sequence[Array]) -> litert_process.Arrays:
+        arrays = {f"input/{position}": np.asarray(data) for position, data in enumerate(inputs)}
+        return {**arrays, "model": np.frombuffer(source, np.uint8)}
+
+    def _answered(
+        self, header: dict[str, Any], arrays: litert_process.Arrays
+    ) -> tuple[dict[str, Any], litert_process.Arrays]:
+        reply = self._exchange(header, arrays)
+        if reply is None:
+            raise VerifyError(f"LiteRT aborted on this model or took more than {self._timeout:g} s{self._last_words()}")
+        if reply[0]["error"]:
+            raise VerifyError(f"LiteRT refuses this model: {reply[0]['error']}")
+        return reply
 
     def _exchange(
         self, header: dict[str, Any], arrays: litert_process.Arrays
@@ -203,7 +224,7 @@ def _options(level: Level) -> Any:
     return options
 
 
-def optimised(model: bytes, level: Level = "all") -> onnx.ModelProto:
+def optimised(model: bytes | Path, level: Level = "all") -> onnx.ModelProto:
     """The graph that ONNX Runtime really runs at a level of optimisation. Whatever it raises is raised."""
     require("onnxruntime")
     import onnx
@@ -213,19 +234,26 @@ def optimised(model: bytes, level: Level = "all") -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimised.onnx"
         options.optimized_model_filepath = str(path)
-        onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        given = model if isinstance(model, bytes) else str(model)
+        onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
         return onnx.load(path)
 
 
 class OnnxRuntime:
-    """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose."""
+    """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose. With ``profile`` it notes what takes
+    how long, in a file whose name begins so.
+    """
 
-    def __init__(self, model: bytes | Path, *, threads: int = 0, level: Level = "all") -> None:
+    def __init__(
+        self, model: bytes | Path, *, threads: int = 0, level: Level = "all", profile: Path | None = None
+    ) -> None:
         require("onnxruntime")
         import onnxruntime
 
         options = _options(level)
         options.intra_op_num_threads = threads
+        if profile is not None:
+            options.enable_profiling, options.profile_file_prefix = True, str(profile)
         try:
             self._session = onnxruntime.InferenceSession(
                 model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
@@ -247,6 +275,10 @@ class OnnxRuntime:
     def outputs(self) -> list[str]:
         """The names of the outputs."""
         return [port.name for port in self._session.get_outputs()]
+
+    def end_profiling(self) -> Path:
+        """The file in which everything is noted that has run."""
+        return Path(self._session.end_profiling())
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """The outputs for inputs by name."""

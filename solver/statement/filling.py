@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
-from itertools import combinations_with_replacement, pairwise, product
+from itertools import pairwise, product
 from math import comb
 
 from layoutsolve.solver.statement.arranger import Arranger
 from layoutsolve.solver.statement.placer import Key, Placer
-from layoutsolve.solver.theory.layout import Group, Layout
+from layoutsolve.solver.theory.layout import Group, Layout, interspersed
 from layoutsolve.solver.theory.relation import parted
 from layoutsolve.solver.theory.row import Arrangement, Row, Slot
 
@@ -102,12 +102,7 @@ class Filling(ABC):
             starts = [0, *(place for place, join in enumerate(joins, 1) if not join), len(slots)]
             groups = [slots[start:end] for start, end in pairwise(starts)] if slots else []
             for count in range(extra + 1):
-                for places in combinations_with_replacement(range(len(groups) + 1), count):
-                    found: list[Slots] = []
-                    for place in range(len(groups) + 1):
-                        found += [()] * places.count(place)
-                        found += groups[place : place + 1]
-                    yield tuple(found)
+                yield from interspersed(groups, count)
 
 
 class ArrangedFilling(Filling):

@@ -30,15 +30,19 @@ def entry(table: Mapping[Key, Entry], operator: str, kind: str, default: Entry) 
 
 @dataclass(frozen=True)
 class Class:
-    """Those ways of a kind that have certain sizes: at ``least`` so much of each. Their kind has another ``name``."""
+    """Those ways of a kind that have certain sizes: at ``least`` so much of some, at ``most`` so much of some. Their
+    kind has another ``name``.
+    """
 
     of: str
     name: str
     least: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
 
     def has(self, sizes: Mapping[str, int]) -> bool:
         """Whether a way with these sizes belongs to it; one whose sizes are not known does not."""
-        return all(name in sizes and sizes[name] >= least for name, least in self.least.items())
+        enough = all(name in sizes and sizes[name] >= least for name, least in self.least.items())
+        return enough and all(name in sizes and sizes[name] <= most for name, most in self.most.items())
 
 
 @dataclass(frozen=True)

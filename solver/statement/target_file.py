@@ -15,15 +15,16 @@ from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rules import RULES
-from layoutsolve.storage import Storage
+from layoutsolve.storage import WEIGHTS, Storage
 from layoutsolve.wording import nearest, printable
 
 T = TypeVar("T")
+Name = TypeVar("Name", bound=str)
 
 DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
 
-SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "openvino-cpu")
+SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "openvino-cpu", "openvino-x86-vnni")
 
 FOLDER = Path(__file__).with_name("targets")
 """Where those are that come with the package."""
@@ -161,9 +162,10 @@ def _target(facts: dict[str, Any]) -> Target:
 
 
 def _storage(facts: dict[str, Any]) -> Storage:
-    _known("storage", facts, ("unsigned", "signed_weights", "block"))
-    unsigned, signed = (_flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "signed_weights"))
-    return Storage(unsigned, signed, _count("storage.block", facts.get("block", 0)))
+    _known("storage", facts, ("unsigned", "weights", "block"))
+    weights = _one("storage.weights", facts.get("weights", "source"), WEIGHTS)
+    unsigned = _flag("storage.unsigned", facts.get("unsigned", False))
+    return Storage(unsigned, weights, _count("storage.block", facts.get("block", 0)))
 
 
 def _idioms(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -227,11 +229,14 @@ def _classes(field: str, value: object) -> tuple[Class, ...]:
     found = []
     for name, facts in _object(field, value).items():
         place = f"{field}.{name}"
-        _known(place, facts, ("of", "least"), needed=True)
-        least = _object(f"{place}.least", facts["least"])
-        sizes = {size: _whole(f"{place}.least.{size}", number) for size, number in least.items()}
-        found.append(Class(_text(f"{place}.of", facts["of"]), _text(place, name), sizes))
+        _known(place, facts, ("of", "least", "most"))
+        least, most = (_sizes(f"{place}.{bound}", facts.get(bound, {})) for bound in ("least", "most"))
+        found.append(Class(_text(f"{place}.of", facts.get("of")), _text(place, name), least, most))
     return tuple(found)
+
+
+def _sizes(field: str, value: object) -> dict[str, int]:
+    return {size: _whole(f"{field}.{size}", number) for size, number in _object(field, value).items()}
 
 
 def _known(field: str, facts: Any, names: Any, needed: bool = False) -> None:
@@ -263,11 +268,11 @@ def _text(field: str, value: object) -> str:
     return value
 
 
-def _one(field: str, value: object, known: tuple[str, ...]) -> str:
+def _one(field: str, value: object, known: tuple[Name, ...]) -> Name:
     said = _text(field, value)
     if said not in known:
         raise _WrongError(field, f"unknown '{said}': use {', '.join(known)}{nearest(said, known)}")
-    return said
+    return known[known.index(said)]
 
 
 def _count(field: str, value: object) -> int:

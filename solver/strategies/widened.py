@@ -40,8 +40,8 @@ def widened(statement: Statement, orders: Solution, found: Assignment, whole: Li
     """An assignment with the fewest Reshapes over all cheapest orders, as far as so much work allows to find out. Where
     all groupings of them are looked at, which is tried first, that is proven; else nothing more is claimed of it.
 
-    ``orders`` are some of the cheapest, proven, and ``found`` has the fewest Reshapes for these. Where time counts,
-    what is least is the time with that of Reshapes.
+    ``orders`` are some of the cheapest, proven without stops among all candidates, and ``found`` has the fewest
+    Reshapes for these. Where time counts, what is least is the time with that of Reshapes.
     """
     limit = whole.attempt(work)
     kept: list[Sequence[Row]] = [operator.rows for operator in orders.problem.operators]
@@ -73,13 +73,13 @@ def widened(statement: Statement, orders: Solution, found: Assignment, whole: Li
 
 
 def _claimable(statement: Statement, orders: Solution) -> bool:
-    """Whether all orders that cost as little are candidates, and Reshapes come after all that these cost.
+    """Whether all orders that cost as little as proven ones are candidates, and Reshapes come after all they cost.
 
     What is free at an end demands no order, so that others which nobody demands may cost as little. A proof by some
-    atoms has few candidates of all, one by stops has all orders of what is charged alone.
+    atoms has few candidates of all.
     """
     free = any(entry.free for entry in statement.entries)
-    return not (free or orders.charged or orders.unseen or orders.problem.capped or statement.goal.timed)
+    return not (free or orders.unseen or statement.goal.timed)
 
 
 def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limit) -> Solution | None:

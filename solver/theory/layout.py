@@ -15,12 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement, pairwise
+from typing import TypeVar
 
 from layoutsolve.graph import Dim, Shape, product
 
 Group = tuple[int, ...]
 Layout = tuple[Group, ...]
 Order = tuple[int, ...]
+Item = TypeVar("Item")
 
 
 def order(layout: Layout) -> Order:
@@ -214,12 +216,16 @@ def permuted(layout: Layout, wanted: Order) -> Layout | None:
 
 def with_units(layout: Layout) -> Iterator[Layout]:
     """The stored dimensions of a layout with those of size 1 anywhere among the others."""
-    solid = [group for group in layout if group]
-    for places in combinations_with_replacement(range(len(solid) + 1), layout.count(())):
-        found: list[Group] = []
-        for place in range(len(solid) + 1):
+    yield from interspersed([group for group in layout if group], layout.count(()))
+
+
+def interspersed(groups: Sequence[tuple[Item, ...]], count: int) -> Iterator[tuple[tuple[Item, ...], ...]]:
+    """Some groups in their sequence, with so many empty ones anywhere among them."""
+    for places in combinations_with_replacement(range(len(groups) + 1), count):
+        found: list[tuple[Item, ...]] = []
+        for place in range(len(groups) + 1):
             found += [()] * places.count(place)
-            found += solid[place : place + 1]
+            found += groups[place : place + 1]
         yield tuple(found)
 
 

@@ -81,13 +81,7 @@ class Broadcasts(Mixed):
             *(self.regroup, self.regroup, self.regroup, self.binary, self.binary, self.binary, self.spread),
             *(self.product, self.product, self.unary, self.transpose, self.reduce, self.concat, self.dense),
         ]
-        for _ in range(layers):
-            before = len(self.pool)
-            for _ in range(20):
-                makers[int(self.random.integers(len(makers)))]()
-                if len(self.pool) > before:
-                    break
-        return self.builder.graph(*self._outputs())
+        return self.made(makers, layers)
 
 
 def broadcast_graph(seed: int) -> Graph:

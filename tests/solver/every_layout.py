@@ -25,6 +25,7 @@ from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Arrangement, Price, Row, Slot
@@ -34,6 +35,9 @@ ROWS = 2000
 
 SLOTS = 5
 """The most factors of an operator's index space."""
+
+TARGETS = (DEFAULT_TARGET, CONTRIB_TARGET)
+"""Those whose forms differ most."""
 
 Orders = tuple[Order, ...]
 """An order for each port, () for constants."""
@@ -304,38 +308,15 @@ class _Model:
                 self.costs.append((level - below, paid))
                 below = level
 
-    def all_as_cheap(self, known: Sequence[int], seconds: float) -> list[set[Orders]]:
-        """For each operator the rows of all choices that cost as little, as many new ones at a time as there are."""
-        total = sum(cost * each for cost, each in self.costs)
-        self.model.add(total <= sum(weight * value for weight, value in zip(self.weights, known, strict=True)))
-        found: list[set[Orders]] = [set() for _ in self.chosen]
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        while True:
-            unseen = [
-                choice
-                for choices, seen in zip(self.chosen, found, strict=True)
-                for orders, choice in choices.items()
-                if orders not in seen
-            ]
-            self.model.maximize(sum(unseen))
-            solver.parameters.max_time_in_seconds = seconds
-            status = solver.solve(self.model)
-            if status == cp_model.INFEASIBLE:
-                raise ValueError(f"no orders cost as little as {known}")
-            if status != cp_model.OPTIMAL:
-                raise TooLargeError
-            if not any(map(solver.boolean_value, unseen)):
-                return found
-            for choices, seen in zip(self.chosen, found, strict=True):
-                seen.update(orders for orders, choice in choices.items() if solver.boolean_value(choice))
+    def _total(self) -> cp_model.LinearExprT:
+        return sum(cost * each for cost, each in self.costs)
 
-    def solved(self, known: Sequence[int], bounded: bool, seconds: float) -> Cheapest:
-        """The cheapest choice of all rows; ``bounded`` says that it costs no more than what is ``known``."""
-        total = sum(cost * each for cost, each in self.costs)
-        if bounded:
-            self.model.add(total <= sum(weight * value for weight, value in zip(self.weights, known, strict=True)))
-        self.model.minimize(total)
+    def _bound(self, known: Sequence[int]) -> None:
+        """Leave out what costs more than what is known."""
+        self.model.add(self._total() <= sum(weight * each for weight, each in zip(self.weights, known, strict=True)))
+
+    def _decided(self, known: Sequence[int], seconds: float) -> cp_model.CpSolver:
+        """The solver with an optimal choice of rows. Raises as :func:`cheapest` does."""
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.max_time_in_seconds = seconds
@@ -344,6 +325,32 @@ class _Model:
             raise ValueError(f"no orders cost as little as {known}")
         if status != cp_model.OPTIMAL:
             raise TooLargeError
+        return solver
+
+    def all_as_cheap(self, known: Sequence[int], seconds: float) -> list[set[Orders]]:
+        """For each operator the rows of all choices that cost as little, as many new ones at a time as there are."""
+        self._bound(known)
+        found: list[set[Orders]] = [set() for _ in self.chosen]
+        while True:
+            unseen = [
+                choice
+                for choices, seen in zip(self.chosen, found, strict=True)
+                for orders, choice in choices.items()
+                if orders not in seen
+            ]
+            self.model.maximize(sum(unseen))
+            solver = self._decided(known, seconds)
+            if not any(map(solver.boolean_value, unseen)):
+                return found
+            for choices, seen in zip(self.chosen, found, strict=True):
+                seen.update(orders for orders, choice in choices.items() if solver.boolean_value(choice))
+
+    def solved(self, known: Sequence[int], bounded: bool, seconds: float) -> Cheapest:
+        """The cheapest choice of all rows; ``bounded`` says that it costs no more than what is ``known``."""
+        if bounded:
+            self._bound(known)
+        self.model.minimize(self._total())
+        solver = self._decided(known, seconds)
         left, ranks = round(solver.objective_value), []
         for weight in self.weights:
             ranks.append(left // weight)

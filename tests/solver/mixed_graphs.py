@@ -7,7 +7,7 @@ ask for orders that nothing else does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -238,6 +238,10 @@ class Mixed:
             *(self.reduce, self.reduce, self.softmax, self.softmax, self.cumsum, self.normalise, self.pad, self.resize),
             *(self.gather, self.gather),
         ]
+        return self.made(makers, layers)
+
+    def made(self, makers: Sequence[Callable[[], None]], layers: int) -> Graph:
+        """The graph with so many layers more, each by one of the makers that fits."""
         for _ in range(layers):
             before = len(self.pool)
             for _ in range(20):

@@ -8,14 +8,11 @@ import pytest
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver import Boundary, assign
-from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
+from layoutsolve.solver.statement.target_file import shipped
 from tests.solver.broadcast_graphs import broadcast_graph
 from tests.solver.every_grouping import fewest_reshapes
-from tests.solver.every_layout import TooLargeError
+from tests.solver.every_layout import TARGETS, TooLargeError
 from tests.solver.mixed_graphs import mixed_graph
-
-TARGETS = (DEFAULT_TARGET, CONTRIB_TARGET)
-"""Those whose forms differ most."""
 
 GRAPHS = 30
 """The random graphs of each family for each objective and target."""

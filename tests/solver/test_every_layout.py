@@ -6,13 +6,10 @@ import pytest
 
 from experiments.counterexamples import STAGED
 from layoutsolve.solver import assign
-from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, shipped
+from layoutsolve.solver.statement.target_file import shipped
 from tests.graphs import GraphBuilder
-from tests.solver.every_layout import TooLargeError, cheapest
+from tests.solver.every_layout import TARGETS, TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph
-
-TARGETS = (DEFAULT_TARGET, CONTRIB_TARGET)
-"""Those whose forms differ most."""
 
 GRAPHS = 80
 """The random graphs for each objective and target."""

@@ -121,7 +121,7 @@ def rescaled(model: onnx.ModelProto) -> None:
 
 def shifted(model: onnx.ModelProto) -> None:
     """A zero point that is off by two."""
-    _replaced(model, "w1", lambda weights: np.maximum(weights, -126) - np.int8(2))
+    _replaced(model, "w1", lambda weights: np.maximum(weights, np.iinfo(weights.dtype).min + 2) - weights.dtype.type(2))
 
 
 def swapped(model: onnx.ModelProto) -> None:

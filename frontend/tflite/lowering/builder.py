@@ -21,6 +21,7 @@ from layoutsolve.frontend.tflite.lowering.registry import FOREIGN
 from layoutsolve.frontend.tflite.reading.flexbuffer import decode
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
 from layoutsolve.graph import (
+    PACKED,
     Array,
     Dim,
     Node,
@@ -357,7 +358,7 @@ class Call:
 
     def constant(self, data: Any, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
         """A new constant."""
-        numpy = None if dtype in (None, "int4", "uint4") else np.dtype(object if dtype == "string" else dtype)
+        numpy = None if dtype in (None, *PACKED) else np.dtype(object if dtype == "string" else dtype)
         array = np.asarray(data, numpy)
         name = self.draft.names.derived(self._name(), label)
         return self.draft.add(Value(name, dtype or array.dtype.name, tuple(array.shape), quant, array))
@@ -405,7 +406,7 @@ class Call:
     ) -> list[Value]:
         """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
         for _, slot in outputs:
-            if slot.dtype in ("int2", "int4", "uint4"):
+            if slot.dtype in ("int2", *PACKED):
                 raise GapError(f"it computes a tensor of {slot.dtype}", "quantise all but constants to 8 or 16 bits")
         self.draft.budget.enter(1)
         self._check_known(op, inputs)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from layoutsolve.graph import Dim, Shape
+from layoutsolve.graph import PACKED, Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way, rule
 
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
-
-PACKED = ("int4", "uint4")
-"""Types of which two elements share a byte."""
 
 
 @rule("Gemm")

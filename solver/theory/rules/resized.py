@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.graph import Array, Shape
+from layoutsolve.graph import Shape
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
 
-SCALES, SIZES = 2, 3
-"""The inputs of a Resize that say how much."""
+SCALES = 2
+"""The first input of a Resize that says how much."""
 
 
 @idiom("Resize", "axes")
@@ -26,14 +26,7 @@ def axes(site: Site, rule: Rule) -> Idiom:
         if len(steps) != 1 or not changed or all(each is None for each in numbers[SCALES:]):
             return None
         (step,) = steps
-        inputs = tuple(
-            item if each is None else _some(each, changed) for item, each in zip(step.inputs, numbers, strict=True)
-        )
+        inputs = tuple(item if each is None else each[changed] for item, each in zip(step.inputs, numbers, strict=True))
         return (Step(step.op, inputs, step.outputs, {**step.attributes, "axes": tuple(changed)}),)
 
     return write
-
-
-def _some(numbers: Array, places: list[int]) -> Array:
-    found: Array = numbers[places]
-    return found

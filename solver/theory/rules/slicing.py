@@ -230,7 +230,10 @@ def resize(site: Site) -> Rule | None:
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             return resized(where, shapes)
 
-        return Way(Placed((places, places), free=frozenset({"d0", "d3"})), rewrite, f"linear {letters}, {dtype}")
+        form = Placed((places, places), free=frozenset({"d0", "d3"}))
+        channels = shape[3]
+        sizes = {"channels": channels} if isinstance(channels, int) else {}
+        return Way(form, rewrite, f"linear {letters}, {dtype}", sizes)
 
     ways: tuple[Way, ...]
     if nearest:

@@ -12,7 +12,7 @@ import pytest
 
 from layoutsolve.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
-from layoutsolve.solver.statement.kinds import entry
+from layoutsolve.solver.statement.kinds import Class, entry
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
@@ -126,6 +126,48 @@ def test_a_large_side_is_a_class(rows: int, columns: int, large: bool) -> None:
     y = builder.op("MatMul", builder.input(2, rows, 4), builder.input(2, 4, columns), shape=(2, rows, columns))
     kinds = [default_target().named("MatMul", way) for way in _rule(builder.graph(y), "MatMul").ways]
     assert (f"swapped MatMul{' from large' * large}, float32" in kinds) and len(kinds) == 2
+
+
+@pytest.mark.parametrize("sizes", [{}, {"rows": 3}, {"rows": 4}, {"rows": 7}, {"rows": 8}, {"columns": 5}])
+def test_a_class_has_bounds_on_both_sides(sizes: dict[str, int]) -> None:
+    """Of sizes that are known."""
+    between = Class("NT", "NT of some", {"rows": 4}, {"rows": 7})
+    assert between.has(sizes) == (4 <= sizes.get("rows", 0) <= 7)
+
+
+def interpolated(channels: Dim, dtype: str) -> Graph:
+    """An image that is resized channels-last, and demanded channels-first: the Transpose may be before or behind."""
+    builder = GraphBuilder()
+    quant = None if dtype == "float32" else Quant(np.array([0.5], np.float32), np.zeros(1, dtype))
+    sizes = builder.op("Sizes", shape=(4,), dtype="int64", dims=(1, 12, 12, channels))
+    x = builder.input(1, 6, 6, channels, dtype=dtype, quant=quant)
+    x = builder.op("Resize", x, "", "", sizes, shape=(1, 12, 12, channels), dtype=dtype, quant=quant, mode="linear")
+    return builder.graph(builder.transpose(x, 0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8"])
+def test_few_channels_are_resized_channels_first(dtype: str) -> None:
+    """Kernels for channels-last are made for many; how many is unknown counts as that. Some way is never slow."""
+    lost = []
+    for channels in (*range(1, 40), symbol("channels")):
+        ways = _rule(interpolated(channels, dtype), "Resize").ways
+        kinds = {str(way.kind).split(",")[0]: default_target().named("Resize", way) for way in ways}
+        lost.append(
+            [entry(default_target().hidden, "Resize", str(kinds[f"linear {each}"]), 0) for each in ("KKRR", "KRRK")]
+        )
+    first, last = zip(*lost, strict=True)
+    assert list(first) == sorted(first) and list(last) == sorted(last, reverse=True)
+    assert (first[0], first[-1], last[0], last[-1]) == (0, 2, 2, 0)
+    assert not any(map(min, lost))
+
+
+@pytest.mark.parametrize("channels", [2, 3, 5, 7, 8, 16])
+def test_few_channels_take_a_transpose_at_either_end(channels: int) -> None:
+    """The smaller tensor is moved where the kernel loses nothing by it."""
+    found = assign(interpolated(channels, "float32"))
+    assert found.status == "optimal"
+    assert (found.price.transposes, found.price.hidden) == (1, 0)
+    assert found.price.bytes == channels * 4 * (36 if channels < 8 else 144)
 
 
 def test_the_most_precise_entry_counts() -> None:

@@ -22,6 +22,7 @@ from layoutsolve.solver.statement.target_file import (
     CONTRIB_TARGET,
     DEFAULT_TARGET,
     LARGEST_FILE,
+    SHIPPED,
     parsed,
     read_target,
     shipped,
@@ -102,7 +103,7 @@ def test_extending_replaces_what_is_said() -> None:
         ({"hiden": {}}, "hiden: there is no such field (did you mean 'hidden'?)"),
         (
             {"extends": "ort"},
-            "extends: unknown target 'ort': use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, openvino-cpu",
+            "extends: unknown target 'ort': use one of " + ", ".join(SHIPPED),
         ),
         ({"extends": ["ort-cpu"]}, "extends: it must be a text"),
         ({"domains": ["ai.onnx.ml"]}, "domains: unknown 'ai.onnx.ml'"),
@@ -116,6 +117,13 @@ def test_extending_replaces_what_is_said() -> None:
         ({"hidden": {"Transpose": {"still": 1}}}, "hidden.Transpose.still: there is no such field"),
         ({"idioms": {"Relu": ["limits"]}}, "idioms.Relu: there is no such field (did you mean 'PRelu'"),
         ({"idioms": {"PRelu": "limits"}}, "idioms.PRelu: it must be a list"),
+        ({"classes": {"Conv": {"x": {"most": {}}}}}, "classes.Conv.x.of: it must be a text"),
+        ({"classes": {"Conv": {"x": {"of": "y", "more": {}}}}}, "classes.Conv.x.more: there is no such field"),
+        ({"classes": {"Conv": {"x": {"of": "y", "least": 1}}}}, "classes.Conv.x.least: it must be an object"),
+        (
+            {"classes": {"Conv": {"x": {"of": "y", "most": {"c": -1}}}}},
+            "classes.Conv.x.most.c: it must be a whole number",
+        ),
         ({"storage": {"block": -1}}, "storage.block: it must be a whole number"),
         ({"storage": {"unsigned": 1}}, "storage.unsigned: it must be true or false"),
         ({"storage": {"sign": True}}, "storage.sign: there is no such field"),
@@ -184,7 +192,7 @@ def test_any_json_is_a_target_or_one_error(anything: object) -> None:
 def test_unknown_names_list_the_known_ones(said: str) -> None:
     with pytest.raises(
         OptionError,
-        match=r"unknown target .*: use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, openvino-cpu, or a FILE\.json",
+        match=rf"unknown target .*: use one of {', '.join(SHIPPED)}, or a FILE\.json",
     ):
         target_of(said)
 

@@ -15,13 +15,17 @@ from layoutsolve.solver.search.zone import zone_of
 from layoutsolve.solver.statement.objective import ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies import staged
+from layoutsolve.solver.strategies import orders, some_atoms, staged
 from tests.graphs import GraphBuilder
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
+from tests.solver.turned_graphs import turned_graph
 
 ALWAYS, NEVER = 10_000_000, 0
 """The work of looking at other orders that is enough, and that is too little."""
+
+STAGED = ("min-executed", "min-transpose", "min-bytes")
+"""The objectives with which something is claimed of Reshapes."""
 
 LARGEST = 2500
 """The most rows of a problem that is solved for comparison."""
@@ -115,3 +119,37 @@ def test_work_decides_how_far_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[-1]
+
+
+def claimed(found: Assignment) -> bool:
+    """Whether Reshapes that are left are said to be the fewest of all orders."""
+    tier = found.tiers[-2]
+    return tier.value > 0 and tier.status == "optimal"
+
+
+@pytest.mark.parametrize("objective", STAGED)
+def test_nothing_is_claimed_beside_stops(objective: str) -> None:
+    """Only what is charged has orders that nobody demands: others that cost as little may be no candidates."""
+    counts: Counter[str] = Counter()
+    for seed in range(40):
+        found = assign(turned_graph(seed), objective=objective)
+        assert not (found.charged and claimed(found)), seed
+        counts["with stops"] += bool(found.charged) and found.price.reshapes > 0
+        counts["claimed"] += claimed(found)
+    assert min(counts["with stops"], counts["claimed"]) > 5
+
+
+@pytest.mark.parametrize("objective", STAGED)
+def test_nothing_is_claimed_where_some_atoms_prove_the_orders(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates are those that show the cheapest orders of these, and few others."""
+    monkeypatch.setattr(orders, "FEW", 1)
+    monkeypatch.setattr(orders, "CANDIDATES", 1)
+    monkeypatch.setattr(some_atoms, "ATOMS", 1)
+    open_tiers = 0
+    for seed in range(100, 140):
+        found = assign(
+            mixed_graph(seed) if seed % 2 else random_graph(seed, 3 + seed % 9, CONTROL), objective=objective
+        )
+        assert not (found.unseen and claimed(found)), seed
+        open_tiers += bool(found.unseen) and found.tiers[-2].status == "conditional"
+    assert open_tiers > 5

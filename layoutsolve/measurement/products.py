@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx
 
-from experiments.ort_timing import Array, Node, Spec, model, transpose
-from experiments.row_cases import Group, Variant, described
+from layoutsolve.measurement.axes import Group, Variant, described
+from layoutsolve.measurement.kernels import Array, Node, Spec, model, transpose
 from layoutsolve.solver.statement.target_file import default_target
 
 PRODUCT_SIZES = (
@@ -66,7 +66,7 @@ def quantised_products() -> Iterator[Group]:
     for p, k, m in PRODUCT_SIZES:
         moved = transpose(Spec((p, max(k, m)), "int8"), (1, 0))
         weights = Spec((m, k), "int8").sample()
-        scales: dict[str, Array] = {"s": np.float32(0.05), "s2": np.float32(0.0025)}
+        scales: dict[str, Array] = {"s": np.asarray(0.05, np.float32), "s2": np.asarray(0.0025, np.float32)}
         found = []
         for kind, spec, kernel, attributes in (
             ("NT", Spec((p, k), "int8"), (m, k), {"transB": 1}),
@@ -81,7 +81,7 @@ def quantised_products() -> Iterator[Group]:
                 Node("Conv" if kind == "Conv" else "Gemm", ["xr", "wr", "br"], ["z"], attributes),
                 Node("QuantizeLinear", ["z", "s", "zero"], ["y"]),
             ]
-            made = model(nodes, {"x": spec}, {**constants, "zero": np.int8(0)})
+            made = model(nodes, {"x": spec}, {**constants, "zero": np.zeros((), np.int8)})
             text = f"{described(spec)} by {'x'.join(map(str, kernel))}"
             found.append(Variant(kind, text, made, moved, listed=False))
         yield Group("Gemm", tuple(found))

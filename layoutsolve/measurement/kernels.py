@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +51,19 @@ class Spec:
         info = np.iinfo(self.dtype)
         return generator.integers(info.min // 2, info.max // 2, self.shape).astype(self.dtype)
 
+    def loud(self) -> Array:
+        """Integers at both ends of their range; real numbers as :meth:`sample` has them."""
+        if self.dtype == "float32":
+            return self.sample()
+        info = np.iinfo(self.dtype)
+        return np.random.default_rng(0).choice(np.array([info.min, info.max], self.dtype), self.shape)
+
+
+def _spec(port: onnx.ValueInfoProto) -> Spec:
+    tensor = port.type.tensor_type
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    return Spec(tuple(dim.dim_value for dim in tensor.shape.dim), dtype)
+
 
 def model(
     nodes: Sequence[Node], inputs: Mapping[str, Spec], constants: Mapping[str, Array] | None = None
@@ -73,6 +85,9 @@ def transpose(spec: Spec, permutation: Sequence[int]) -> onnx.ModelProto:
     return model([Node("Transpose", ["x"], attributes={"perm": list(permutation)})], {"x": spec})
 
 
+_shared = False
+"""Whether sessions share a pool of threads; else each has one of its own."""
+
 _clock: Callable[[], float] = time.perf_counter
 """What measures seconds: of the only thread, where there is one, so that what else the machine does is not counted."""
 
@@ -86,9 +101,7 @@ class Timed:
         )
         self._binding = self._session.io_binding()
         for port in made.graph.input:
-            tensor = port.type.tensor_type
-            dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
-            data = Spec(tuple(dim.dim_value for dim in tensor.shape.dim), dtype).sample()
+            data = _spec(port).sample()
             self._binding.bind_ortvalue_input(port.name, onnxruntime.OrtValue.ortvalue_from_numpy(data))
         self._binding.bind_output("y")
         for _ in range(2):
@@ -111,14 +124,22 @@ def share_threads(count: int) -> None:
 
     Idle threads of a session spin, so sessions with threads of their own would slow each other down.
     """
-    global _clock
+    global _clock, _shared
+    _shared = True
     _clock = time.thread_time if count == 1 else time.perf_counter
     onnxruntime.set_global_thread_pool_sizes(count, 1)
 
 
+def runtime_version() -> str:
+    """The version of ONNX Runtime."""
+    return str(onnxruntime.__version__)
+
+
 def _options() -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
-    options.use_per_session_threads = False
+    options.use_per_session_threads = not _shared
+    if not _shared:
+        options.intra_op_num_threads = 1
     options.log_severity_level = 4
     return options
 
@@ -144,11 +165,14 @@ def paired(models: Sequence[Timed], rounds: int = ROUNDS) -> Array:
     return times
 
 
-def write_target(path: Path, sections: Mapping[str, Any]) -> None:
-    """Replace some sections of a target's file, leaving the others as they are."""
-    found = json.loads(path.read_text()) if path.is_file() else {"name": path.stem.replace("_", "-")}
-    found |= {"runtime": f"ONNX Runtime {onnxruntime.__version__}", **sections}
-    path.write_text(json.dumps(found, indent=1) + "\n")
+def results(made: onnx.ModelProto, optimise: bool = True) -> list[Array]:
+    """What a model computes of integers at the ends of their range, or of random real numbers."""
+    options = _options()
+    if not optimise:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feeds = {port.name: _spec(port).loud() for port in made.graph.input}
+    return [np.asarray(each) for each in session.run(None, feeds)]
 
 
 def optimised(made: onnx.ModelProto) -> list[str]:

@@ -1,4 +1,4 @@
-"""Convolutions that read or write channels-last, against the ordinary ones: what ``row_classes`` measures."""
+"""Convolutions that read or write channels-last, against the ordinary ones: what ``ways`` measures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from experiments.ort_timing import Array, Node, Spec, model, transpose
-from experiments.row_cases import Group, Variant, described
+from layoutsolve.measurement.axes import Group, Variant, described
+from layoutsolve.measurement.kernels import Array, Node, Spec, model, transpose
 from layoutsolve.solver.statement.target_file import default_target
 
 READING = (
@@ -118,7 +118,7 @@ def _multiplied(
     biases = Spec((len(kernel),), "float32" if numbers == "float32" else "int32").sample()
     if numbers == "float32":
         return [Node("Conv", ["x", "w", "b"], attributes=attributes)], {"w": kernel, "b": biases}
-    constants = {"w": kernel, "b": biases, "s": np.float32(0.05), "zero": np.int8(0)}
+    constants = {"w": kernel, "b": biases, "s": np.asarray(0.05, np.float32), "zero": np.zeros((), np.int8)}
     nodes = [
         Node("DequantizeLinear", ["x", "s", "middle"], ["xr"]),
         Node("DequantizeLinear", ["w", "s", "zero"], ["wr"]),
@@ -127,8 +127,9 @@ def _multiplied(
         Node("QuantizeLinear", ["z", "wide", "middle"]),
     ]
     middle = np.array(128 if dtype == "uint8" else 0, dtype)
-    scales = {"product": np.float32(0.0025), "wide": np.float32(1), "none": np.int32(0), "middle": middle}
-    return nodes, {**constants, **scales}
+    scales: dict[str, Array] = {"product": np.asarray(0.0025, np.float32), "wide": np.ones((), np.float32)}
+    zeros: dict[str, Array] = {"none": np.zeros((), np.int32), "middle": middle}
+    return nodes, {**constants, **scales, **zeros}
 
 
 def _writing(operator: str, shape: tuple[int, int, int, int, int]) -> Group:

@@ -1,4 +1,4 @@
-"""Operators along axes, in every arrangement of their dimensions: what ``row_classes`` measures."""
+"""Operators along axes, in every arrangement of their dimensions: what ``ways`` measures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from experiments.ort_timing import Array, Node, Spec, model, transpose
+from layoutsolve.measurement.kernels import Array, Node, Spec, model, transpose
+from layoutsolve.solver.statement.target_file import default_target
 
 
 @dataclass(frozen=True)
@@ -191,12 +192,15 @@ def broadcasts() -> Iterator[Group]:
 RESIZED_SIZES = (((1, 64), (28, 28)), ((2, 32), (56, 56)), ((1, 256), (14, 14)))
 """Sizes of two kept dimensions (the first may be the batch) and of the two that double."""
 
+FEW_CHANNELS = tuple(((1, channels), (64, 64)) for channels in (1, 2, 4, 6, 7))
+"""The same where images are interpolated: what kernels lose depends on how many channels there are."""
+
 
 def resizes() -> Iterator[Group]:
     """Two of four dimensions doubled, in each place; the kind is all four, since the operator does not skip any."""
     for mode in ("nearest", "linear"):
         for dtype in ("float32", "uint8", "int8"):
-            for kept, resized in RESIZED_SIZES:
+            for kept, resized in (*RESIZED_SIZES, *(FEW_CHANNELS if mode == "linear" else ())):
                 found = []
                 for pattern in PATTERNS:
                     spec = Spec(_spread(pattern, kept, resized), dtype)
@@ -205,7 +209,7 @@ def resizes() -> Iterator[Group]:
                     attributes = {"mode": mode, "coordinate_transformation_mode": "half_pixel"}
                     nodes = [Node("Resize", ["x", "", "", "sizes"], attributes=attributes)]
                     wanted = "KRRK" if pattern == "KKRR" else "KKRR"
-                    kind = f"{mode} {pattern}, {dtype}"
+                    kind = default_target().classed("Resize", f"{mode} {pattern}, {dtype}", {"channels": kept[1]})
                     found.append(variant(kind, nodes, spec, _to(pattern, wanted), {"sizes": sizes}))
                 yield Group("Resize", tuple(found))
 

@@ -1,0 +1,69 @@
+"""Weights of 8 bits, stored with a sign or without one: the same numbers, 128 lower or higher.
+
+ONNX Runtime's kernels for x86 that multiply activations without a sign by weights with one take a single instruction
+for it on processors that have one (VNNI). On others they add pairs of products in 16 bits, which saturate, and results
+are wrong; kernels whose weights have no sign either are right on every processor. Depthwise convolutions add no pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from layoutsolve.frontend.passes.unsigned import HALF, WEIGHED, shifted
+from layoutsolve.graph import Graph, Node, Quant, Value
+from layoutsolve.storage import WeightStorage
+
+BYTES = ("int8", "uint8")
+
+SUMMING = frozenset(("Conv", "Gemm", "MatMul"))
+"""The operators with kernels on bytes that add products of several weights."""
+
+
+def stored(graph: Graph, way: WeightStorage) -> Graph:
+    """The same graph with weights of bytes stored another way where nothing but products reads them.
+
+    Those that are stored without a sign are weights of kernels on bytes whose sums may saturate.
+    """
+    if way == "source":
+        return graph
+    if way == "signed":
+        return _stored(graph, "uint8", "int8", lambda _: True)
+    return _stored(graph, "int8", "uint8", lambda node: _may_saturate(graph, node))
+
+
+def _may_saturate(graph: Graph, node: Node) -> bool:
+    """Whether a kernel on bytes computes a product, and adds more than one weight at a time."""
+    given, weights = (graph.values[name] for name in node.inputs[:2])
+    result = graph.values[node.outputs[0]]
+    if node.op not in SUMMING or given.quant is None or given.dtype not in BYTES:
+        return False
+    if result.quant is not None and result.dtype not in BYTES:
+        return False  # no kernel gives integers of another size
+    groups = node.attributes.get("group", 1)
+    return groups == 1 or tuple(weights.shape[:2]) != (groups, 1)
+
+
+def _stored(graph: Graph, source: str, target: str, fits: Callable[[Node], bool]) -> Graph:
+    """The graph with weights of type ``source`` as ``target`` where all that reads them are products that ``fits``."""
+    weights, others = set[str](), {*graph.inputs, *graph.outputs}
+    for node in graph.nodes:
+        product = node.op in WEIGHED and not (node.storage or node.domain) and fits(node)
+        for port, name in enumerate(node.inputs):
+            (weights if product and port == WEIGHED[node.op] else others).add(name)
+    chosen = (graph.values[name] for name in weights - others)
+    changed = {value.name: _shifted(value, target) for value in chosen if _is_stored_as(value, source)}
+    return replace(graph, values={**graph.values, **changed}) if changed else graph
+
+
+def _is_stored_as(value: Value, dtype: str) -> bool:
+    return value.data is not None and value.dtype == dtype and value.quant is not None and not value.quant.block
+
+
+def _shifted(value: Value, dtype: str) -> Value:
+    quant, data = value.quant, value.data
+    if quant is None or data is None:
+        raise TypeError(f"'{value.name}' holds no quantised weights")
+    by = HALF if dtype == "uint8" else -HALF
+    zero = shifted(quant.zero_point, by, dtype)
+    return replace(value, dtype=dtype, quant=Quant(quant.scale, zero, quant.axis), data=shifted(data, by, dtype))

@@ -1,0 +1,1 @@
+"""How long models take, and what runtimes execute of them."""

@@ -1,0 +1,263 @@
+"""How long files take, each by the time of the first: ONNX models, and TensorFlow Lite models in LiteRT."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.errors import ModelError, OptionError, VerifyError
+from layoutsolve.graph import Array
+from layoutsolve.measurement.executed import Executed, executed
+from layoutsolve.measurement.timing import (
+    SIZES,
+    UNSTEADY,
+    Runner,
+    Session,
+    Subject,
+    clock_of,
+    feeds_of,
+    ratio,
+    rounds_of,
+    setting,
+    spread,
+    timed,
+    warm,
+)
+from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime, Port, optimised, require
+from layoutsolve.verification.verify import smooth
+from layoutsolve.wording import printable
+
+RUNTIMES = ("ONNX Runtime", "LiteRT, XNNPACK", "LiteRT, plain", "OpenVINO")
+"""What files run in."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A file in a runtime, ready to be timed; ``load`` are the seconds until it was."""
+
+    file: str
+    runtime: str
+    load: float
+    runner: Runner[Subject]
+    executed: Executed | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A file in a runtime: milliseconds to load it and of a run (a median), the median over the rounds of its time by
+    the first one's, how far rounds disagree on that, and what ONNX Runtime executes of it, None in other runtimes.
+    """
+
+    file: str
+    runtime: str
+    load_milliseconds: float
+    milliseconds: float
+    ratio: float
+    spread: float
+    executed: Executed | None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """All measurements, in the order in which files were named, and over how many rounds."""
+
+    rows: tuple[Measured, ...]
+    rounds: int
+    setting: Mapping[str, object]
+
+    @property
+    def unsteady(self) -> tuple[Measured, ...]:
+        """Those on whose ratio the rounds disagree too much."""
+        return tuple(row for row in self.rows if row.spread > UNSTEADY)
+
+    def as_json(self) -> str:
+        """All as one JSON object."""
+        rows = [{**asdict(row), "unsteady": row in self.unsteady} for row in self.rows]
+        return json.dumps({"files": rows, "rounds": self.rounds, **self.setting})
+
+    def as_text(self) -> str:
+        """A table, and what to doubt about it."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        head = ("file", "runtime", "load ms", "ms", "by first", "nodes", "Transposes", "reorders", "integer", "float")
+        table = [head, *(_cells(row) for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for cells in table:
+            padded = (
+                cell.ljust(width) if place < 2 else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            )
+            yield "  ".join(padded).rstrip()
+        for row in self.rows:
+            if row.executed is not None and row.executed.floating:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in row.executed.floating.items())
+                yield f"{printable(row.file)}: in float between quantised operators: {printable(kinds)}"
+        for row in self.unsteady:
+            yield (
+                f"{printable(row.file)} in {row.runtime}: rounds disagree by {row.spread:.0%}: "
+                "measure again while the machine does nothing else"
+            )
+
+
+def _cells(row: Measured) -> tuple[str, ...]:
+    times = (f"{row.load_milliseconds:.1f}", f"{row.milliseconds:.3f}", f"{row.ratio:.3f}")
+    found = row.executed
+    counts = (
+        ("-",) * 5
+        if found is None
+        else (found.operators, found.transposes, found.reorders, found.integer, sum(found.floating.values()))
+    )
+    return (printable(row.file), row.runtime, *times, *map(str, counts))
+
+
+def bench(files: Sequence[str], *, threads: int = 1, level: str = "all", openvino: bool = False) -> Bench:
+    """Time files against the first one.
+
+    Raises :class:`OptionError` for a level or number of threads that does not exist, :class:`ModelError` for what is
+    no file, :class:`VerifyError` where a runtime is missing or refuses a file.
+    """
+    if level not in LEVELS:
+        raise OptionError(f"argument --level: '{level}' is not one of {', '.join(LEVELS)}")
+    if threads < 1:
+        raise OptionError(f"argument --threads: {threads} is no number of threads: give 1 or more")
+    for file in files:
+        _check(file)
+    if openvino and importlib.util.find_spec("openvino") is None:
+        raise VerifyError("the package 'openvino' is missing; install it with: pip install openvino")
+    with ExitStack() as stack:
+        found = [each for file in files for each in _loaded(file, threads, level, openvino, stack)]
+        runners = {place: each.runner for place, each in enumerate(found)}
+        rounds = rounds_of(list(runners.values()))
+        return measured(found, timed(runners, rounds), setting(level, threads))
+
+
+def measured(found: Sequence[Loaded], times: Mapping[int, Sequence[float]], given: Mapping[str, object]) -> Bench:
+    """What times by place and round come to."""
+    rows = tuple(
+        Measured(
+            each.file,
+            each.runtime,
+            round(1e3 * each.load, 4),
+            round(1e3 * median(times[place]), 4),
+            round(ratio(times[place], times[0]), 4),
+            round(spread(times[place], times[0]), 4),
+            each.executed,
+        )
+        for place, each in enumerate(found)
+    )
+    return Bench(rows, len(times[0]), given)
+
+
+def _check(file: str) -> None:
+    """Raises :class:`ModelError` for what is no file, or has a name that tells no format."""
+    if Path(file).suffix not in (".onnx", ".tflite"):
+        raise ModelError(f"'{printable(file)}' is named neither .onnx nor .tflite: give it such a name")
+    try:
+        with Path(file).open("rb"):
+            pass
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ModelError(f"cannot read '{printable(file)}': {reason}") from error
+
+
+def _loaded(file: str, threads: int, level: Level, openvino: bool, stack: ExitStack) -> Iterator[Loaded]:
+    """A file in all runtimes that it is for. Raises :class:`VerifyError`, with its name, where one refuses it."""
+    try:
+        if Path(file).suffix == ".tflite":
+            for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2])):
+                yield _lite(file, runtime, threads, delegate, stack.enter_context(LiteRT()))
+            return
+        require("onnxruntime")
+        importlib.import_module("onnxruntime")  # lest it counts as loading the first file
+        start = time.perf_counter()
+        session = OnnxRuntime(Path(file), threads=threads, level=level)
+        spent = time.perf_counter() - start
+        feeds = feeds_of(session)
+        runner = warm(Session(session, feeds, clock_of(threads)))
+        yield Loaded(file, RUNTIMES[0], spent, runner, _executed(file, level))
+        if openvino:
+            yield _vino(file, threads, session, feeds)
+    except VerifyError as error:
+        raise VerifyError(f"'{printable(file)}': {error}") from error
+
+
+def _executed(file: str, level: Level) -> Executed:
+    try:
+        return executed(optimised(Path(file), level))
+    except Exception as error:  # ONNX Runtime has a class of exception for each status
+        raise VerifyError(f"ONNX Runtime does not write what it executes: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Lite:
+    """A model that LiteRT's process holds."""
+
+    litert: LiteRT
+
+    def turn(self, repeats: int) -> float:
+        return self.litert.turn(repeats)
+
+
+def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT) -> Loaded:
+    source = Path(file).read_bytes()
+    ports = litert.describe(source).inputs
+    dynamic = any(size < 0 for port in ports for size in port.signature[1:])
+    for size in SIZES if dynamic else SIZES[:1]:
+        inputs = _inputs(ports, size)
+        try:
+            spent = litert.hold(source, inputs, threads=threads, delegate=delegate, processor=threads == 1)
+        except VerifyError:
+            if not dynamic or size == SIZES[-1]:
+                raise
+        else:
+            break
+    return Loaded(file, runtime, spent, warm(_Lite(litert)))
+
+
+def _inputs(ports: Sequence[Port], size: int) -> list[Array]:
+    """Smooth input by position; dynamic dimensions but the first have a size."""
+    generator = np.random.default_rng(0)
+    shapes = [[dim if dim >= 0 else size if axis else 1 for axis, dim in enumerate(port.signature)] for port in ports]
+    return [smooth(port.dtype, shape, generator) for port, shape in zip(ports, shapes, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Vino:
+    """A model that OpenVINO has compiled."""
+
+    request: Any
+    feeds: Mapping[str, Array]
+    threads: int
+
+    def turn(self, repeats: int) -> float:
+        clock = clock_of(self.threads)
+        start = clock()
+        for _ in range(repeats):
+            self.request.infer(self.feeds)
+        return clock() - start
+
+
+def _vino(file: str, threads: int, session: OnnxRuntime, feeds: Mapping[str, Array]) -> Loaded:
+    """Without the hint OpenVINO computes in bfloat16 where the processor can, which is another model."""
+    import openvino
+
+    given = {name: feeds[name] for name, _, _ in session.inputs}
+    hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+    start = time.perf_counter()
+    try:
+        compiled = openvino.Core().compile_model(file, "CPU", hints)
+        spent = time.perf_counter() - start
+        return Loaded(file, RUNTIMES[3], spent, warm(_Vino(compiled.create_infer_request(), given, threads)))
+    except Exception as error:  # OpenVINO raises RuntimeError and its own
+        raise VerifyError(f"OpenVINO refuses the model: {error}") from error

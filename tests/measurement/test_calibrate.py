@@ -1,0 +1,199 @@
+"""A target that is measured: what is made of measurements, and one small measurement from end to end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from layoutsolve import cli
+from layoutsolve.errors import MeasureError
+from layoutsolve.measurement import calibrate, forms
+from layoutsolve.measurement.kernels import results
+from layoutsolve.measurement.moves import Move
+from layoutsolve.measurement.ways import Result, Verdict, sections, steady
+from layoutsolve.solver.statement.target import Cost
+from layoutsolve.solver.statement.target_file import default_target, parsed
+
+FEW = """
+import sys
+from layoutsolve import cli
+from layoutsolve.measurement import calibrate, ways
+groups = ways.groups
+ways.groups = lambda: (group for group in groups() if group.operator == "LogSoftmax")
+calibrate.MOST_SPREAD = {most}
+sys.exit(cli.main(["calibrate", "-o", {path!r}, *{more!r}]))
+"""
+"""A calibration that takes seconds, since it measures one operator's ways."""
+
+
+def result(operator: str, kind: str, ratio: float, loss: float, **facts: object) -> Result:
+    base = Result(operator, kind, "8x8", True, 1, 256, 1e-5 * ratio, 1e-5, 2e-6, ratio, loss, 0.01)
+    return replace(base, **facts)  # type: ignore[arg-type]
+
+
+def move(motion: str, itemsize: int, size: int) -> Move:
+    return Move((size, 8), (1, 0), itemsize, motion, 8, 1e-6 + 1e-9 * size * itemsize)
+
+
+def made(ways: Sequence[Result] = (), found: Sequence[forms.Found] = ()) -> calibrate.Calibration:
+    """A calibration whose Transposes cost a microsecond, and a nanosecond more for each number."""
+    moves = [
+        move(motion, itemsize, size)
+        for motion in ("rows", "swap", "general")
+        for itemsize in (1, 4)
+        for size in (64, 4096, 65536)
+    ]
+    return calibrate.Calibration("ONNX Runtime", ways, moves, Cost(1e-6, 0.0), found)
+
+
+def candidate(title: str, **storage: object) -> forms.Candidate:
+    return forms.Candidate(title, storage, {}, ())
+
+
+def test_what_is_written_is_a_target() -> None:
+    found = [
+        forms.Found("bytes", candidate("first", unsigned=True), 1.0, False, 0.0, False),
+        forms.Found("bytes", candidate("second", unsigned=False, weights="signed"), 1.2, True, 0.01, True),
+        forms.Found("PRelu", replace(candidate("limits"), idioms={"PRelu": ["limits"]}), 1.0, True, 0.0, True),
+    ]
+    ways = [result("LogSoftmax", "middle", 1.0, 0.0), result("CumSum", "outermost", 3.0, 2.5)]
+    target = parsed(json.dumps(made(ways, found).facts("mine")).encode(), "mine.json")
+    assert (target.name, target.storage.unsigned, target.storage.weights) == ("mine", False, "signed")
+    assert target.idioms["PRelu"] == ("limits",)
+    assert target.storage.block == default_target().storage.block
+    assert target.hidden["LogSoftmax", "middle"] == 0
+    assert target.hidden["CumSum", "outermost"] == 2
+    assert target.hidden["Softmax", "middle"] == default_target().hidden["Softmax", "middle"]
+    assert all(cost.fixed > 0 for cost in target.latency.transpose.values())
+
+
+@pytest.mark.parametrize(
+    ("ratio", "loss", "before", "after"),
+    [
+        (1.0, 0.0, 2, 0), (1.05, 3.0, 1, 0), (1.2, 3.0, 0, 0), (1.2, 3.0, 2, 2), (1.4, 0.7, 0, 0), (1.4, 1.2, 0, 1),
+        (1.4, 1.6, 0, 2), (1.4, 1.6, None, 2), (1.2, 0.7, None, 1), (1.05, 0.7, None, 0),
+    ],
+)  # fmt: skip
+def test_a_price_changes_where_that_is_clear(ratio: float, loss: float, before: int | None, after: int) -> None:
+    assert steady(Verdict(ratio, loss, 0.0, False, 1.12), before) == after
+
+
+def test_what_is_refused_is_unsupported() -> None:
+    said = sections([result("Resize", "linear RKRK, float32", 0.0, 0.0, refused="no")])
+    assert said["unsupported"] == {"Resize": ["linear RKRK, float32"]}
+    assert said["hidden"] == {}
+
+
+def chosen(
+    monkeypatch: pytest.MonkeyPatch, seconds: Sequence[float], right: Sequence[bool]
+) -> tuple[str, Sequence[forms.Found]]:
+    """Which of the candidates 0, 1, 2 ... is chosen that take so long and are right or not."""
+    network = onnx.ModelProto()
+    candidates = [forms.Candidate(str(index), {}, {}, (network,)) for index in range(len(seconds))]
+    verdicts = iter(right)
+    monkeypatch.setattr(forms, "_is_right", lambda network, apart: next(verdicts))
+    monkeypatch.setattr(forms, "Timed", lambda network: network)
+    monkeypatch.setattr(forms, "paired", lambda models: np.tile(seconds, (3, 1)))
+    found = forms.decided("choice", candidates)
+    (title,) = [each.candidate.title for each in found if each.chosen]
+    return title, found
+
+
+@pytest.mark.parametrize(
+    ("seconds", "right", "expected"),
+    [
+        ((1.0, 0.5, 0.7), (True, True, True), "1"),
+        ((1.0, 0.5, 0.7), (True, False, True), "2"),
+        ((1.0, 0.97, 1.2), (True, True, True), "0"),
+        ((1.0, 3.0, 2.0), (False, True, True), "2"),
+        ((1.0, 0.97, 1.2), (False, True, True), "1"),
+    ],
+)
+def test_the_fastest_that_is_right_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, seconds: Sequence[float], right: Sequence[bool], expected: str
+) -> None:
+    assert chosen(monkeypatch, seconds, right)[0] == expected
+
+
+def test_candidates_compute_the_same() -> None:
+    """Without optimisation: bytes in whatever storage, and PRelu in whatever idiom."""
+    for candidates in (forms.choices()["bytes"](), forms.choices()["PRelu"]()):
+        for networks in zip(*(each.networks for each in candidates), strict=True):
+            first, *others = (results(network, optimise=False)[0] for network in networks)
+            for other in others:
+                lower = np.subtract(first, 128.0) if first.dtype == np.uint8 else first
+                lowered = np.subtract(other, 128.0) if other.dtype == np.uint8 else other
+                np.testing.assert_allclose(lowered, lower, atol=1e-4)
+            assert np.ptp(first.astype(float)) > (50 if first.dtype == np.uint8 else 1)
+
+
+def test_bytes_without_a_sign_are_right_here() -> None:
+    first = forms.choices()["bytes"]()[0]
+    assert first.storage == {"unsigned": True, "weights": "unsigned"}
+    for network in first.networks:
+        plain, optimised = (results(network, optimise=each)[0].astype(int) for each in (False, True))
+        assert np.abs(plain - optimised).max() <= forms.STEPS
+
+
+def test_rounds_that_differ_are_the_spread() -> None:
+    ways = [result("CumSum", "outermost", 3.0, 2.5, spread=spread) for spread in (0.01, 0.02, 0.4)]
+    assert made(ways).spread == 0.02
+    assert made().spread == 0.0
+
+
+def run(path: Path, most: float = 1e9, more: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    code = FEW.format(most=most, path=str(path), more=list(more))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_a_measurement(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    done = run(path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == "bytes:"
+    assert done.stdout.splitlines()[-1] == f"wrote {path}"
+    target = parsed(path.read_bytes(), str(path))
+    assert target.name == "mine"
+    assert ("LogSoftmax", "middle") in target.hidden
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.json"]
+
+
+def test_a_busy_machine_is_an_error(tmp_path: Path) -> None:
+    done = run(tmp_path / "mine.json", most=0.0)
+    assert done.returncode == cli.FAILED
+    assert done.stderr.startswith("layoutsolve: the machine is too busy: half of the rounds differ")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: -o"),
+        (["-o", "mine.toml"], "argument -o: a target's name ends in .json: 'mine.toml' does not"),
+        (["-o", "mine.json", "--quick"], "unrecognised argument '--quick'"),
+        (["-o", "/nowhere/mine.json"], "cannot write '/nowhere/mine.json'"),
+    ],
+)
+def test_options(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["calibrate", *arguments]) == cli.FAILED
+    assert message in capsys.readouterr().err
+
+
+def test_too_much_spread_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate.ways, "groups", list)
+    monkeypatch.setattr(calibrate, "share_threads", lambda count: None)
+    monkeypatch.setattr(calibrate.moves, "moves", list)
+    monkeypatch.setattr(calibrate.moves, "reshape", lambda: Cost(1e-6, 0.0))
+    found = forms.Found("bytes", candidate("first"), 1.5, True, 0.5, True)
+    monkeypatch.setattr(calibrate.forms, "choices", lambda: {"bytes": list})
+    monkeypatch.setattr(calibrate.forms, "decided", lambda title, candidates: [found])
+    with pytest.raises(MeasureError, match="more than 50%"):
+        calibrate.calibrate()

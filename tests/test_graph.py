@@ -1,0 +1,30 @@
+"""What stored integers mean, whatever their parameters are for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from layoutsolve.graph import Quant
+
+SHAPE = (6, 2, 4, 6)
+
+
+@pytest.mark.parametrize("rank", range(len(SHAPE) + 1))
+def test_parameters_are_those_of_each_element(rank: int) -> None:
+    """One for all, one for each index of an axis, or one for each block of these; and as many numbers as elements."""
+    random, shape = np.random.default_rng(rank), SHAPE[:rank]
+    data = np.asarray(random.integers(-100, 100, shape), np.int8)
+    for axis, block in [(None, 0), *((axis, block) for axis in range(rank) for block in (0, 1, 2))]:
+        grid = tuple(size // block if place == axis and block else size for place, size in enumerate(shape))
+        sizes = (1,) if axis is None else grid if block else (shape[axis],)
+        scale = random.uniform(0.1, 1, sizes).astype(np.float32)
+        quant = Quant(scale, random.integers(-5, 5, sizes, np.int8), axis, block)
+        found = quant.real(data)
+        assert (found.shape, found.dtype) == (shape, np.float32)
+        for place in np.ndindex(shape):
+            own = (0,) if axis is None else (place[axis],)
+            if axis is not None and block:
+                own = tuple(at // block if each == axis else at for each, at in enumerate(place))
+            meant = np.float32(int(data[place]) - int(quant.zero_point[own])) * scale[own]
+            assert found[place] == meant
