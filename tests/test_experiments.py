@@ -21,7 +21,7 @@ COMMANDS = {
     "counterexamples": ["3"],
     "demo": ["{scratch}/demo.tflite"],
     "forms": [MODELS],
-    "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:100", "--seconds", "5"],
+    "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
     "hard": ["--only", "swin:2", "--only", "network/", "--folder", MODELS],

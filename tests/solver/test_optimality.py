@@ -63,7 +63,7 @@ class BruteForce:
         return self.tried >= share * (self.tried + self.skipped) > 0
 
 
-@pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 1500), ("min-latency", 60)])
+@pytest.mark.parametrize(("objective", "graphs"), [("min-transpose", 700), ("min-latency", 60)])
 def test_orders_equal_brute_force(objective: str, graphs: int) -> None:
     """In numbers of Transposes and, as the table of a target prices moves by where they start and end, in time."""
     tiers, force = coarse_tiers(OBJECTIVES[objective]), BruteForce()
