@@ -49,9 +49,9 @@ FILLED = 3
 HALF = 128
 """What every stored integer is higher by."""
 
-ITSELF = 1 - 2.0**-16
-"""Steps from here to 1 without a zero point make integers of what is stored, and where they are a little less than 1
-round halves away from zero: by parts that would be lost beside another zero point.
+LIFTED = 1 - 2.0**-16
+"""Steps from here to 1, without a zero point, round halves away from zero. A kernel that averages would lose that beside
+another zero point.
 """
 
 SMALLEST, LARGEST = 1e-30, 1e30
@@ -87,6 +87,8 @@ class _Unsigned:
                 used.update(stored_bytes)
                 self.networks.join([name for name in stored_bytes if graph.values[name].data is None])
         kept.update({*graph.inputs} & {*graph.outputs})
+        averages = [node.outputs[0] for node in graph.nodes if node.op == "AveragePool"]
+        kept.update(name for name in averages if self._is_byte(name) and _lifted(graph.values[name].quant))
         computed = (name for name, value in graph.values.items() if value.data is None and value.dtype == "int8")
         kept.update(name for name in computed if not self._is_activation(name))
         recurrent = set(map(self.networks.root, lasting))
@@ -97,13 +99,12 @@ class _Unsigned:
         return self.graph.values[name].dtype == "int8"
 
     def _is_activation(self, name: str) -> bool:
-        """Whether a value is computed, or given, in steps of one size, and is more than the integers themselves."""
+        """Whether a value is computed, or given, in steps of one size."""
         value = self.graph.values[name]
         quant = value.quant if value.dtype == "int8" and value.data is None else None
         if quant is None or quant.axis is not None:
             return False
-        scale = float(quant.scale.max())
-        return SMALLEST < scale < LARGEST and not (ITSELF < scale <= 1 and not quant.zero_point.any())
+        return SMALLEST < float(quant.scale.max()) < LARGEST
 
     def _changes(self, name: str) -> bool:
         """Whether a value is stored without a sign, or what takes its place where it is an end of the graph."""
@@ -188,6 +189,11 @@ class _Unsigned:
         """Store a value with other parameters, ``beside`` a node."""
         node = Node("Identity", (source,), (target,))
         return node if beside is None else replace(node, region=beside.region, origin=beside.origin)
+
+
+def _lifted(quant: Quant | None) -> bool:
+    """Whether halves are rounded away from zero by less than a zero point leaves of it."""
+    return quant is not None and not quant.zero_point.any() and LIFTED < float(quant.scale.max()) < 1
 
 
 def _raised(value: Value) -> Value:

@@ -109,7 +109,7 @@ def test_rescaling(operator: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", [*BYTES, "int16"])
 @pytest.mark.parametrize("padding", ["VALID", "SAME"])
-@pytest.mark.parametrize("window", [(2, 2), (2, 3), (3, 3), (4, 1), (7, 8)])
+@pytest.mark.parametrize("window", [(2, 2), (2, 3), (3, 3), (4, 1), (4, 8), (7, 8)])
 def test_average_pool(window: tuple[int, int], padding: str, dtype: str) -> None:
     """Averages of all sums of a few numbers, halves among them."""
     data = np.random.default_rng(0).choice(every(dtype), (1, 23, 24, 16))

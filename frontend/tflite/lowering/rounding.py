@@ -57,9 +57,13 @@ def lifted(factors: Array) -> Array:
     return units
 
 
-def steps(dtype: str, away: bool = False) -> Quant:
-    """The parameters by which stored integers mean themselves; with ``away`` halves are rounded away from zero."""
-    scale = 1 - _LIFTED[dtype] if away else 1.0
+def steps(dtype: str, away: bool = False, parts: int = 0) -> Quant:
+    """The parameters by which stored integers mean themselves; with ``away`` halves are rounded away from zero.
+
+    Means of so many ``parts`` are lifted as far as they can be without those that lie next to a half: kernels that add
+    a zero point before they round lose what is less.
+    """
+    scale = 1 - max(_LIFTED[dtype], 1 / (4 * 256 * parts) if parts and dtype != "int16" else 0) if away else 1.0
     return Quant(np.array([scale], np.float32), np.zeros(1, dtype))
 
 

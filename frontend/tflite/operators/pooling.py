@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,9 @@ def average_pool(call: Call) -> None:
         from_channels_first(call, write_activated(call, "AveragePool", [first], shape, first_slot(call), **attributes))
         return
     first = to_channels_first(call, as_steps(call, x))
-    between = call.temporary("averages", slot.dtype, steps(slot.dtype, away=True))
+    between = call.temporary(
+        "averages", slot.dtype, steps(slot.dtype, away=True, parts=prod(attributes["kernel_shape"]))
+    )
     averages = call.write("AveragePool", [first], shape, between, **attributes)
     label = call.temporary("averages_nhwc", slot.dtype, between.quant)
     store(call, call.transpose(averages, channels_last(len(shape)), label, pattern=True), slot)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.frontend.passes.unsigned import KERNELS, MOVING, WEIGHED, stored
+from layoutsolve.frontend.tflite.lowering.rounding import steps
 from layoutsolve.graph import Graph, Quant
 from tests.graphs import GraphBuilder, run
 
@@ -24,9 +25,17 @@ def quant(random: np.random.Generator, axis: int | None = None, count: int = 1) 
 class Bytes(GraphBuilder):
     """Operators on signed bytes, all of one shape."""
 
-    def made(self, op: str, *inputs: str, storage: bool = False, keep: bool = False, **attributes: object) -> str:
-        """An operator whose result has parameters of its own, or with ``keep`` those of its first input."""
-        own = self.values[inputs[0]].quant if keep else quant(self.random)
+    def made(
+        self,
+        op: str,
+        *inputs: str,
+        storage: bool = False,
+        keep: bool = False,
+        of: Quant | None = None,
+        **attributes: object,
+    ) -> str:
+        """An operator whose result has parameters of its own, or with ``keep`` those of its first input, or others."""
+        own = of or (self.values[inputs[0]].quant if keep else quant(self.random))
         output = self.op(op, *inputs, shape=SHAPE, dtype="int8", quant=own, **attributes)
         self.nodes[-1] = replace(self.nodes[-1], storage=storage)
         return output
@@ -69,11 +78,20 @@ def as_integers(b: Bytes, x: str) -> str:
     return b.made("Cast", wide, storage=True, to="int8")
 
 
+def averaged(b: Bytes, x: str) -> str:
+    """A mean of stored integers, whose halves are rounded away from zero."""
+    numbers = b.made("Identity", x, storage=True, of=steps("int8"))
+    window = {"kernel_shape": (2, 2), "pads": (0, 0, 1, 1)}
+    means = b.made("AveragePool", numbers, of=steps("int8", away=True, parts=4), **window)
+    return b.made("Identity", means, storage=True, of=b.values[x].quant)
+
+
 LAYERS: tuple[Callable[[Bytes, str], str], ...] = (
     conv,
     pad,
     in_branch,
     as_integers,
+    averaged,
     lambda b, x: b.made("Add", x, b.known(1, 4, 1, 1)),
     lambda b, x: b.made("Mul", x, b.known()),
     lambda b, x: b.made("Add", x, x),
@@ -138,6 +156,17 @@ def test_what_lasts_keeps_its_sign() -> None:
         node.region is not None: found.values[node.outputs[0]].dtype for node in found.nodes if node.op == "Sigmoid"
     }
     assert outputs["Add"] == "int8" and inside == {True: "int8", False: "uint8"}
+
+
+def test_views_as_integers_have_no_sign_either() -> None:
+    """Where a pool or a Resize looks at the integers themselves, nothing between kernels is stored anew for it."""
+    b = Bytes(0)
+    graph = b.graph(
+        b.made("Sigmoid", averaged(b, conv(b, conv(b, b.input(*SHAPE, dtype="int8", quant=quant(b.random))))))
+    )
+    found = stored(graph)
+    anew = [node for node in found.nodes if node.op == "Identity" and not node.storage]
+    assert {*anew[0].inputs, *anew[1].outputs} == {*graph.inputs, *graph.outputs} and len(anew) == 2
 
 
 def test_every_moving_operator_is_tried() -> None:
