@@ -1,4 +1,4 @@
-"""What ONNX Runtime executes of converted models, beside what their files say: Transposes, reorders, kernels on integers.
+"""What ONNX Runtime executes of converted models, beside what their files say: Transposes, reorders, integer kernels.
 
 Of each model, as converted for a target: the Transposes of the file, then of the graph that ONNX Runtime's optimiser
 leaves its Transposes, the reorders into blocks of channels and back, the kernels on integers, and the operators that
@@ -57,10 +57,8 @@ def line(found: Counted) -> str:
     """One file in words."""
     run = found.run
     left = ", ".join(f"{count} {kind}" for kind, count in run.floating.items())
-    return (
-        f"* {found.model}, {found.way}: Transposes {found.file.transposes} -> {run.transposes}, reorders {run.reorders}, "
-        f"{run.integer} on integers" + (f", in float: {left}" if left else "")
-    )
+    moves = f"Transposes {found.file.transposes} -> {run.transposes}, reorders {run.reorders}"
+    return f"* {found.model}, {found.way}: {moves}, {run.integer} on integers" + (f", in float: {left}" if left else "")
 
 
 def total(way: str, found: Sequence[Counted]) -> str:

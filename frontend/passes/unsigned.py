@@ -50,8 +50,8 @@ HALF = 128
 """What every stored integer is higher by."""
 
 LIFTED = 1 - 2.0**-16
-"""Steps from here to 1, without a zero point, round halves away from zero. A kernel that averages would lose that beside
-another zero point.
+"""Steps from here to 1, without a zero point, round halves away from zero. A kernel that averages would lose that
+beside another zero point.
 """
 
 SMALLEST, LARGEST = 1e-30, 1e30

@@ -3,6 +3,7 @@
 from layoutsolve.solver.theory.rule import RULES
 from layoutsolve.solver.theory.rules import (
     arrangement,
+    blocks,
     contraction,
     control,
     elementwise,
@@ -19,6 +20,7 @@ from layoutsolve.solver.theory.rules import (
 __all__ = [
     "RULES",
     "arrangement",
+    "blocks",
     "contraction",
     "control",
     "elementwise",

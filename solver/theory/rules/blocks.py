@@ -1,0 +1,90 @@
+"""Operators for which runtimes leave blocks of channels, written by others for which they do not.
+
+Some runtimes keep images in blocks of channels between convolutions, and what follows one directly in its kernel. A Pad
+of channels or a Max with a constant each cost two moves of all data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from layoutsolve.graph import Array, Shape
+from layoutsolve.solver.theory.offer import idiom
+from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
+from layoutsolve.solver.theory.rules.elementwise import UNARY
+
+IMAGE, CHANNELS = 4, 1
+"""The stored dimensions of what is kept in blocks, and the one of its channels."""
+
+BLOCK = 8
+"""The fewest channels of a block."""
+
+_KEPT = frozenset(("AveragePool", "Conv", "ConvTranspose", "MaxPool"))
+_PASSED = frozenset((*UNARY, "Transpose"))
+
+
+@idiom("Max", "clip")
+@idiom("Min", "clip")
+def clip(site: Site, rule: Rule) -> Idiom | None:
+    """A Clip on one side, where the other operand is one number. Convolutions do that themselves."""
+    if not site.floating or site.output().dtype != "float32" or len(site.node.inputs) != 2:
+        return None
+    bounds = [site.constant(number) for number in range(2)]
+    limit = next((each for each in bounds if each is not None), None)
+    if limit is None or limit.size != 1 or not np.isfinite(limit).all():
+        return None
+    data = bounds.index(None) if None in bounds else None
+    if data is None or site.required(data).shape != site.output().shape:
+        return None
+    bound = limit.reshape(())
+    limits = (bound, _infinite(1)) if site.node.op == "Max" else (_infinite(-1), bound)
+    return lambda row, shapes: (Step("Clip", (data, *limits)),)
+
+
+@idiom("Pad", "pointwise")
+def pointwise(site: Site, rule: Rule) -> Idiom | None:
+    """Zeros around channels by a convolution of one pixel. Where a number is infinite, what is added is no zero."""
+    filler = site.constant(2)
+    zero = site.input(2) is None or (filler is not None and not filler.any())
+    if not zero or not site.floating or site.output().dtype != "float32" or not in_blocks(site, 0):
+        return None
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        *others, step = rule.ways[row.form].rewrite(row, shapes)
+        amounts = step.inputs[1]
+        if others or step.op != "Pad" or not isinstance(amounts, np.ndarray) or not _whole(*shapes):
+            return None
+        before, after = amounts[CHANNELS], amounts[CHANNELS + IMAGE]
+        if amounts.min() < 0 or amounts.sum() != before + after:
+            return None
+        kernel = np.pad(np.eye(_channels(shapes[0]), dtype=np.float32), ((before, after), (0, 0)))
+        return (Step("Conv", (0, kernel[:, :, None, None]), (0,), {"kernel_shape": (1, 1)}),)
+
+    return write
+
+
+def _infinite(sign: int) -> Array:
+    return np.array(sign * np.inf, np.float32)
+
+
+def in_blocks(site: Site, number: int) -> bool:
+    """Whether an input of a node is what a convolution or pool wrote, but for operators on single elements."""
+    name = site.node.inputs[number]
+    while (index := site.graph.producers.get(name)) is not None:
+        node = site.graph.nodes[index]
+        if node.op not in _PASSED:
+            return node.op in _KEPT
+        name = node.inputs[0]
+    return False
+
+
+def _whole(*shapes: Shape) -> bool:
+    """Whether all are images of whole blocks of channels."""
+    return all(len(shape) == IMAGE and _channels(shape) % BLOCK == 0 for shape in shapes)
+
+
+def _channels(shape: Shape) -> int:
+    """The channels of an image, 1 where they are not known."""
+    size = shape[CHANNELS]
+    return size if isinstance(size, int) else 1

@@ -1,0 +1,95 @@
+"""Operators written so that images stay in blocks of channels: the same numbers, and fewer moves in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from layoutsolve.emit import apply, serialise
+from layoutsolve.graph import Graph
+from layoutsolve.measurement.executed import executed
+from layoutsolve.solver import assign
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.verification.runtimes import optimised
+from tests.graphs import GraphBuilder, run
+from tests.solver.theory.test_idioms import with_edges
+
+PLAIN = replace(default_target(), idioms={})
+
+
+def limited(b: GraphBuilder, x: str, channels: int) -> str:
+    """A Max or Min with one number, on either side."""
+    limit = b.constant(np.full((1,) * int(b.random.integers(5)), b.random.normal()), "float32")
+    operands = (x, limit) if b.random.random() < 0.5 else (limit, x)
+    return b.op(str(b.random.choice(["Max", "Min"])), *operands, shape=(1, 6, 5, channels))
+
+
+def grown(b: GraphBuilder, x: str, channels: int) -> str:
+    """Channels of zeros, before and behind."""
+    before, behind = 8 * b.random.integers(3, size=2)
+    pads = b.constant([0, 0, 0, before, 0, 0, 0, behind + 8], "int64")
+    return b.op("Pad", x, pads, shape=(1, 6, 5, channels + int(before + behind) + 8))
+
+
+def network(seed: int, layer: Callable[[GraphBuilder, str, int], str]) -> Graph:
+    """The layer behind a convolution and perhaps an activation, and before another convolution."""
+    b = GraphBuilder(seed)
+    channels = 8 * int(b.random.integers(1, 5))
+    x = b.conv(b.input(1, 6, 5, 3), channels, 3)
+    if b.random.random() < 0.5:
+        x = b.op("Relu", x, shape=(1, 6, 5, channels))
+    return b.graph(b.conv(layer(b, x, channels), 16, 1))
+
+
+def kinds(graph: Graph, target: Target | None = None) -> list[str]:
+    return [node.op for node in apply(assign(graph, target=target)).nodes]
+
+
+@pytest.mark.parametrize(("layer", "written"), [(limited, "Clip"), (grown, "Conv")])
+@pytest.mark.parametrize("seed", range(20))
+def test_same_numbers(seed: int, layer: Callable[[GraphBuilder, str, int], str], written: str) -> None:
+    graph = network(seed, layer)
+    data = np.random.default_rng(seed).normal(size=(1, 6, 5, 3)).astype(np.float32)
+    data = with_edges(data, np.random.default_rng(seed)) if layer is limited else data
+    plain, found = (apply(assign(graph, target=target)) for target in (PLAIN, None))
+    assert [node.op for node in found.nodes].count(written) > [node.op for node in plain.nodes].count(written)
+    np.testing.assert_array_equal(run(found, [data])[0], run(plain, [data])[0])
+
+
+@pytest.mark.parametrize("layer", [limited, grown])
+def test_fewer_reorders(layer: Callable[[GraphBuilder, str, int], str]) -> None:
+    """Of the graph that ONNX Runtime runs, between convolutions of whole blocks."""
+    b = GraphBuilder(0)
+    x = b.conv(b.input(1, 6, 5, 32), 32, 3)
+    graph = b.graph(b.conv(layer(b, x, 32), 32, 3))
+    moves = [
+        executed(optimised(serialise(apply(assign(graph, target=target))).SerializeToString())).reorders
+        for target in (PLAIN, None)
+    ]
+    assert moves[1] < moves[0] or moves[0] == 0  # of processors without such blocks
+
+
+def other(change: Callable[[GraphBuilder, str], str], convolved: bool = True) -> list[str]:
+    b = GraphBuilder(0)
+    x = b.input(1, 6, 5, 16)
+    return kinds(b.graph(b.conv(change(b, b.conv(x, 16, 3) if convolved else x), 16, 3)))
+
+
+def test_what_is_left_alone() -> None:
+    """No convolution before it, other dimensions than channels, another number than zero, a limit that is none."""
+    pads = [0, 0, 0, 0, 0, 0, 0, 16]
+
+    def padded(b: GraphBuilder, x: str, *more: str, amounts: tuple[int, ...] = tuple(pads)) -> str:
+        shape = tuple(size + amounts[axis] + amounts[axis + 4] for axis, size in enumerate((1, 6, 5, 16)))
+        return b.op("Pad", x, b.constant(list(amounts), "int64"), *more, shape=shape)
+
+    assert "Pad" not in other(padded)
+    assert "Pad" in other(padded, convolved=False)
+    assert "Pad" in other(lambda b, x: padded(b, x, amounts=(0, 1, 0, 0, 0, 1, 0, 16)))
+    assert "Pad" in other(lambda b, x: padded(b, x, b.constant(1.0, "float32")))
+    assert "Pad" not in other(lambda b, x: padded(b, x, b.constant(0.0, "float32")))
+    assert "Max" in other(lambda b, x: b.op("Max", x, b.constant(np.nan, "float32"), shape=(1, 6, 5, 16)))
