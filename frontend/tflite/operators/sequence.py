@@ -155,7 +155,8 @@ class Walk:
         if self.backward:
             last = inner.write("Sub", [limit, one], (1,), inner.temporary("last", "int64"))
             number = inner.write("Sub", [last, turn], (1,), inner.temporary("number", "int64"))
-        part = inner.write("Gather", [data, number], (1, *data.shape[1:]), inner.temporary("part"), axis=0)
+        stored, slot = data.quant is not None, inner.like("part", data)
+        part = inner.write("Gather", [data, number], (1, *data.shape[1:]), slot, storage=stored, axis=0)
         after = step(inner, inner.reshaped(part, data.shape[1:], "given"), tuple(now))
         new = inner.reshaped(after[0], (1, *shape), "new")
         both = [new, so_far] if self.backward else [so_far, new]
