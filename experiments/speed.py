@@ -2,10 +2,10 @@
 
 Of each model: milliseconds in ONNX Runtime as converted by default, then the time by that of LiteRT with XNNPACK and
 with plain kernels, of other targets, and of other converters' files, which ``--with NAME=FOLDER`` names: a file there
-has the model's name and ends in ``.onnx``. The means are the other way round: below 1 what is converted by default is
-faster.
+has the model's name and ends in ``.onnx``. With ``--openvino`` OpenVINO runs all files as well, and its times are by
+those on what is converted for its own target. The means are the other way round: below 1 ours is faster.
 
-    python -m experiments.speed FOLDER [--only int8] [--target ort-x86-vnni] [--with tf2onnx=THEIRS]
+    python -m experiments.speed FOLDER [--only int8] [--target NAME] [--with tf2onnx=THEIRS] [--openvino [TARGET]]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 from experiments.runtime import mean
 from layoutsolve.errors import VerifyError
-from layoutsolve.measurement.bench import Measured, bench
+from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
 from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
 
 LEAST = 0.1
@@ -41,28 +41,62 @@ class Speed:
     unsure: float
 
 
-def measure(model: CorpusModel, targets: Sequence[str], others: Mapping[str, Path], threads: int) -> Speed:
-    """Convert a model and time all its files.
+def measure(
+    model: CorpusModel, targets: Sequence[str], others: Mapping[str, Path], threads: int, openvino: str = ""
+) -> Speed:
+    """Convert a model and time all its files; others' files that do not run are left out.
 
-    Raises ConversionError where it cannot be converted, VerifyError where a file does not run.
+    Raises ConversionError where it cannot be converted, VerifyError where a file of its own does not run.
     """
     with TemporaryDirectory() as folder:
         files: dict[str, str] = {}
         source = Path(folder) / "source.tflite"
         source.write_bytes(model.source)
-        for number, target in enumerate(targets):
+        for number, target in enumerate(dict.fromkeys([*targets, *filter(None, [openvino])])):
             files[target] = str(Path(folder) / f"{number}.onnx")
             layoutsolve.convert(str(source), target=target).save(files[target])
         for name, place in others.items():
             theirs = place / f"{model.name}.onnx"
             if theirs.is_file():
                 files[name] = str(theirs)
-        entries = bench([*files.values(), str(source)], threads=threads).rows
+        entries = _entries(
+            [*files.values(), str(source)], [files[name] for name in others if name in files], threads, openvino
+        )
     names = {path: name for name, path in files.items()}
-    ratios = {names.get(each.file, each.runtime): each.ratio for each in entries[1:]}
+    ratios = {_title(each, names.get(each.file)): each.ratio for each in entries[1:]}
+    own = ratios.pop(_vino(openvino), 1.0)
+    ratios = {name: ratio / own if name.startswith(_vino("")) else ratio for name, ratio in ratios.items()}
     return Speed(
         model.name, entries[0].milliseconds, ratios, _quantised(entries[0]), max(each.spread for each in entries)
     )
+
+
+def _entries(files: Sequence[str], others: Sequence[str], threads: int, openvino: str) -> Sequence[Measured]:
+    """The times of all files, or of those but for ``others`` that do not run by themselves."""
+    try:
+        return bench(files, threads=threads, openvino=bool(openvino)).rows
+    except VerifyError:
+        failing = {file for file in others if not _runs(file, threads, openvino)}
+        if not failing:
+            raise
+        return bench([file for file in files if file not in failing], threads=threads, openvino=bool(openvino)).rows
+
+
+def _runs(file: str, threads: int, openvino: str) -> bool:
+    try:
+        bench([file], threads=threads, openvino=bool(openvino))
+    except VerifyError:
+        return False
+    return True
+
+
+def _title(entry: Measured, name: str | None) -> str:
+    """What a time is of: of ONNX files their names, of the source the runtime, and OpenVINO on either."""
+    return _vino(name or "the source") if entry.runtime == RUNTIMES[3] else name or entry.runtime
+
+
+def _vino(name: str) -> str:
+    return f"OpenVINO on {name}"
 
 
 def _quantised(entry: Measured) -> bool:
@@ -89,6 +123,9 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--target", action="append", metavar="NAME|FILE.json", help="another target, too")
     parser.add_argument("--with", dest="others", action="append", metavar="NAME=FOLDER", help="others' ONNX files")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of the runtimes (default: 1)")
+    parser.add_argument(
+        "--openvino", nargs="?", const="openvino-cpu", default="", metavar="TARGET", help="run all in OpenVINO as well"
+    )
     options = parser.parse_args(given)
     others = {name: Path(folder) for name, _, folder in (each.partition("=") for each in options.others or ())}
     targets = [DEFAULT_TARGET, *(options.target or ())]
@@ -96,7 +133,7 @@ def main(given: Sequence[str] | None = None) -> None:
     failed: list[str] = []
     for model in models(options.folder, options.only):
         try:
-            found.append(measure(model, targets, others, options.threads))
+            found.append(measure(model, targets, others, options.threads, options.openvino))
         except (layoutsolve.ConversionError, VerifyError) as error:
             failed.append(f"* {model.name}: {str(error).splitlines()[-1].strip()}")
             continue

@@ -91,7 +91,7 @@ def parse_bench(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--level", default="all", metavar="LEVEL", help="ONNX Runtime's optimiser: none, basic, extended, all (default)"
     )
-    parser.add_argument("--openvino", action="store_true", help="run ONNX models in OpenVINO as well")
+    parser.add_argument("--openvino", action="store_true", help="run the files in OpenVINO as well")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
     return parser.options(arguments)

@@ -138,8 +138,7 @@ def _repeated(view: _View, before: Shape, after: Shape) -> tuple[tuple[Factor, .
     if len(before) != len(after) or any(one not in (1, other) for one, other in zip(before, after, strict=True)):
         return None
     return tuple(
-        group if one == other else ((None, other),)
-        for group, one, other in zip(view.dims, before, after, strict=True)
+        group if one == other else ((None, other),) for group, one, other in zip(view.dims, before, after, strict=True)
     )
 
 

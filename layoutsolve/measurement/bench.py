@@ -176,7 +176,10 @@ def _loaded(file: str, threads: int, level: Level, openvino: bool, stack: ExitSt
     try:
         if Path(file).suffix == ".tflite":
             for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2])):
-                yield _lite(file, runtime, threads, delegate, stack.enter_context(LiteRT()))
+                found, inputs = _lite(file, runtime, threads, delegate, stack.enter_context(LiteRT()))
+                yield found
+            if openvino:
+                yield _vino(file, threads, inputs)
             return
         require("onnxruntime")
         importlib.import_module("onnxruntime")  # lest it counts as loading the first file
@@ -187,7 +190,7 @@ def _loaded(file: str, threads: int, level: Level, openvino: bool, stack: ExitSt
         runner = warm(Session(session, feeds, clock_of(threads)))
         yield Loaded(file, RUNTIMES[0], spent, runner, _executed(file, level))
         if openvino:
-            yield _vino(file, threads, session, feeds)
+            yield _vino(file, threads, {name: feeds[name] for name, _, _ in session.inputs})
     except VerifyError as error:
         raise VerifyError(f"'{printable(file)}': {error}") from error
 
@@ -209,7 +212,8 @@ class _Lite:
         return self.litert.turn(repeats)
 
 
-def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT) -> Loaded:
+def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT) -> tuple[Loaded, list[Array]]:
+    """A file in LiteRT, and its input."""
     source = Path(file).read_bytes()
     ports = litert.describe(source).inputs
     dynamic = any(size < 0 for port in ports for size in port.signature[1:])
@@ -222,7 +226,7 @@ def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT)
                 raise
         else:
             break
-    return Loaded(file, runtime, spent, warm(_Lite(litert)))
+    return Loaded(file, runtime, spent, warm(_Lite(litert))), inputs
 
 
 def _inputs(ports: Sequence[Port], size: int) -> list[Array]:
@@ -237,7 +241,7 @@ class _Vino:
     """A model that OpenVINO has compiled."""
 
     request: Any
-    feeds: Mapping[str, Array]
+    feeds: Mapping[str, Array] | list[Array]
     threads: int
 
     def turn(self, repeats: int) -> float:
@@ -248,16 +252,17 @@ class _Vino:
         return clock() - start
 
 
-def _vino(file: str, threads: int, session: OnnxRuntime, feeds: Mapping[str, Array]) -> Loaded:
-    """Without the hint OpenVINO computes in bfloat16 where the processor can, which is another model."""
+def _vino(file: str, threads: int, feeds: Mapping[str, Array] | list[Array]) -> Loaded:
+    """Without the hint OpenVINO computes in bfloat16 where the processor can, which is another model. ``feeds`` are by
+    name or by position.
+    """
     import openvino
 
-    given = {name: feeds[name] for name, _, _ in session.inputs}
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
     start = time.perf_counter()
     try:
         compiled = openvino.Core().compile_model(file, "CPU", hints)
         spent = time.perf_counter() - start
-        return Loaded(file, RUNTIMES[3], spent, warm(_Vino(compiled.create_infer_request(), given, threads)))
+        return Loaded(file, RUNTIMES[3], spent, warm(_Vino(compiled.create_infer_request(), feeds, threads)))
     except Exception as error:  # OpenVINO raises RuntimeError and its own
         raise VerifyError(f"OpenVINO refuses the model: {error}") from error

@@ -85,8 +85,8 @@ def binary(call: Call) -> None:
 
 
 def _negated(call: Call, value: Value) -> Value:
-    """One number in bytes with the other sign. Runtimes have kernels on integers that add, and none that subtract; where
-    few numbers are repeated, those are slower than floats.
+    """One number in bytes with the other sign: runtimes have kernels on integers that add, and none that subtract.
+    Where few numbers are repeated, those are slower than floats.
     """
     if value.data is None or value.quant is None:
         return value
