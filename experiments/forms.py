@@ -30,6 +30,8 @@ FORMS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "unsigned": (DEFAULT_TARGET, {"storage": {"unsigned": False, "weights": "source"}}),
     "block": (DEFAULT_TARGET, {"storage": {"block": 0}}),
     "PRelu": (DEFAULT_TARGET, {"idioms": {"PRelu": []}}),
+    "Pad": (DEFAULT_TARGET, {"idioms": {"Pad": []}}),
+    "Max, Min": (DEFAULT_TARGET, {"idioms": {"Max": [], "Min": []}}),
     "signed weights": ("ort-x86-vnni", {"storage": {"weights": "unsigned"}}),
 }
 """Of each form a target that asks for it, and what leaves it out there."""
@@ -84,6 +86,16 @@ def _different(first: Sequence[Array], second: Sequence[Array]) -> float:
     return round(unequal / max(1, sum(np.size(each) for each in first)), 6)
 
 
+def summary(form: str, found: Sequence[Worth]) -> str:
+    """A row on one form: the geometric mean of the time without it, and the largest share of elements that differ."""
+    ratios = [each.ratio for each in found] or [1.0]
+    shares = [max((each.different[place] for each in found), default=0.0) for place in range(len(LEVELS))]
+    cells = f"{mean(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f} | " + " | ".join(
+        f"{each:.2%}" for each in shares
+    )
+    return f"| {form} | {len(found)} | {cells} |"
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = arguments(__doc__ or "")
@@ -109,8 +121,13 @@ def main(given: Sequence[str] | None = None) -> None:
                         f"| {worth.model} | {form} | {worth.milliseconds:.3f} | {worth.ratio:.2f} | {shares} |",
                         flush=True,
                     )
-            ratios = [each.ratio for each in found if each.form == form]
-            print(f"\n{form}: {len(ratios)} models, geometric mean {mean(ratios):.3f}")
+    print(
+        "\n| form | models | without it | least | most | different, none | different, all |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+        sep="\n",
+    )
+    for form in FORMS:
+        print(summary(form, [each for each in found if each.form == form]))
     write_json(options.json, [asdict(each) for each in found])
 
 
