@@ -54,3 +54,12 @@ def open_batch(table: Table) -> None:
             chosen = {"align_corners": bool(align), "half_pixel_centers": bool(half)}
             source = table.real(2, height, width, 2).dynamic(0)
             table.add(f"float32-open-{height}x{width}-to-{out}-{align}{half}", [source, size], result(), chosen)
+
+
+@cases("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+def single_pixel(table: Table) -> None:
+    """Images of one pixel are repeated, whatever their type; so are those of one row or column, along one axis."""
+    for (height, width), dtype in product(((1, 1), (1, 3), (4, 1)), ("int8", "uint8", "int16")):
+        size = Operand(np.array([4, 6], np.int32), "int32", constant=True)
+        source = table.numbers(dtype, 2, height, width, 3)
+        table.add(f"{dtype}-{height}x{width}-to-4x6", [source, size], like(source))

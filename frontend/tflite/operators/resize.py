@@ -76,6 +76,8 @@ def resize_bilinear(call: Call) -> None:
     aligned, half = call.option("align_corners", False), call.option("half_pixel_centers", False)
     if aligned and half:
         raise ModelError(f"{call.origin} aligns corners and half pixels at once")
+    if _spread(call, x, shape):
+        return
     mode = "align_corners" if aligned else "half_pixel" if half else "asymmetric"
     slot = call.slot()
     if slot.dtype not in BYTES or slot.quant is None:
@@ -84,6 +86,16 @@ def resize_bilinear(call: Call) -> None:
     between = call.temporary("pixels", slot.dtype, steps(slot.dtype, away=True))
     pixels = _resize(call, as_steps(call, x), shape, between, False, mode="linear", coordinate_transformation_mode=mode)
     store(call, pixels, slot)
+
+
+def _spread(call: Call, x: Value, shape: tuple[Dim, ...]) -> bool:
+    """Write the repetition of a single pixel, as pyramids of pools have it, which any layout suits."""
+    slot = call.slot()
+    storage = moves([x], slot.dtype, slot.quant)
+    if x.shape[1:3] != (1, 1) or call.content(call.input(1)) is None or not (storage or x.quant is slot.quant is None):
+        return False
+    call.write("Expand", [x, call.sizes(shape, "shape")], shape, slot, storage=storage)
+    return True
 
 
 @lowers("RESIZE_NEAREST_NEIGHBOR")
