@@ -17,11 +17,12 @@ from layoutsolve.solver.theory.rules.elementwise import UNARY
 IMAGE, CHANNELS = 4, 1
 """The stored dimensions of what is kept in blocks, and the one of its channels."""
 
-BLOCK = 8
-"""The fewest channels of a block."""
+BLOCK = 16
+"""The channels of the largest blocks; smaller ones divide it."""
 
 _KEPT = frozenset(("AveragePool", "Conv", "ConvTranspose", "MaxPool"))
-_PASSED = frozenset((*UNARY, "Transpose"))
+_PASSED = frozenset((*UNARY, "Concat", "Transpose"))
+_COMBINING = frozenset(("Add", "Mul", "Sub"))
 
 
 @idiom("Max", "clip")
@@ -64,16 +65,56 @@ def pointwise(site: Site, rule: Rule) -> Idiom | None:
     return write
 
 
+@idiom("Mul", "depthwise")
+def depthwise(site: Site, rule: Rule) -> Idiom | None:
+    """One factor for each channel as a convolution of one pixel, which takes a sum behind it as its bias."""
+    data = next((number for number in range(2) if site.constant(number) is None), None)
+    if data is None or not site.floating or site.output().dtype != "float32" or not in_blocks(site, data):
+        return None
+    factors = site.constant(1 - data)
+    if factors is None or site.required(data).shape != site.output().shape:
+        return None
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
+        if not _whole(image) or (factors.size != 1 and given[-IMAGE + CHANNELS :] != (image[CHANNELS], 1, 1)):
+            return None
+        kernel = np.broadcast_to(factors.reshape(-1, 1, 1, 1), (_channels(image), 1, 1, 1)).copy()
+        return (Step("Conv", (data, kernel), (0,), {"kernel_shape": (1, 1), "group": len(kernel)}),)
+
+    return write
+
+
+@idiom("ReduceMean", "pool")
+def pool(site: Site, rule: Rule) -> Idiom | None:
+    """The mean of all pixels of an image as a pool."""
+    if not site.floating or site.output().dtype != "float32" or not in_blocks(site, 0):
+        return None
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        *others, step = rule.ways[row.form].rewrite(row, shapes)
+        axes = step.inputs[1] if len(step.inputs) > 1 else None
+        if others or step.op != "ReduceMean" or not isinstance(axes, np.ndarray) or not _whole(*shapes):
+            return None
+        reduced = {int(axis) % IMAGE for axis in axes if shapes[0][axis] != 1}
+        if reduced != {2, 3} or shapes[-1][2:] != (1, 1):
+            return None
+        return (Step("GlobalAveragePool", (0,)),)
+
+    return write
+
+
 def _infinite(sign: int) -> Array:
     return np.array(sign * np.inf, np.float32)
 
 
 def in_blocks(site: Site, number: int) -> bool:
-    """Whether an input of a node is what a convolution or pool wrote, but for operators on single elements."""
-    name = site.node.inputs[number]
-    while (index := site.graph.producers.get(name)) is not None:
-        node = site.graph.nodes[index]
-        if node.op not in _PASSED:
+    """Whether an input of a node is what a convolution or pool wrote, but for operators that blocks pass through."""
+    graph, name = site.graph, site.node.inputs[number]
+    while (index := graph.producers.get(name)) is not None:
+        node = graph.nodes[index]
+        alike = node.op in _COMBINING and len({graph.values[each].shape for each in node.inputs}) == 1
+        if node.op not in _PASSED and not alike:
             return node.op in _KEPT
         name = node.inputs[0]
     return False

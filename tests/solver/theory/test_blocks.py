@@ -28,17 +28,32 @@ def limited(b: GraphBuilder, x: str, channels: int) -> str:
     return b.op(str(b.random.choice(["Max", "Min"])), *operands, shape=(1, 6, 5, channels))
 
 
+def scaled(b: GraphBuilder, x: str, channels: int) -> str:
+    """A factor for each channel, or one for all, behind a Concat perhaps."""
+    if b.random.random() < 0.5:
+        x, channels = b.op("Concat", x, x, shape=(1, 6, 5, 2 * channels), axis=3), 2 * channels
+    factors = b.weights(*[(channels,), (1, 1, 1, channels), ()][b.random.integers(3)])
+    return b.add(b.op("Mul", *b.random.permutation([x, factors]), shape=(1, 6, 5, channels)), b.weights(channels))
+
+
+def averaged(b: GraphBuilder, x: str, channels: int) -> str:
+    """The mean of all pixels of a gated image, repeated."""
+    gated = b.op("Mul", x, b.op("Sigmoid", x, shape=b.shape(x)), shape=b.shape(x))
+    mean = b.op("ReduceMean", gated, b.constant([1, 2], "int64"), shape=(1, 1, 1, channels))
+    return b.add(x, mean)
+
+
 def grown(b: GraphBuilder, x: str, channels: int) -> str:
     """Channels of zeros, before and behind."""
-    before, behind = 8 * b.random.integers(3, size=2)
-    pads = b.constant([0, 0, 0, before, 0, 0, 0, behind + 8], "int64")
-    return b.op("Pad", x, pads, shape=(1, 6, 5, channels + int(before + behind) + 8))
+    before, behind = 16 * b.random.integers(3, size=2)
+    pads = b.constant([0, 0, 0, before, 0, 0, 0, behind + 16], "int64")
+    return b.op("Pad", x, pads, shape=(1, 6, 5, channels + int(before + behind) + 16))
 
 
 def network(seed: int, layer: Callable[[GraphBuilder, str, int], str]) -> Graph:
     """The layer behind a convolution and perhaps an activation, and before another convolution."""
     b = GraphBuilder(seed)
-    channels = 8 * int(b.random.integers(1, 5))
+    channels = 16 * int(b.random.integers(1, 4))
     x = b.conv(b.input(1, 6, 5, 3), channels, 3)
     if b.random.random() < 0.5:
         x = b.op("Relu", x, shape=(1, 6, 5, channels))
@@ -49,18 +64,26 @@ def kinds(graph: Graph, target: Target | None = None) -> list[str]:
     return [node.op for node in apply(assign(graph, target=target)).nodes]
 
 
-@pytest.mark.parametrize(("layer", "written"), [(limited, "Clip"), (grown, "Conv")])
+LAYERS = {limited: "Clip", grown: "Conv", scaled: "Conv", averaged: "GlobalAveragePool"}
+"""What is written in place of each."""
+
+
+@pytest.mark.parametrize(("layer", "written"), LAYERS.items())
 @pytest.mark.parametrize("seed", range(20))
 def test_same_numbers(seed: int, layer: Callable[[GraphBuilder, str, int], str], written: str) -> None:
     graph = network(seed, layer)
     data = np.random.default_rng(seed).normal(size=(1, 6, 5, 3)).astype(np.float32)
-    data = with_edges(data, np.random.default_rng(seed)) if layer is limited else data
+    data = with_edges(data, np.random.default_rng(seed)) if layer in (limited, scaled) else data
     plain, found = (apply(assign(graph, target=target)) for target in (PLAIN, None))
     assert [node.op for node in found.nodes].count(written) > [node.op for node in plain.nodes].count(written)
-    np.testing.assert_array_equal(run(found, [data])[0], run(plain, [data])[0])
+    results = run(found, [data])[0], run(plain, [data])[0]
+    if layer is averaged:
+        np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize("layer", [limited, grown])
+@pytest.mark.parametrize("layer", LAYERS)
 def test_fewer_reorders(layer: Callable[[GraphBuilder, str, int], str]) -> None:
     """Of the graph that ONNX Runtime runs, between convolutions of whole blocks."""
     b = GraphBuilder(0)
