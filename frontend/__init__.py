@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes import block_moves, dilations, layer_norm, unsigned, upsampling, weights, widths
+from layoutsolve.frontend.passes import (
+    block_moves,
+    borders,
+    dilations,
+    layer_norm,
+    unsigned,
+    upsampling,
+    weights,
+    widths,
+)
 from layoutsolve.frontend.tflite.lower import Check, lower
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
@@ -38,7 +47,7 @@ def lowered(
 ) -> Graph:
     """The reference graph of a model that was parsed; the rest, and what it raises, is as for :func:`read`."""
     budget = budget or Budget(model.size, reading.max_size)
-    graph = dilations.recognise(lower(model, name, reading, check, budget))
+    graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget)
     graph = widths.rounded(graph, reading.storage.block, budget)
     graph = weights.stored(graph, reading.storage.weights)

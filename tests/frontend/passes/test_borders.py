@@ -1,0 +1,125 @@
+"""Pads before convolutions: padded by these where nothing else reads them; the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from layoutsolve.frontend import read
+from layoutsolve.frontend.passes.borders import absorbed
+from layoutsolve.graph import Graph, Quant
+from tests.builder import Builder
+from tests.graphs import GraphBuilder, feeds, run
+
+AROUND = (0, 1, 2, 0, 0, 3, 0, 0)
+"""Rows and columns around an image, channels last."""
+
+
+class Padded(GraphBuilder):
+    def pad(self, x: str, amounts: tuple[int, ...] = AROUND, filler: float | None = None, **attributes: object) -> str:
+        value, rank = self.values[x], len(amounts) // 2
+        shape = [size + amounts[axis] + amounts[axis + rank] for axis, size in enumerate(value.shape)]  # type: ignore[operator]
+        more = () if filler is None else (self.constant(filler, value.dtype),)
+        pads = self.constant(amounts, "int64")
+        output = self.op("Pad", x, pads, *more, shape=shape, dtype=value.dtype, quant=value.quant, **attributes)
+        self.nodes[-1] = replace(self.nodes[-1], storage=value.quant is not None)
+        return output
+
+    def plain(self, x: str, channels: int = 4, **attributes: object) -> str:
+        """A convolution of channels-first images without padding."""
+        batch, features, *sizes = self.shape(x)
+        weights = self.weights(channels, features, 2, 2)  # type: ignore[arg-type]
+        shape = (batch, channels, *(size - 1 for size in sizes))  # type: ignore[operator]
+        return self.op("Conv", x, weights, shape=shape, **attributes)
+
+
+def same(graph: Graph) -> list[str]:
+    found, data = absorbed(graph), feeds(graph, 1)
+    for expected, result in zip(run(graph, data), run(found, data), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+    return [node.op for node in found.nodes]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_amounts_for_any_convolutions(seed: int) -> None:
+    """Of images in either order, read by one or two convolutions, which may pad themselves."""
+    b = Padded(seed)
+    x = b.input(*b.random.integers(3, 7, 4).tolist())
+    sides = b.random.integers(0, 3, 4).tolist()
+    if seed % 2:
+        y = b.pad(x, (0, *sides[:2], 0, 0, *sides[2:], 0), 0.0 if seed % 3 else None)
+        ends = [b.conv(y, 5, 1 + 2 * (seed % 4 > 1)), *([b.conv(y, 3, 3)] if seed % 5 > 2 else [])]
+    else:
+        ends = [b.plain(b.pad(x, (0, 0, *sides[:2], 0, 0, *sides[2:])))]
+    assert "Pad" not in same(b.graph(*ends))
+
+
+def test_bytes_are_padded_by_their_zero() -> None:
+    b = Padded()
+    quant = Quant(np.array([0.05], np.float32), np.array([7], np.int8))
+    for filler, kept in ((7, False), (0, True), (None, True)):
+        x = b.pad(b.input(1, 4, 5, 3, dtype="int8", quant=quant), filler=filler)
+        first = b.transpose(x, 0, 3, 1, 2, pattern=True)
+        assert ("Pad" in same(b.graph(b.plain(first)))) is kept
+        b.inputs.clear(), b.nodes.clear()
+
+
+def beside(b: Padded) -> str:
+    y = b.pad(b.input(1, 5, 5, 2))
+    return b.op("Concat", b.conv(y, 2, 3), b.relu(y), shape=(1, 9, 7, 4), axis=3)
+
+
+def as_weights(b: Padded) -> str:
+    kernel = b.pad(b.input(3, 2, 1, 1), (0, 0, 1, 1, 0, 0, 1, 1))
+    return b.op("Conv", b.input(1, 2, 6, 6), kernel, shape=(1, 3, 4, 4))
+
+
+def alike(b: Padded) -> str:
+    y = b.plain(b.pad(b.input(1, 2, 6, 6), (0, 0, 1, 1, 0, 0, 1, 1)), auto_pad="SAME_UPPER")
+    b.values[y] = replace(b.values[y], shape=(1, 4, 8, 8))
+    return y
+
+
+OTHERS: dict[str, Callable[[Padded], str]] = {
+    "read beside": beside,
+    "weights": as_weights,
+    "padded alike": alike,
+    "channels": lambda b: b.conv(b.pad(b.input(1, 5, 5, 2), (0, 0, 0, 1, 0, 0, 0, 1)), 2, 3),
+    "cropped": lambda b: b.conv(b.pad(b.input(1, 5, 5, 2), (0, -1, 0, 0, 0, 0, 1, 0)), 2, 3),
+    "ones": lambda b: b.conv(b.pad(b.input(1, 5, 5, 2), filler=1.0), 2, 3),
+    "mirrored": lambda b: b.conv(b.pad(b.input(1, 5, 5, 2), (0, 1, 1, 0, 0, 1, 1, 0), mode="reflect"), 2, 3),
+    "pooled": lambda b: b.channels_last("MaxPool", b.pad(b.input(1, 5, 5, 2)), shape=(1, 8, 6, 2), kernel_shape=(2, 2)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_are_left_alone(name: str) -> None:
+    b = Padded()
+    graph = b.graph(OTHERS[name](b))
+    assert absorbed(graph) is graph and "Pad" in same(graph)
+
+
+def test_what_is_given_is_padded() -> None:
+    b = Padded()
+    y = b.pad(b.input(1, 5, 5, 2))
+    graph = b.graph(y, b.conv(y, 2, 3))
+    assert absorbed(graph) is graph
+
+
+def test_models_are_read_so() -> None:
+    """As exporters write what their framework pads on both sides."""
+    builder = Builder()
+    x = builder.input("x", (1, 8, 8, 3))
+    wide = builder.tensor("wide", (1, 10, 10, 3))
+    amounts = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
+    builder.operator("PAD", [x, builder.constant("amounts", amounts)], [wide])
+    y = builder.tensor("y", (1, 4, 4, 2))
+    weights = builder.constant("weights", np.ones((2, 3, 3, 3), np.float32))
+    bias = builder.constant("bias", np.zeros(2, np.float32))
+    builder.operator("CONV_2D", [wide, weights, bias], [y], {"strideH": 2, "strideW": 2, "padding": "VALID"})
+    (conv,) = [node for node in read(builder.finish(y)).nodes if node.op == "Conv"]
+    assert conv.attributes["pads"] == (1, 1, 1, 1)
+    assert not any(node.op == "Pad" for node in read(builder.finish(y)).nodes)
