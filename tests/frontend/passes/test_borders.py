@@ -1,4 +1,4 @@
-"""Pads before convolutions: padded by these where nothing else reads them; the same numbers."""
+"""Pads before convolutions and pools: padded by these where nothing else reads them; the same numbers."""
 
 from __future__ import annotations
 
@@ -67,6 +67,41 @@ def test_bytes_are_padded_by_their_zero() -> None:
         b.inputs.clear(), b.nodes.clear()
 
 
+def pooled(b: Padded, x: str, op: str, pads: tuple[int, ...] = (0, 0, 0, 0)) -> str:
+    """Windows of 3 by 2 of channels-last images, side by side, with ``pads`` of their own."""
+    value, inner = b.values[x], b.transpose(x, 0, 3, 1, 2, pattern=True)
+    batch, features, *sizes = b.shape(inner)
+    windows = [size + one + two - k + 1 for size, one, two, k in zip(sizes, pads[:2], pads[2:], (3, 2), strict=True)]  # type: ignore[operator]
+    shape = (batch, features, *windows)
+    y = b.op(op, inner, shape=shape, dtype=value.dtype, quant=value.quant, kernel_shape=(3, 2), pads=pads)
+    b.nodes[-1] = replace(b.nodes[-1], storage=value.quant is not None)
+    return b.transpose(y, 0, 2, 3, 1, pattern=True)
+
+
+SIDES = (0, 2, 1, 0, 0, 1, 0, 0)
+QUANT = Quant(np.array([0.05], np.float32), np.array([-128], np.int8))
+
+
+@pytest.mark.parametrize("filler", [-np.inf, np.finfo(np.float32).min])
+@pytest.mark.parametrize("own", [(0, 0, 0, 0), (0, 0, 1, 1)])
+def test_maxima_are_padded_by_the_least(filler: float, own: tuple[int, ...]) -> None:
+    b = Padded()
+    assert "Pad" not in same(b.graph(pooled(b, b.pad(b.input(1, 4, 5, 3), SIDES, filler), "MaxPool", own)))
+
+
+def test_maxima_of_what_is_not_negative_are_padded_by_zeros() -> None:
+    for dtype, quant in (("float32", None), ("int8", QUANT)):
+        b = Padded()
+        x = b.input(1, 4, 5, 3, dtype=dtype, quant=quant)
+        x = x if quant else b.relu(b.conv(x, 3, 1))
+        assert "Pad" not in same(b.graph(pooled(b, b.pad(x, SIDES, -128 if quant else None), "MaxPool")))
+
+
+def test_averages_count_zeros() -> None:
+    b = Padded()
+    assert "Pad" not in same(b.graph(pooled(b, b.pad(b.input(1, 4, 5, 3), SIDES), "AveragePool")))
+
+
 def beside(b: Padded) -> str:
     y = b.pad(b.input(1, 5, 5, 2))
     return b.op("Concat", b.conv(y, 2, 3), b.relu(y), shape=(1, 9, 7, 4), axis=3)
@@ -91,7 +126,11 @@ OTHERS: dict[str, Callable[[Padded], str]] = {
     "cropped": lambda b: b.conv(b.pad(b.input(1, 5, 5, 2), (0, -1, 0, 0, 0, 0, 1, 0)), 2, 3),
     "ones": lambda b: b.conv(b.pad(b.input(1, 5, 5, 2), filler=1.0), 2, 3),
     "mirrored": lambda b: b.conv(b.pad(b.input(1, 5, 5, 2), (0, 1, 1, 0, 0, 1, 1, 0), mode="reflect"), 2, 3),
-    "pooled": lambda b: b.channels_last("MaxPool", b.pad(b.input(1, 5, 5, 2)), shape=(1, 8, 6, 2), kernel_shape=(2, 2)),
+    "maxima of any numbers": lambda b: pooled(b, b.pad(b.input(1, 5, 5, 2), SIDES), "MaxPool"),
+    "maxima and ones": lambda b: pooled(b, b.pad(b.relu(b.input(1, 5, 5, 2)), SIDES, 1.0), "MaxPool"),
+    "more than a window": lambda b: pooled(b, b.pad(b.input(1, 5, 5, 2), (0, 3, 0, 0, 0, 0, 0, 0), -np.inf), "MaxPool"),
+    "averages that do not count": lambda b: pooled(b, b.pad(b.input(1, 5, 5, 2), SIDES), "AveragePool", (1, 0, 0, 0)),
+    "averages of infinities": lambda b: pooled(b, b.pad(b.relu(b.input(1, 5, 5, 2)), SIDES, -np.inf), "AveragePool"),
 }
 
 
