@@ -25,6 +25,9 @@ from layoutsolve.solver.theory.row import FREE
 NARROW, STATED = 0.8, 0.6
 """The most of what is left of a limit that a stage may use: choosing among few candidates, and finding them."""
 
+CAPPED = 0.3
+"""The same of choosing among few candidates where there are more, as nothing is proven by these."""
+
 GLANCE, BOUNDED, SHOWN = 0.05, 0.25, 0.4
 """The same of a look at few atoms, of one at as many as there is time for, and of choosing among what shows their
 orders.
@@ -50,7 +53,7 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
         some.look((1,), limit.part(GLANCE))
         if some.proves((1,)):
             return _cheapest_of_many(problem, some, limit)
-    few = search.cheapest(problem, candidates, first)
+    few = search.cheapest(problem, candidates, first.part(CAPPED) if problem.capped else first)
     del candidates
     if few.optimal or not few.problem.capped or limit.expired:
         return few
