@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import permutations
+from math import factorial
 
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
@@ -18,7 +19,7 @@ from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
-from layoutsolve.solver.statement.stops import every_order
+from layoutsolve.solver.statement.stops import BLOCKS, every_order
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import (
     Layout,
@@ -187,16 +188,17 @@ class Closure:
                 self._exhaust()
         return self._problem()
 
-    def charging(self, charged: Collection[int], limit: Limit) -> LayoutProblem:
-        """The problem in which moves of some variables alone cost what they do, which have all orders. It goes on from
-        the problem that is stated, whose operators it shares but for those that get more rows.
+    def charging(self, charged: Collection[int], limit: Limit, most: int = BLOCKS) -> LayoutProblem:
+        """The problem in which moves of some variables alone cost what they do, which have all orders of at ``most`` so
+        many blocks. It goes on from the problem that is stated, whose operators it shares but for those that get more
+        rows.
         """
         made = copy(self)
-        made.limit, made.most = limit, self.most * WITH_STOPS
+        made.limit, made.most = limit, max(self.most, factorial(most)) * WITH_STOPS
         made.generators = [each and each.copy(limit) for each in self.generators]
         made.rows, made.seen = list(map(list, self.rows)), list(map(dict, self.seen))
         made.stated, made.pushed, made.queue = list(self.stated), set(self.pushed), deque()
-        made.charged = made._with_stops(sorted(charged))
+        made.charged = made._with_stops(sorted(charged), most)
         return made._problem()
 
     def _problem(self) -> LayoutProblem:
@@ -259,10 +261,12 @@ class Closure:
                 self.limit.spend(2)
                 self._found(number, self._pushed(number, port, layout, self.generators[number]))
 
-    def _with_stops(self, charged: Sequence[int]) -> frozenset[int]:
-        """Suggest all orders of some variables, and of what those lead to; the variables that now have all of them."""
+    def _with_stops(self, charged: Sequence[int], most: int) -> frozenset[int]:
+        """Suggest all orders of some variables, and of what those lead to, of at most so many blocks; the variables
+        that now have all of them.
+        """
         while not self.capped:
-            every = {variable: every_order(self.seen[variable]) for variable in charged}
+            every = {variable: every_order(self.seen[variable], most) for variable in charged}
             charged = [variable for variable, orders in every.items() if orders is not None]
             fresh = [self._suggest(variable, each) for variable in charged for each in every[variable] or ()]
             if not any(fresh):

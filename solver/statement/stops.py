@@ -11,8 +11,10 @@ from itertools import pairwise, permutations
 
 from layoutsolve.solver.theory.layout import Layout, finest, order
 
-BLOCKS = 4
-"""Of up to so many blocks all orders are candidates; there are 24. Moves of others are not charged."""
+FEW_BLOCKS, BLOCKS = 4, 6
+"""Of so few blocks all orders are candidates wherever they might help; there are 24. Of up to so many they are where
+nothing else does; there are 720. Moves of others are not charged.
+"""
 
 
 def blocks(layouts: Iterable[Layout]) -> list[tuple[int, ...]]:
@@ -28,12 +30,12 @@ def blocks(layouts: Iterable[Layout]) -> list[tuple[int, ...]]:
     return found
 
 
-def every_order(layouts: Iterable[Layout]) -> list[Layout] | None:
-    """All orders of what stays together in some layouts, None where those are too many.
+def every_order(layouts: Iterable[Layout], most: int = BLOCKS) -> list[Layout] | None:
+    """All orders of what stays together in some layouts, None where there are more than ``most`` blocks.
 
     No other order pays. Take one in which a block is apart, and put its atoms next to the one of them that is innermost
     there, if any is. Seen from an order in which the block is whole, that leaves the motion what it is, or makes it a
     simpler one with blocks as large.
     """
     found = blocks(layouts)
-    return None if len(found) > BLOCKS else [finest(each) for each in permutations(found)]
+    return None if len(found) > most else [finest(each) for each in permutations(found)]

@@ -18,12 +18,15 @@ from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
-from layoutsolve.solver.statement.stops import every_order
+from layoutsolve.solver.statement.stops import BLOCKS, FEW_BLOCKS, blocks
 from layoutsolve.solver.strategies.some_atoms import SomeAtoms
 from layoutsolve.solver.theory.row import FREE
 
 NARROW, STATED = 0.8, 0.6
 """The most of what is left of a limit that a stage may use: choosing among few candidates, and finding them."""
+
+CAPPED = 0.3
+"""The same of choosing among few candidates where there are more, as nothing is proven by these."""
 
 GLANCE, BOUNDED, SHOWN = 0.05, 0.25, 0.4
 """The same of a look at few atoms, of one at as many as there is time for, and of choosing among what shows their
@@ -50,7 +53,7 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
         some.look((1,), limit.part(GLANCE))
         if some.proves((1,)):
             return _cheapest_of_many(problem, some, limit)
-    few = search.cheapest(problem, candidates, first)
+    few = search.cheapest(problem, candidates, first.part(CAPPED) if problem.capped else first)
     del candidates
     if few.optimal or not few.problem.capped or limit.expired:
         return few
@@ -105,15 +108,22 @@ class _Search:
             found = self._solved(problem, limit.part(NARROW))
         if problem.capped or not any(found.values) or not uneven(problem):
             return found
-        return self._with_stops(problem, candidates, found, limit)
+        few = self._with_stops(problem, candidates, found, limit, FEW_BLOCKS)
+        if few.optimal or limit.expired:
+            return few
+        more = self._with_stops(problem, candidates, found, limit, BLOCKS)
+        return _known_by(max(few, more, key=lambda each: each.bounds), _least([few, more]))
 
-    def _with_stops(self, problem: LayoutProblem, candidates: Closure, found: Solution, limit: Limit) -> Solution:
+    def _with_stops(
+        self, problem: LayoutProblem, candidates: Closure, found: Solution, limit: Limit, most: int
+    ) -> Solution:
         """The cheapest orders, where two moves may be cheaper than one.
 
         Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the
         least price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in
         it, and those around them, at which such a move might be made as well. They have all orders: what is cheapest
-        then is a lower bound again, and mostly an answer. What is known is where each search begins.
+        then is a lower bound again, and mostly an answer. What is known is where each search begins. What has more than
+        so many blocks at ``most`` is not charged.
         """
         charged, reach = frozenset[int](), 1
         problem = replace(problem, charged=charged)
@@ -122,7 +132,7 @@ class _Search:
         while True:
             dearer = _dearer(least)
             around = _around(problem, dearer | charged, reach) if dearer else charged
-            wider = _wider(problem, candidates, dearer, around, limit) if dearer else None
+            wider = _wider(problem, candidates, dearer, around, limit, most) if dearer else None
             if wider is not None:
                 problem, charged, reach = wider, wider.charged or charged, 2 * reach
             elif proofs:
@@ -138,15 +148,24 @@ class _Search:
 
 
 def _wider(
-    problem: LayoutProblem, candidates: Closure, dearer: frozenset[int], charged: frozenset[int], limit: Limit
+    problem: LayoutProblem,
+    candidates: Closure,
+    dearer: frozenset[int],
+    charged: frozenset[int],
+    limit: Limit,
+    most: int,
 ) -> LayoutProblem | None:
-    """The problem in which more variables are charged, among them those whose moves are dearer. None where one of those
-    would have too many orders.
+    """The problem in which more variables are charged, among them those whose moves are dearer, of no more blocks than
+    it takes. None where one of those would have too many orders.
     """
-    if not all(_chargeable(problem, each) for each in dearer):
-        return None
-    wider = candidates.charging(charged, limit.part(STATED))
-    return None if wider.capped or wider.charged is None or not dearer <= wider.charged else wider
+    fewest = max(FEW_BLOCKS, *(_blocks(problem, each) for each in dearer | (problem.charged or frozenset())))
+    for count in range(fewest, most + 1):
+        wider = candidates.charging(charged, limit.part(STATED), count)
+        if wider.capped or wider.charged is None:
+            return None
+        if dearer <= wider.charged:
+            return wider
+    return None
 
 
 def _least(found: Sequence[Solution]) -> Solution:
@@ -174,11 +193,10 @@ def _dearer(least: Solution) -> frozenset[int]:
     )
 
 
-def _chargeable(problem: LayoutProblem, variable: int) -> bool:
-    """Whether a variable has few enough orders to have all of them."""
+def _blocks(problem: LayoutProblem, variable: int) -> int:
+    """How many blocks a variable has."""
     places = [place for place in (problem.writers[variable], *problem.readers[variable]) if place]
-    layouts = (row.layouts[port] for number, port in places for row in problem.operators[number].rows)
-    return every_order(layouts) is not None
+    return len(blocks(row.layouts[port] for number, port in places for row in problem.operators[number].rows))
 
 
 def _around(problem: LayoutProblem, variables: frozenset[int], reach: int) -> frozenset[int]:

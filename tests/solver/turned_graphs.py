@@ -11,10 +11,12 @@ from tests.solver.broadcast_graphs import Broadcasts
 
 
 class Turned(Broadcasts):
-    """As :class:`Broadcasts`, with dimensions in reverse."""
+    """As :class:`Broadcasts`, with dimensions in reverse, of which the input has one of so many."""
+
+    ranks = (3, 3, 4)
 
     def add_input(self) -> None:
-        sizes = [self.among(2, 3, 4) for _ in range(self.among(3, 3, 4))]
+        sizes = [self.among(2, 3, 4) for _ in range(self.among(*self.ranks))]
         self.pool.append(self.builder.input(*sizes, dtype=self.dtype, quant=self.quant))
 
     def turn(self) -> None:
@@ -35,3 +37,15 @@ def turned_graph(seed: int) -> Graph:
     """A graph of three to seven layers."""
     made = Turned(seed)
     return made.graph(int(made.random.integers(3, 8)))
+
+
+class LargeTurned(Turned):
+    """The same with more dimensions: what moves slowly may have more than a few blocks."""
+
+    ranks = (4, 5, 5)
+
+
+def large_turned_graph(seed: int) -> Graph:
+    """A graph of two to five layers."""
+    made = LargeTurned(seed)
+    return made.graph(int(made.random.integers(2, 6)))

@@ -65,7 +65,7 @@ def reversed_twice(*shape: int) -> GraphBuilder:
     return b
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 5)])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 5), (2, 3, 4, 5, 6), (2, 3, 4, 5, 6, 7)])
 def test_a_slow_transpose_is_made_in_two(shape: tuple[int, ...]) -> None:
     b = reversed_twice(*shape)
     found = assign(b.graph(b.nodes[-1].outputs[0]), objective=OBJECTIVE)
@@ -75,8 +75,8 @@ def test_a_slow_transpose_is_made_in_two(shape: tuple[int, ...]) -> None:
 
 
 def test_what_has_too_many_orders_is_not_called_optimal() -> None:
-    """With five dimensions the answer is the cheapest order that is demanded, and its bound that of a fast move."""
-    b = reversed_twice(2, 3, 4, 5, 6)
+    """With seven dimensions the answer is the cheapest order that is demanded, and its bound that of a fast move."""
+    b = reversed_twice(*range(2, BLOCKS + 3))
     found = assign(b.graph(b.nodes[-1].outputs[0]), objective=OBJECTIVE)
     assert (found.status, found.bound, found.charged) == ("feasible", 1, ())
     assert (found.price.transposes, found.price.hidden) == (1, 2)
