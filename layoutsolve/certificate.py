@@ -175,7 +175,8 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
     storage = Storage(said["unsigned"] is True, _weights(said["weights"]), int(said["block"]))
-    return Reading(str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size"), storage)
+    quant = str(facts.get("quant", "qdq"))
+    return Reading(str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size"), storage, quant)
 
 
 def _weights(said: Any) -> WeightStorage:

@@ -5,6 +5,7 @@ clearly. Those of which :data:`KNOWN` tells do what is written there.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,10 @@ import pytest
 import layoutsolve
 from layoutsolve.emit import serialise
 from layoutsolve.graph import Array, Size
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
+from layoutsolve.verification.verify import feeds
 from tests.audited import audited
+from tests.truth import litert
 
 ROOT = Path(os.environ["LAYOUTSOLVE_CORPUS"]) if "LAYOUTSOLVE_CORPUS" in os.environ else None
 FILES = sorted(ROOT.rglob("*.tflite")) if ROOT else []
@@ -48,6 +52,9 @@ between so many dimensions that not all orders on their way are looked at.
 
 LARGEST = 6_000_000
 """Bytes of the largest file that is run; conversion is tested for all."""
+
+EXACT = 700_000
+"""Bytes below which models of bytes are held against LiteRT, bit for bit."""
 
 
 def random_input(value: layoutsolve.graph.Value, random: np.random.Generator, size: int) -> Array:
@@ -171,3 +178,26 @@ def test_rounding_is_told_from_errors(error: float) -> None:
     [found] = session(model(random.permutation(64), kernel)).run(None, data)
     assert not np.array_equal(found, truth)
     assert rounded(truth, found, others) is (error == 0)
+
+
+def bytes_alone() -> list[Path]:
+    """The smaller models of bytes that LiteRT runs."""
+    records = json.loads((ROOT / "manifest.json").read_text()) if ROOT and FILES else []
+    chosen = [each for each in records if each["dtype"] in ("int8", "uint8") and each["litert_runs"]]
+    return [ROOT / each["file"] for each in chosen if ROOT and each["size"] < EXACT]
+
+
+@pytest.mark.parametrize("path", bytes_alone(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_exact_models(path: Path) -> None:
+    source = path.read_bytes()
+    try:
+        conversion = layoutsolve.convert(source, quant="exact")
+    except layoutsolve.UnsupportedError as error:
+        pytest.skip(str(error).splitlines()[-1].strip()[:120])
+    random = np.random.default_rng(0)
+    given = [random_input(conversion.graph.values[name], random, 1) for name in conversion.graph.inputs]
+    expected = litert().run(source, given).results
+    for level in LEVELS:
+        runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1, level=level)
+        for truth, result in zip(expected, runtime.run(feeds(runtime, given, {})), strict=True):
+            assert np.array_equal(truth, result), f"{(truth != result).sum()} of {truth.size} differ at {level}"

@@ -20,6 +20,7 @@ COMMANDS = {
     "certificates": [MODELS, "--every", "3"],
     "counterexamples": ["3"],
     "demo": ["{scratch}/demo.tflite"],
+    "exactness": [MODELS, "--only", "network/0000"],
     "executed": [MODELS, "--only", "network/00000", "--target", "ort-x86-vnni"],
     "forms": [MODELS],
     "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],

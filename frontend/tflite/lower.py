@@ -18,6 +18,7 @@ from layoutsolve.errors import (
     UnsupportedError,
 )
 from layoutsolve.frontend.passes.live import live
+from layoutsolve.frontend.tflite.exact import lower_exactly
 from layoutsolve.frontend.tflite.fold import fold
 from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
 from layoutsolve.frontend.tflite.lowering.dilated import dilated
@@ -85,8 +86,9 @@ def lower(model: Model, name: str, reading: Reading, check: Check | None = None,
     """
     chosen = _signature(model, reading.signature)
     budget = budget or Budget(model.size, reading.max_size)
+    exact = reading.quant == "exact"
     try:
-        begin = partial(Draft, dilated(model), partial(_write, check=check), reading.custom, budget=budget)
+        begin = partial(Draft, dilated(model), partial(_write, check=check), reading.custom, budget=budget, exact=exact)
         return _lowered(begin, name, reading, chosen, {})
     except (GapError, BudgetError) as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
@@ -159,7 +161,7 @@ def _write(lowering: Lowering, check: Check | None) -> None:
         found = _write_operator(lowering, operator, broken, check)
         gaps += found
         if found or broken.intersection(operator.inputs):
-            broken.update(operator.outputs)
+            broken.update(index for index in operator.outputs if index not in lowering.bound)
     if gaps:
         raise UnsupportedError(gaps)
 
@@ -178,7 +180,8 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
             check_ports(call)
             _check_parameters(call)
             if not fold(call):
-                _lower(function, call, check)
+                usual = partial(_lower, function, call, check)
+                lower_exactly(call, usual) if lowering.draft.exact else usual()
             check_written(call)
     except (GapError, BudgetError) as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]

@@ -52,9 +52,10 @@ class Draft:
         custom: str = "error",
         equal: Mapping[str, str] | None = None,
         budget: Budget | None = None,
+        exact: bool = False,
     ) -> None:
         """``write`` writes all operators of a subgraph. ``equal`` has what stands for some symbols of inputs;
-        ``budget`` is by default what the model's size allows.
+        ``budget`` is by default what the model's size allows. ``exact`` is whether bytes are computed as integers.
         """
         self.equal = dict(equal or {})
         self.forced: dict[str, str] = {}
@@ -62,6 +63,7 @@ class Draft:
         self.model = model
         self.write = write
         self.custom = custom
+        self.exact = exact
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.written: set[str] = set()

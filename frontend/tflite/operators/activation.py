@@ -16,7 +16,7 @@ from layoutsolve.frontend.tflite.lowering.shapes import broadcast
 from layoutsolve.frontend.tflite.operators.common import BYTES, cast_to, lift_of, raised, store, write_clamped
 from layoutsolve.graph import Value
 
-_CLAMPS = {"RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
+CLAMPS = {"RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 _PLAIN = {"ELU": "Elu", "HARD_SWISH": "HardSwish", "LOGISTIC": "Sigmoid", "TANH": "Tanh"}
 
 _MOST = 2.0**15
@@ -26,12 +26,12 @@ _STEEP = 1e4
 """The beta of SOFTMAX from which on a product with it may exceed the range of floats."""
 
 
-@lowers(*_CLAMPS)
+@lowers(*CLAMPS)
 def clamp(call: Call) -> None:
     """The RELU family."""
     slot = call.slot()
     x = call.input(0)
-    write_clamped(call, raised(call, x, lift_of(x, slot)), _CLAMPS[call.operator.name], slot)
+    write_clamped(call, raised(call, x, lift_of(x, slot)), CLAMPS[call.operator.name], slot)
 
 
 @lowers(*_PLAIN)

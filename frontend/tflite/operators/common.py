@@ -96,15 +96,22 @@ def write_activated(
 
 def _clamp_stored(call: Call, value: Value, bounds: tuple[float, float], slot: Slot) -> Value:
     """Write stored integers clamped to what bounds are in them, as LiteRT does."""
+    ends = zip(("min", "max"), stored_bounds(bounds, slot), strict=True)
+    given = [value, *(call.constant(end, label, slot.dtype) for label, end in ends)]
+    return call.write("Clip", given, value.shape, slot, storage=True)
+
+
+def stored_bounds(bounds: tuple[float, float], slot: Slot) -> tuple[int, int]:
+    """The least and the greatest integer that a quantised output stores within bounds, as LiteRT counts them."""
     if slot.quant is None:
-        raise TypeError(f"'{value.name}' is not quantised")
+        raise TypeError(f"'{slot.name}' is not quantised")
     least, greatest = limits(slot.dtype)
-    given: list[Value | None] = [value]
-    for label, bound in zip(("min", "max"), bounds, strict=True):
+    found = []
+    for bound in bounds:
         counted = np.float64(np.float32(bound) / slot.quant.scale[0]) if np.isfinite(bound) else bound
         stored = slot.quant.zero_point[0] + np.copysign(np.floor(np.abs(counted) + 0.5), counted)
-        given.append(call.constant(np.clip(stored, least, greatest), label, slot.dtype))
-    return call.write("Clip", given, value.shape, slot, storage=True)
+        found.append(int(np.clip(stored, least, greatest)))
+    return found[0], found[1]
 
 
 def channels_first(rank: int) -> tuple[int, ...]:

@@ -205,8 +205,13 @@ def shape(site: Site) -> Rule | None:
 
 @rule("Gather")
 def gather(site: Site) -> Rule | None:
-    """One axis is replaced by as many indices; it stays whole, the others follow any layout."""
-    indices = site.required(1)
+    """One axis is replaced by as many indices; it stays whole, the others follow any layout. The entries of a table lie
+    as the numbers do for which they are looked up.
+    """
+    table, indices = site.required(0), site.required(1)
+    if len(indices.shape) != 1 and indices.data is None and table.data is not None and len(table.shape) == 1:
+        same = numbered(indices.shape)
+        return Rule((1,), (same, same), (Way(Arranged(frame=1), site.unchanged),))
     if len(indices.shape) != 1:
         return None
     shape = site.required(0).shape

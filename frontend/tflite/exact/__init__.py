@@ -1,0 +1,50 @@
+"""``--quant exact``: operators on bytes whose results are LiteRT's, bit for bit.
+
+Every node that is written so reads and gives stored integers or plain numbers. Operators that only move what is stored
+are lowered as usual; what computes with quantised numbers and has no lowering here is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from layoutsolve.frontend.tflite.exact import elementwise, pooling, products, resize, softmax, tables  # noqa: F401  (register)
+from layoutsolve.frontend.tflite.exact.registry import EXACT
+from layoutsolve.frontend.tflite.exact.writing import REMEDY
+from layoutsolve.frontend.tflite.lowering.builder import Call
+from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.graph import Node
+
+__all__ = ["lower_exactly"]
+
+
+def lower_exactly(call: Call, usual: Callable[[], None]) -> None:
+    """Lower an operator exactly. Raises :class:`GapError` where that is not covered; the outputs are written all the
+    same, as usual, so that others that are not covered are found as well.
+    """
+    function = EXACT.get(call.operator.name)
+    try:
+        if function is not None and _quantised(call):
+            function(call)
+            return
+    except GapError:
+        usual()
+        raise
+    start = len(call.draft.nodes)
+    usual()
+    if any(_computes(call, node) for node in call.draft.nodes[start:]):
+        raise GapError("--quant exact does not cover it on quantised numbers", REMEDY)
+
+
+def _quantised(call: Call) -> bool:
+    """Whether the operator reads or gives quantised numbers."""
+    tensors = call.lowering.subgraph.tensors
+    ports = [index for index in (*call.operator.inputs, *call.operator.outputs) if index != -1]
+    return any(quant_of(tensors[index]) is not None for index in ports)
+
+
+def _computes(call: Call, node: Node) -> bool:
+    """Whether a node computes on what stored integers mean."""
+    names = (name for name in (*node.inputs, *node.outputs) if name)
+    return not node.storage and any(call.draft.values[name].quant is not None for name in names)

@@ -1,0 +1,21 @@
+"""Which function lowers which operator on bytes so that its results are LiteRT's, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from layoutsolve.frontend.tflite.lowering.builder import Call
+from layoutsolve.frontend.tflite.lowering.registry import Lowered
+
+EXACT: dict[str, Lowered] = {}
+"""The lowerings, by operator. Operators that only move what is stored need none."""
+
+
+def exactly(*operators: str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:
+    """Register a function as the exact lowering of operators that read or give quantised numbers."""
+
+    def register(function: Callable[[Call], None]) -> Callable[[Call], None]:
+        EXACT.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
