@@ -182,6 +182,7 @@ def convert(
     external_data: bool | None = None,
     time_limit: float | None = None,
     custom: str = "error",
+    quant: str = "qdq",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
@@ -200,7 +201,9 @@ def convert(
     for layouts gets what reading and writing leave, nothing where that is over. By default counted work bounds the
     search, so that the same model gives the same bytes on any machine.
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
-    which writes them as nodes of the domain ``layoutsolve.custom``. ``signature`` names the signature to convert, by
+    which writes them as nodes of the domain ``layoutsolve.custom``. ``quant`` says how quantised numbers are written:
+    'qdq' (with QuantizeLinear and DequantizeLinear), or 'float', which computes with real numbers that still saturate,
+    as ``docs/quantised.md`` describes it. ``signature`` names the signature to convert, by
     default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
     are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
     :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
@@ -249,6 +252,7 @@ def compare(
     contrib: bool = False,
     time_limit: float | None = None,
     custom: str = "error",
+    quant: str = "qdq",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,

@@ -17,7 +17,7 @@ import numpy as np
 
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
-from layoutsolve.frontend.tflite.lowering.options import CUSTOM
+from layoutsolve.frontend.tflite.lowering.options import CUSTOM, QUANTS
 from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, Boundary, Goal
 from layoutsolve.solver.statement.boundary import Choice, Ends, Pair
 from layoutsolve.solver.statement.target import Target
@@ -168,6 +168,7 @@ class Options:
     external_data: bool | None = field(default=None, metadata=_unless_none(flag))
     time_limit: float | None = field(default=None, metadata=_unless_none(seconds))
     custom: str = field(default="error", metadata=_by(partial(choice, known=CUSTOM)))
+    quant: str = field(default="qdq", metadata=_by(partial(choice, known=QUANTS)))
     signature: str = field(default="", metadata=_by(text))
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata=_by(partial(_each, read=_shape)))
     max_size: int | None = field(default=None, metadata=_unless_none(partial(whole, least=1)))
@@ -196,7 +197,8 @@ class Options:
     @property
     def reading(self) -> Reading:
         """How the model is read."""
-        return Reading(self.custom, self.signature, self.shapes, self.max_size, self.goal.target.storage)
+        storage = self.goal.target.storage
+        return Reading(self.custom, self.signature, self.shapes, self.max_size, storage, self.quant)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""

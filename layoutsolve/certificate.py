@@ -19,6 +19,7 @@ from layoutsolve import arguments
 from layoutsolve.errors import CertificateError, OptionError
 from layoutsolve.files import Output, written
 from layoutsolve.frontend import Reading
+from layoutsolve.frontend.tflite.lowering.options import QUANTS
 from layoutsolve.solver.proof.text import layout_of, layout_text, tree_facts, tree_of
 from layoutsolve.solver.proof.tree import Tree
 from layoutsolve.solver.statement.boundary import Boundary, Ends
@@ -175,7 +176,8 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
     storage = Storage(said["unsigned"] is True, _weights(said["weights"]), int(said["block"]))
-    return Reading(str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size"), storage)
+    asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")
+    return Reading(*asked, storage, str(facts.get("quant", QUANTS[0])))
 
 
 def _weights(said: Any) -> WeightStorage:

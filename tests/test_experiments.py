@@ -37,6 +37,7 @@ COMMANDS = {
     "reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
     "row_classes": ["--only", "LogSoftmax", "--threads", "1"],
     "runtime": [MODELS, "--only", "network/00000"],
+    "quantised": [MODELS, "--samples", "1", "--only", "MEAN"],
     "scale": ["50", "100"],
     "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib"],
     "strategies": [MODELS],

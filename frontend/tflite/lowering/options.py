@@ -11,6 +11,9 @@ from layoutsolve.storage import USUAL, Storage
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""
 
+QUANTS = ("qdq", "float")
+"""How quantised numbers may be written."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -19,8 +22,8 @@ class Reading:
     ``custom`` is one of :data:`CUSTOM`. ``signature`` is the key of the signature that is converted, '' for the main
     subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic.
     ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows.
-    ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. Raises
-    :class:`OptionError` for values that mean nothing.
+    ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. ``quant`` is one of
+    :data:`QUANTS`. Raises :class:`OptionError` for values that mean nothing.
     """
 
     custom: str = "error"
@@ -28,11 +31,16 @@ class Reading:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     max_size: int | None = None
     storage: Storage = USUAL
+    quant: str = "qdq"
 
     def __post_init__(self) -> None:
         if self.custom not in CUSTOM:
             known = ", ".join(CUSTOM)
             raise OptionError(f"custom operators cannot be treated as '{self.custom}': choose one of {known}")
+        if self.quant not in QUANTS:
+            raise OptionError(
+                f"quantised numbers cannot be written as '{self.quant}': choose one of {', '.join(QUANTS)}"
+            )
         if self.max_size is not None and not (type(self.max_size) is int and self.max_size > 0):
             raise OptionError(f"a largest size of {self.max_size!r} bytes is none: give a whole number above 0")
         for name, shape in self.shapes.items():
