@@ -36,6 +36,7 @@ _WEIGHED = ("Conv", "ConvTranspose", "Gemm")
 
 GUARDS = (
     Guard("QDQPropagationTransformer", ("DequantizeLinear",), quantised.moved_too_far, put_barrier),
+    Guard("QDQPropagationTransformer", ("Add",), quantised.to_viewed_product, write_sum),
     Guard("DoubleQDQPairsRemover", ("DequantizeLinear",), quantised.requantised, put_barrier),
     Guard("QDQFinalCleanupTransformer", ("DequantizeLinear",), quantised.given_back, put_barrier),
     Guard("ClipQuantFusion", ("Clip",), quantised.in_tiny_steps, put_barrier),

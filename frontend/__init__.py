@@ -7,6 +7,7 @@ from layoutsolve.frontend.passes import (
     block_moves,
     borders,
     dilations,
+    floats,
     layer_norm,
     unsigned,
     upsampling,
@@ -49,6 +50,8 @@ def lowered(
     budget = budget or Budget(model.size, reading.max_size)
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget)
+    if reading.quant == "float":
+        return widths.rounded(floats.computed(graph, budget), reading.storage.block, budget)
     graph = widths.rounded(graph, reading.storage.block, budget)
     if reading.quant == "exact":  # in which no kernel computes on bytes
         return graph

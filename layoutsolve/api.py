@@ -203,7 +203,8 @@ def convert(
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``quant`` says how operators on quantised numbers
     are written: 'qdq' as operators on real numbers between QuantizeLinear and DequantizeLinear, of which runtimes
-    make kernels on integers; 'exact' as arithmetic on integers that gives LiteRT's results, bit for bit.
+    make kernels on integers; 'float' as operators on real numbers that still saturate; 'exact' as arithmetic on
+    integers that gives LiteRT's results, bit for bit (``docs/quantised.md``).
     ``signature`` names the signature to convert, by default the main subgraph. ``shapes`` fixes dynamic inputs by
     name: ``{"image": (1, 224, 224, 3)}``. ``max_size`` are the most bytes that the ONNX model may have, by default 4
     times those of the source and 16 MiB more. Raises

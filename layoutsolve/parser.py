@@ -233,7 +233,7 @@ def _add_reading(group: _Group) -> None:
         default="qdq",
         metavar="WHAT",
         help="quantised operators: qdq (default) for QuantizeLinear and DequantizeLinear around operators on real"
-        " numbers, or exact for integers that are LiteRT's, bit for bit",
+        " numbers, float for real numbers that saturate, or exact for integers that are LiteRT's, bit for bit",
     )
 
 

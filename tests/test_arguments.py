@@ -36,6 +36,7 @@ WRONG_TYPES: list[tuple[str, list[Any]]] = [
     ("time_limit", ["x", True, [1], b"1", 1j, np.bool_(True)]),
     ("max_size", ["1G", True, 1.5]),
     ("custom", [None, 5, True, ["error"]]),
+    ("quant", [None, 5, True, ["qdq"]]),
     ("signature", [None, 5, b"serving_default"]),
     ("shapes", [[("image", (1, 2))], "image", {"image": "abc"}, {"image": 5}, {"image": None}, {5: (1, 2)}]),
     ("shapes", [{"image": (1, 2.0)}, {"image": (True, 4, 5, 3)}, {"image": ("1", "4")}, {"image": {1, 4, 5, 3}}]),
@@ -46,6 +47,7 @@ WRONG_VALUES: list[tuple[str, list[Any]]] = [
     ("target", ["", "ort", "ort_cpu", "none.json", "/none", "/", Path("ort-cpu"), "a\0.json", "x\ny"]),
     ("time_limit", [NAN, INFINITE, -INFINITE, -1, 0, 10**400, -(10**400), np.float64(NAN)]),
     ("custom", ["", "drop"]),
+    ("quant", ["", "exactly", "QDQ"]),
     ("shapes", [{"image": (1, 2**31, 5, 3)}, {"image": (1, -2, 5, 3)}, {"image": ()}]),
 ]
 

@@ -29,8 +29,7 @@ def moved_too_far(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     The process aborts where that leads to an If or Loop that reads the result inside only; from opset 21 on what is
     written is then refused where the numbers are int8.
     """
-    zero = scope.constants.get(node.input[2]) if len(node.input) > 2 else None
-    broken = scope.version >= _BROKEN_OPSET and zero is not None and zero.data_type == onnx.TensorProto.INT8
+    broken = _is_broken(scope, node)
     if not broken and not scope.captured:
         return []
 
@@ -45,6 +44,21 @@ def moved_too_far(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
     views = [view for view in scope.readers.get(node.output[0], ()) if view.op_type in PASSED]
     return [view for view in views if is_captured(view.output[0]) or (broken and not ends(view.output[0]))]
+
+
+def to_viewed_product(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+    """A sum that would become a Gemm, whose operand is then a view of numbers through which none may be moved."""
+    product = scope.producers.get(node.input[0]) if len(node.input) == 2 else None
+    if product is None or product.op_type != "MatMul" or not _by_constants(scope, product):
+        return ()
+    before = scope.origin(product.input[0])
+    return [node] if before is not None and before.op_type == "DequantizeLinear" and _is_broken(scope, before) else ()
+
+
+def _is_broken(scope: Scope, node: onnx.NodeProto) -> bool:
+    """Whether what a DequantizeLinear becomes when it is moved is refused."""
+    zero = scope.constants.get(node.input[2]) if len(node.input) > 2 else None
+    return scope.version >= _BROKEN_OPSET and zero is not None and zero.data_type == onnx.TensorProto.INT8
 
 
 def requantised(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
@@ -143,4 +157,4 @@ def _scale(scope: Scope, name: str) -> Array | None:
 
 
 def _by_constants(scope: Scope, node: onnx.NodeProto) -> bool:
-    return any(name in scope.constants for name in node.input[1:2])
+    return any(map(scope.is_fixed, node.input[1:2]))

@@ -19,6 +19,9 @@ Fresh = Callable[[str], str]
 PASSED = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
 """The operators that DequantizeLinear is moved down through, and QuantizeLinear up."""
 
+AHEAD = frozenset({"Cast", "Mul", "Sub"})
+"""The operators as which quantised constants are written that only meet floats."""
+
 
 @dataclass(eq=False)
 class Scope:
@@ -62,6 +65,13 @@ class Scope:
             return None
         array: Array = numpy_helper.to_array(found)
         return array
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether a value is a constant, or one that is computed of a constant when the model is loaded."""
+        for _ in AHEAD:
+            node = self.producers.get(name)
+            name = node.input[0] if node is not None and node.op_type in AHEAD else name
+        return name in self.constants
 
     def following(self, name: str, operators: frozenset[str]) -> Iterator[onnx.NodeProto]:
         """What reads a value, itself or behind some of these operators that have it as their data."""

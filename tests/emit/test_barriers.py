@@ -302,3 +302,16 @@ def test_expanded_to_nothing(shapes: Sequence[Sequence[int]], dtype: str) -> Non
     y = b.then("BROADCAST_TO", [x, b.constant("shape", after, "int32")], after, dtype, quant)
     y = b.then(inverse, [y], after, dtype, quant)
     same(b.finish(y), np.ones(before, dtype), expected=np.zeros(after, dtype))
+
+
+@pytest.mark.parametrize("opset", range(18, 25))
+@pytest.mark.parametrize("rows", [(4, 5), (2, 3, 4)])
+def test_dequantised_rows_that_are_multiplied(rows: tuple[int, ...], opset: int) -> None:
+    """ONNX Runtime makes a Gemm of MatMul and Add, and refuses its own view of the rows: int8, from opset 21 on."""
+    b, random = Chain(), np.random.default_rng(0)
+    x = b.input("x", (*rows, 6), "int8", quant=fitted("int8", -1, 0.9))
+    weights = b.constant("weights", random.uniform(-1, 1, (6, 3)).astype(np.float32))
+    y = b.then("BATCH_MATMUL", [b.then("DEQUANTIZE", [x], (*rows, 6)), weights], (*rows, 3))
+    y = b.then("ADD", [y, b.constant("bias", random.uniform(-1, 1, 3).astype(np.float32))], (*rows, 3))
+    data = random.integers(-128, 128, (*rows, 6)).astype(np.int8)
+    check(b.finish(b.then("TANH", [y], (*rows, 3))), [[data]], [{"opset": opset}])
