@@ -133,6 +133,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "external_data": options.external_data,
         "time_limit": options.time_limit,
         "custom": options.custom,
+        "dynamic": options.dynamic,
         "signature": options.signature,
         "shapes": _shapes(options.shape),
         "max_size": options.max_size,
@@ -226,6 +227,12 @@ def _add_reading(group: _Group) -> None:
         default="error",
         metavar="WHAT",
         help="custom operators without a lowering: error (default), or passthrough to keep them as they are",
+    )
+    group.add_argument(
+        "--dynamic",
+        default="float",
+        metavar="WHAT",
+        help="dense layers of floats by weights of bytes: float (default), or integer, where that is faster",
     )
 
 

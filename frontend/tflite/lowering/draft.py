@@ -12,6 +12,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.tflite.lowering.arithmetic import Meanings
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.sparse import dense
@@ -42,14 +43,14 @@ class State:
 class Draft:
     """The reference graph of a whole model in the making.
 
-    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    ``reading`` says what becomes of custom operators without a lowering, and which products are of integers.
     """
 
     def __init__(
         self,
         model: Model,
         write: Callable[[Lowering], None],
-        custom: str = "error",
+        reading: Reading | None = None,
         equal: Mapping[str, str] | None = None,
         budget: Budget | None = None,
     ) -> None:
@@ -61,7 +62,7 @@ class Draft:
         self.input_symbols: set[str] = set()
         self.model = model
         self.write = write
-        self.custom = custom
+        self.reading = reading or Reading()
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.written: set[str] = set()

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from layoutsolve.errors import OptionError
-from layoutsolve.storage import USUAL, Storage
+from layoutsolve.storage import USUAL, Dynamic, Storage
 
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""
+
+DYNAMIC = ("float", "integer")
+"""How floats may be multiplied by weights of bytes: as they are, or rounded at run time as LiteRT does it."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +22,9 @@ class Reading:
     ``custom`` is one of :data:`CUSTOM`. ``signature`` is the key of the signature that is converted, '' for the main
     subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic.
     ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows.
-    ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. Raises
-    :class:`OptionError` for values that mean nothing.
+    ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. ``dynamic`` says
+    which products of floats by weights of bytes are computed in integers, by default none. Raises :class:`OptionError`
+    for values that mean nothing.
     """
 
     custom: str = "error"
@@ -28,6 +32,7 @@ class Reading:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     max_size: int | None = None
     storage: Storage = USUAL
+    dynamic: Dynamic | None = None
 
     def __post_init__(self) -> None:
         if self.custom not in CUSTOM:
