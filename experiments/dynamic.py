@@ -7,6 +7,7 @@ and with one, by that in floats, on one thread of ONNX Runtime; and how far each
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,10 +57,16 @@ def off(expected: Array, file: bytes, x: Array) -> float:
 
 
 def main() -> None:
+    """The command line."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, action="append", help="only layers of so many rows")
+    parser.add_argument("--most", type=int, default=1 << 40, help="only layers of so many weights at most")
+    options = parser.parse_args()
+    sizes = [size for size in SIZES if size[0] * size[1] <= options.most]
     print("rows  weights      steps       unsigned  signed    off: floats  unsigned  signed")
     with TemporaryDirectory() as folder, LiteRT() as litert:
-        for rows in ROWS:
-            for columns, outputs in SIZES:
+        for rows in options.rows or ROWS:
+            for columns, outputs in sizes:
                 for asymmetric in (False, True):
                     source = layer(rows, columns, outputs, asymmetric)
                     files = converted(source, Path(folder))

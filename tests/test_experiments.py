@@ -20,6 +20,7 @@ COMMANDS = {
     "certificates": [MODELS, "--every", "3"],
     "counterexamples": ["3"],
     "demo": ["{scratch}/demo.tflite"],
+    "dynamic": ["--rows", "1", "--most", "20000"],
     "executed": [MODELS, "--only", "network/00000", "--target", "ort-x86-vnni"],
     "forms": [MODELS],
     "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
@@ -32,6 +33,7 @@ COMMANDS = {
     "levels": [MODELS, "--trace"],
     "minima": [MODELS],
     "operatorwise": [MODELS],
+    "portable": [],
     "quantised_forms": [],
     "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
     "reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
@@ -40,6 +42,7 @@ COMMANDS = {
     "scale": ["50", "100"],
     "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib"],
     "strategies": [MODELS],
+    "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
     "torch_exports": ["{scratch}"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
 }
