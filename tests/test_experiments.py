@@ -33,6 +33,7 @@ COMMANDS = {
     "levels": [MODELS, "--trace"],
     "minima": [MODELS],
     "operatorwise": [MODELS],
+    "ort_web": [MODELS, "--bytes"],
     "portable": [],
     "quantised_forms": [],
     "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
@@ -69,6 +70,8 @@ def test_every_experiment_is_run() -> None:
 def test_experiment(name: str, models: Path, tmp_path: Path) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
+    if name == "ort_web" and not (ROOT / "experiments" / "web" / "node_modules").is_dir():
+        pytest.skip("onnxruntime-web is not installed")
     given = [each.format(models=models, scratch=tmp_path) for each in COMMANDS[name]]
     command = [sys.executable, "-m", f"experiments.{name}", *given]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

@@ -24,7 +24,10 @@ Name = TypeVar("Name", bound=str)
 DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
 
-SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "ort-arm", "openvino-cpu", "openvino-x86-vnni", "portable")
+SHIPPED = (
+    *(DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "ort-arm", "ort-web"),
+    *("openvino-cpu", "openvino-x86-vnni", "portable"),
+)
 
 FOLDER = Path(__file__).with_name("targets")
 """Where those are that come with the package."""
