@@ -13,6 +13,7 @@ import pytest
 import layoutsolve
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Array
+from layoutsolve.verification.verify import verify
 from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model
 from tests.conformance.running import judge
@@ -121,3 +122,24 @@ def test_certificates_know_of_integers(tmp_path: Path) -> None:
     certificate = layoutsolve.Certificate.from_json(layoutsolve.certify(layer.source, found).to_json())
     assert certificate.reading == found.reading
     layoutsolve.check_certificate(layer.source, found.model.SerializeToString(), certificate, target=place)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_stays_in_floats_is_held_against_floats(tmp_path: Path, seed: int) -> None:
+    """Two layers, of which the first alone is large enough: neither LiteRT as it is nor its float twin would agree."""
+    random = np.random.default_rng(seed)
+    builder = Builder()
+    ends, options = [builder.input("x", (3, 24))], {"asymmetric_quantize_inputs": bool(seed % 2)}
+    for name, outputs in (("first", 40), ("second", 8)):
+        columns = 24 if name == "first" else 40
+        data = random.integers(-127, 128, (outputs, columns)).astype(np.int8)
+        weights = builder.tensor(f"w_{name}", data.shape, "int8", data=data, quant=Quant([0.01], [0]))
+        ends.append(builder.tensor(name, (3, outputs)))
+        builder.operator("FULLY_CONNECTED", [ends[-2], weights], [ends[-1]], options)
+    source = builder.finish(ends[-1])
+    found = layoutsolve.convert(source, dynamic="integer", target=target(tmp_path, 24 * 40, 24 * 40))
+    assert found.rounding == {(0, 0)}
+    told = layoutsolve.verify(source, found)
+    assert told.passed and told.outputs[0].rounded is not None
+    twin = verify(source, found.model)
+    assert not twin.agrees
