@@ -29,9 +29,11 @@ BASE, OTHERS = "ort-cpu", ("openvino-cpu", "ort-web")
 FILE = FOLDER / "portable.json"
 
 IDIOMS: Mapping[tuple[str, str], tuple[float, float]] = {
+    ("Mul", "depthwise"): (1.12, 1.1),
     ("Pad", "pointwise"): (1.06, 1.25),
     ("PRelu", "depthwise"): (1.39, 3.2),
     ("PRelu", "limits"): (1.1, 5.0),
+    ("ReduceMean", "pool"): (1.03, 1.04),
     ("Resize", "axes"): (inf, 19.0),
 }
 """Of idioms that some targets alone want: the time with it where it is not wanted, and without it where it is, by the
