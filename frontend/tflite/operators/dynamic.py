@@ -39,7 +39,7 @@ def pays(call: Call, x: Value, weights: Value) -> bool:
         return False
     if x.quant is not None or call.declared(1) == "float32" or quant.zero_point.any() or quant.axis not in (None, 0):
         return False
-    if weights.data.shape[1] > _MOST_COLUMNS:
+    if weights.data.shape[1] > _MOST_COLUMNS or not quant.scale.all():
         return False
     return weights.data.size >= (asked.tensor if _is_shared(call, x) else asked.rows)
 
@@ -95,7 +95,7 @@ def _symmetric(call: Call, x: Value, weights: Array, scale: Array, shape: Shape)
 
 
 def _asymmetric(call: Call, x: Value, weights: Array, scale: Array, shape: Shape) -> Pair:
-    """255 steps for each row from its least number to its largest; what the zero point adds is subtracted behind."""
+    """255 steps for each row from its least number to its largest; what that moves sums by is added behind."""
     nothing = np.float32(0)
     high = _at_least(call, _over_rows(call, "ReduceMax", x), nothing)
     low = call.write("Min", [_over_rows(call, "ReduceMin", x), _real(call, nothing, "none")], high.shape,
