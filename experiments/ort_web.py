@@ -97,7 +97,7 @@ def product(activations: str, weights: str) -> onnx.ModelProto:
         "xs": np.array(1, np.float32),
         "xz": np.array(np.iinfo(activations).min // 2 + 64, activations),
         "wz": np.array(0 if weights == "int8" else 128, weights),
-        "ys": np.array(256.0, np.float32),
+        "ys": np.array(65536.0, np.float32),
     }
     nodes = [
         Node("DequantizeLinear", ["x", "xs", "xz"], ["a"]),
