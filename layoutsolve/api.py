@@ -134,6 +134,14 @@ class Conversion:
         ports = self.model.graph.input if inputs else self.model.graph.output
         return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
 
+    @property
+    def rounding(self) -> frozenset[tuple[int, int]]:
+        """The operators of the source that are products of integers, to which floats are rounded at run time: each by
+        the numbers of its subgraph and of itself.
+        """
+        origins = [node.origin for node in self.graph.nodes if node.op == "MatMulInteger"]
+        return frozenset((origin.subgraph, origin.index) for origin in origins if origin is not None)
+
     def text(self, stage: str) -> str:
         """What a stage of the conversion made, as text: 'graph', 'problem', 'assignment' or 'applied'.
 
@@ -183,6 +191,7 @@ def convert(
     time_limit: float | None = None,
     custom: str = "error",
     quant: str = "qdq",
+    dynamic: str = "float",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
@@ -204,10 +213,11 @@ def convert(
     which writes them as nodes of the domain ``layoutsolve.custom``. ``quant`` says how operators on quantised numbers
     are written: 'qdq' as operators on real numbers between QuantizeLinear and DequantizeLinear, of which runtimes
     make kernels on integers; 'float' as operators on real numbers that still saturate; 'exact' as arithmetic on
-    integers that gives LiteRT's results, bit for bit (``docs/quantised.md``).
-    ``signature`` names the signature to convert, by default the main subgraph. ``shapes`` fixes dynamic inputs by
-    name: ``{"image": (1, 224, 224, 3)}``. ``max_size`` are the most bytes that the ONNX model may have, by default 4
-    times those of the source and 16 MiB more. Raises
+    integers that gives LiteRT's results, bit for bit (``docs/quantised.md``). ``dynamic`` says how floats are
+    multiplied by weights of bytes: as they are ('float'), or rounded to bytes at run time, as LiteRT does it, in dense
+    layers for which the target says that it is faster ('integer'). ``signature`` names the signature to convert, by
+    default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
+    are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
     :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
     """
     options = arguments.Options.of(locals())
@@ -255,6 +265,7 @@ def compare(
     time_limit: float | None = None,
     custom: str = "error",
     quant: str = "qdq",
+    dynamic: str = "float",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
@@ -320,4 +331,5 @@ def _compared(
         samples=samples,
         input_permutations=inputs,
         output_permutations=outputs,
+        rounding=conversion.rounding,
     )

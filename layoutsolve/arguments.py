@@ -17,7 +17,7 @@ import numpy as np
 
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
-from layoutsolve.frontend.tflite.lowering.options import CUSTOM, QUANT
+from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT
 from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, Boundary, Goal
 from layoutsolve.solver.statement.boundary import Choice, Ends, Pair
 from layoutsolve.solver.statement.target import Target
@@ -169,6 +169,7 @@ class Options:
     time_limit: float | None = field(default=None, metadata=_unless_none(seconds))
     custom: str = field(default="error", metadata=_by(partial(choice, known=CUSTOM)))
     quant: str = field(default="qdq", metadata=_by(partial(choice, known=QUANT)))
+    dynamic: str = field(default="float", metadata=_by(partial(choice, known=DYNAMIC)))
     signature: str = field(default="", metadata=_by(text))
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata=_by(partial(_each, read=_shape)))
     max_size: int | None = field(default=None, metadata=_unless_none(partial(whole, least=1)))
@@ -177,6 +178,9 @@ class Options:
         if self.contrib and self.target is not None and CONTRIB not in self.target.domains:
             allowing = f"target '{self.target.name}' does not allow operators of {CONTRIB}"
             raise OptionError(f"contrib: {allowing}; leave contrib or the target out")
+        if self.dynamic == "integer" and self.goal.target.dynamic is None:
+            knowing = f"target '{self.goal.target.name}' does not say which products are faster in integers"
+            raise OptionError(f"dynamic: {knowing}; give it a field 'dynamic', or use float")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
@@ -197,7 +201,8 @@ class Options:
     @property
     def reading(self) -> Reading:
         """How the model is read."""
-        return Reading(self.custom, self.signature, self.shapes, self.max_size, self.goal.target.storage, self.quant)
+        target, asked = self.goal.target, (self.custom, self.signature, self.shapes, self.max_size)
+        return Reading(*asked, target.storage, self.quant, target.dynamic if self.dynamic == "integer" else None)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""

@@ -26,10 +26,10 @@ from layoutsolve.solver.statement.objective import OBJECTIVES
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.stages import Stages
-from layoutsolve.storage import WEIGHTS, Storage, WeightStorage
+from layoutsolve.storage import WEIGHTS, Dynamic, Storage, WeightStorage
 from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 7"
+FORMAT = "layoutsolve certificate 8"
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,10 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
     storage = Storage(said["unsigned"] is True, _weights(said["weights"]), int(said["block"]))
-    quant = str(facts.get("quant", "qdq"))
-    return Reading(str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size"), storage, quant)
+    steps = facts["dynamic"]
+    dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
+    asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")
+    return Reading(*asked, storage, str(facts["quant"]), dynamic)
 
 
 def _weights(said: Any) -> WeightStorage:

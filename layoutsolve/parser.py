@@ -134,6 +134,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "time_limit": options.time_limit,
         "custom": options.custom,
         "quant": options.quant,
+        "dynamic": options.dynamic,
         "signature": options.signature,
         "shapes": _shapes(options.shape),
         "max_size": options.max_size,
@@ -234,6 +235,12 @@ def _add_reading(group: _Group) -> None:
         metavar="WHAT",
         help="quantised operators: qdq (default) for QuantizeLinear and DequantizeLinear around operators on real"
         " numbers, float for real numbers that saturate, or exact for integers that are LiteRT's, bit for bit",
+    )
+    group.add_argument(
+        "--dynamic",
+        default="float",
+        metavar="WHAT",
+        help="dense layers of floats by weights of bytes: float (default), or integer, where that is faster",
     )
 
 

@@ -25,6 +25,16 @@ class Storage:
     block: int = 0
 
 
+@dataclass(frozen=True)
+class Dynamic:
+    """From how many weights on a product of floats by weights of bytes is faster in integers, the floats rounded at run
+    time: in steps that all of them share (``tensor``), or in steps of their own for each row (``rows``).
+    """
+
+    tensor: int
+    rows: int
+
+
 PLAIN = Storage()
 """As the source has it."""
 

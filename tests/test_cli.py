@@ -229,7 +229,7 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--strategy", "luck"], "unknown strategy"),
         (
             ["--target", "luck"],
-            "unknown target 'luck': use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, openvino-cpu, ",
+            "unknown target 'luck': use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, ort-arm, ort-web, ",
         ),
         (["--target", "no.json"], "cannot read target 'no.json': No such file"),
         (["--target", "ort-cpu", "--contrib"], "contrib: target 'ort-cpu' does not allow"),

@@ -21,6 +21,7 @@ COMMANDS = {
     "counterexamples": ["3"],
     "demo": ["{scratch}/demo.tflite"],
     "exactness": [MODELS, "--only", "network/0000"],
+    "dynamic": ["--rows", "1", "--most", "20000"],
     "executed": [MODELS, "--only", "network/00000", "--target", "ort-x86-vnni"],
     "forms": [MODELS],
     "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
@@ -33,6 +34,8 @@ COMMANDS = {
     "levels": [MODELS, "--trace"],
     "minima": [MODELS],
     "operatorwise": [MODELS],
+    "ort_web": [MODELS, "--bytes"],
+    "portable": [],
     "quantised_forms": [],
     "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
     "reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
@@ -41,6 +44,7 @@ COMMANDS = {
     "scale": ["50", "100"],
     "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib"],
     "strategies": [MODELS],
+    "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
     "torch_exports": ["{scratch}"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
 }
@@ -67,6 +71,8 @@ def test_every_experiment_is_run() -> None:
 def test_experiment(name: str, models: Path, tmp_path: Path) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
+    if name == "ort_web" and not (ROOT / "experiments" / "web" / "node_modules").is_dir():
+        pytest.skip("onnxruntime-web is not installed")
     given = [each.format(models=models, scratch=tmp_path) for each in COMMANDS[name]]
     command = [sys.executable, "-m", f"experiments.{name}", *given]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

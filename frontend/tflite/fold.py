@@ -38,7 +38,7 @@ class _UnknownError(Exception):
 def fold(call: Call) -> bool:
     """Write the outputs as constants, if they are. Symbolic ones are noted, and the operator is still to be lowered."""
     evaluator = None if call.reads_complex else _EVALUATORS.get(call.operator.name)
-    if evaluator is None or (not call.draft.exact and _alias(call)):
+    if evaluator is None or (not call.draft.reading.exact and _alias(call)):
         return evaluator is not None
     arrays = _known_inputs(call)
     if arrays is None or _GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:

@@ -86,9 +86,8 @@ def lower(model: Model, name: str, reading: Reading, check: Check | None = None,
     """
     chosen = _signature(model, reading.signature)
     budget = budget or Budget(model.size, reading.max_size)
-    exact = reading.quant == "exact"
     try:
-        begin = partial(Draft, dilated(model), partial(_write, check=check), reading.custom, budget=budget, exact=exact)
+        begin = partial(Draft, dilated(model), partial(_write, check=check), reading, budget=budget)
         return _lowered(begin, name, reading, chosen, {})
     except (GapError, BudgetError) as error:
         raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
@@ -169,7 +168,7 @@ def _write(lowering: Lowering, check: Check | None) -> None:
 def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], check: Check | None) -> list[Gap]:
     call = Call(lowering, operator)
     function = lowering_of(operator.name)
-    if function is None and operator.name.startswith("CUSTOM:") and lowering.draft.custom == "passthrough":
+    if function is None and operator.name.startswith("CUSTOM:") and lowering.draft.reading.custom == "passthrough":
         function = pass_through
     try:
         if function is None:
@@ -181,7 +180,7 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
             _check_parameters(call)
             if not fold(call):
                 usual = partial(_lower, function, call, check)
-                lower_exactly(call, usual) if lowering.draft.exact else usual()
+                lower_exactly(call, usual) if lowering.draft.reading.exact else usual()
             check_written(call)
     except (GapError, BudgetError) as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]

@@ -6,6 +6,7 @@ of a conversion from that rounding.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 from typing import Any
 
@@ -26,13 +27,17 @@ EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
 _LARGEST = 2_000_000_000
 
 
-def dequantised(source: bytes) -> bytes | None:
-    """The float twin of a model, None where no float operator has quantised weights, or where it is too large."""
+def dequantised(source: bytes, kept: Collection[tuple[int, int]] = ()) -> bytes | None:
+    """The float twin of a model, None where no float operator has quantised weights, or where it is too large.
+
+    Operators that are ``kept``, by subgraph and index, stay as they are: the conversion rounds their activations too.
+    """
     model = parse(source)
     found = [
         (position, operator.index, slot)
         for position, subgraph in enumerate(model.subgraphs)
         for operator in subgraph.operators
+        if (position, operator.index) not in kept
         for slot in _slots(subgraph, operator)
     ]
     return _rewritten(source, model, found) if found and _fits(source, model, found) else None

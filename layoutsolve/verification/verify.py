@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -93,6 +93,7 @@ def verify(
     shapes: Mapping[str, Sequence[int]] | None = None,
     input_permutations: Mapping[str, Sequence[int]] | None = None,
     output_permutations: Mapping[str, Sequence[int]] | None = None,
+    rounding: Collection[tuple[int, int]] = (),
     timeout: float = 300.0,
 ) -> Verification:
     """Run both models on the same inputs and compare their outputs by position.
@@ -102,8 +103,9 @@ def verify(
 
     A model with external data is given as the path of its file. ``shapes`` gives the shape of a dynamic input by its
     name in the ONNX model; dynamic dimensions are 1 otherwise. The permutations say, by the same names, how an input or
-    output is stored: ``stored = transpose(original, permutation)``. ``timeout`` (in seconds) holds for each run of
-    LiteRT. Raises :class:`VerifyError` where a runtime is missing or refuses its model, and where the models do not fit
+    output is stored: ``stored = transpose(original, permutation)``. ``rounding`` are the operators, by subgraph and
+    index, that round activations in the ONNX model as well. ``timeout`` (in seconds) holds for each run of LiteRT.
+    Raises :class:`VerifyError` where a runtime is missing or refuses its model, and where the models do not fit
     together.
     """
     runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
@@ -114,7 +116,7 @@ def verify(
         if all(output.agrees for output in found):
             return Verification(found, seed, samples)
         judged, truth = source, PLAIN
-        if (twin := dequantised(source)) is not None:
+        if (twin := dequantised(source, rounding)) is not None:
             judged, truth, rounded = twin, TWIN, found
             found = bench.compared(judged, samples)
         if (more := needed(found, samples)) > samples:

@@ -37,7 +37,7 @@ from layoutsolve.solver.theory.layout import Layout, move, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.rule import CONTRIB, Way
-from layoutsolve.storage import PLAIN, Storage
+from layoutsolve.storage import PLAIN, Dynamic, Storage
 
 if TYPE_CHECKING:
     from layoutsolve.solver.statement.problem import Variable
@@ -85,8 +85,9 @@ class Target:
     native; ``unsupported`` are those it refuses. ``kernels`` says what it has a kernel for that computes it as it is
     written, which is anything of which nothing is said. ``classes`` lists by operator the kinds that depend on sizes.
     ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the targets
-    that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the
-    names of what takes its place, the best first. One of which nothing else is known prices Transposes alone.
+    that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the names of what takes its place,
+    the best first. ``dynamic`` says which products are faster where floats are rounded to integers at run time, None
+    where none are known to be. One of which nothing else is known prices Transposes alone.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Target:
     names: frozenset[str] = frozenset()
     storage: Storage = PLAIN
     idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dynamic: Dynamic | None = None
 
     @property
     def has(self) -> frozenset[str]:
@@ -253,6 +255,7 @@ class Target:
             "names": sorted(self.names),
             "storage": asdict(self.storage),
             "idioms": self.idioms,
+            "dynamic": None if self.dynamic is None else asdict(self.dynamic),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

@@ -15,7 +15,7 @@ from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rules import RULES
-from layoutsolve.storage import WEIGHTS, Storage
+from layoutsolve.storage import WEIGHTS, Dynamic, Storage
 from layoutsolve.wording import nearest, printable
 
 T = TypeVar("T")
@@ -24,7 +24,10 @@ Name = TypeVar("Name", bound=str)
 DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
 
-SHIPPED = (DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "openvino-cpu", "openvino-x86-vnni")
+SHIPPED = (
+    *(DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "ort-arm", "ort-web"),
+    *("openvino-cpu", "openvino-x86-vnni", "portable"),
+)
 
 FOLDER = Path(__file__).with_name("targets")
 """Where those are that come with the package."""
@@ -38,10 +41,10 @@ and characters of a text.
 """
 
 _FIELDS = (
-    "name", "runtime", "extends", "domains", "storage", "idioms", "hidden", "unsupported", "kernels", "classes",
-    "extra", "latency",
+    "name", "runtime", "extends", "domains", "storage", "idioms", "dynamic", "hidden", "unsupported", "kernels",
+    "classes", "extra", "latency",
 )  # fmt: skip
-_MAY_LACK = ("runtime", "extends", "domains", "storage", "idioms")
+_MAY_LACK = ("runtime", "extends", "domains", "storage", "idioms", "dynamic")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
 _COST = ("fixed", "per_byte", "per_block")
@@ -158,6 +161,7 @@ def _target(facts: dict[str, Any]) -> Target:
         frozenset({name, *facts.get("extends", ())}),
         _storage(_object("storage", facts.get("storage", {}))),
         _idioms(_object("idioms", facts.get("idioms", {}))),
+        _dynamic(facts.get("dynamic")),
     )
 
 
@@ -166,6 +170,13 @@ def _storage(facts: dict[str, Any]) -> Storage:
     weights = _one("storage.weights", facts.get("weights", "source"), WEIGHTS)
     unsigned = _flag("storage.unsigned", facts.get("unsigned", False))
     return Storage(unsigned, weights, _count("storage.block", facts.get("block", 0)))
+
+
+def _dynamic(facts: Any) -> Dynamic | None:
+    if facts is None:
+        return None
+    _known("dynamic", facts, ("tensor", "rows"), needed=True)
+    return Dynamic(*(_whole(f"dynamic.{steps}", facts[steps]) for steps in ("tensor", "rows")))
 
 
 def _idioms(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -463,6 +463,26 @@ def matmul(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     return [result(builder, random, builder.op(op, x, y, shape=[*batch, m, n]))]
 
 
+@case("MatMulInteger")
+def matmul_integer(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    """Bytes with a sign or without one on either side; data without a sign, as ONNX Runtime has kernels for alone."""
+    p, k, n = dims(random, 3, (1, 2, 4, 6))
+    x, dtype = tensor(builder, random, [p, k], "uint8"), str(random.choice(["int8", "uint8"]))
+    fixed = builder.constant(random.integers(0, 100, [k, n]), dtype)
+    y = fixed if random.random() < 0.7 else tensor(builder, random, [k, n], dtype)
+    zeros = [builder.constant(128, "uint8"), builder.constant(random.integers(0, 100), dtype)]
+    return [result(builder, random, builder.op(op, x, y, *zeros, shape=[p, n], dtype="int32"))]
+
+
+@case("DynamicQuantizeLinear")
+def dynamic(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    x = tensor(builder, random, dims(random, int(random.integers(1, 5))))
+    y, step, zero = builder.many(op, x, shapes=[builder.shape(x), (), ()])
+    builder.retype(y, "uint8")
+    builder.retype(zero, "uint8")
+    return [result(builder, random, y), step, zero]
+
+
 @case("Carry")
 def carry(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     """A loop over two tensors, which swap places or not; the rule's other inputs may be constant."""

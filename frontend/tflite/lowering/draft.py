@@ -12,6 +12,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.tflite.lowering.arithmetic import Meanings
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.sparse import dense
@@ -42,28 +43,26 @@ class State:
 class Draft:
     """The reference graph of a whole model in the making.
 
-    ``custom`` says what becomes of custom operators without a lowering: 'error' or 'passthrough'.
+    ``reading`` says what becomes of custom operators without a lowering, and how quantised ones are written.
     """
 
     def __init__(
         self,
         model: Model,
         write: Callable[[Lowering], None],
-        custom: str = "error",
+        reading: Reading | None = None,
         equal: Mapping[str, str] | None = None,
         budget: Budget | None = None,
-        exact: bool = False,
     ) -> None:
         """``write`` writes all operators of a subgraph. ``equal`` has what stands for some symbols of inputs;
-        ``budget`` is by default what the model's size allows. ``exact`` is whether bytes are computed as integers.
+        ``budget`` is by default what the model's size allows.
         """
         self.equal = dict(equal or {})
         self.forced: dict[str, str] = {}
         self.input_symbols: set[str] = set()
         self.model = model
         self.write = write
-        self.custom = custom
-        self.exact = exact
+        self.reading = reading or Reading()
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.written: set[str] = set()

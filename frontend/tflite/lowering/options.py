@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from layoutsolve.errors import OptionError
-from layoutsolve.storage import USUAL, Storage
+from layoutsolve.storage import USUAL, Dynamic, Storage
 
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""
 
 QUANT = ("qdq", "float", "exact")
 """How operators on quantised numbers may be written."""
+DYNAMIC = ("float", "integer")
+"""How floats may be multiplied by weights of bytes: as they are, or rounded at run time as LiteRT does it."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Reading:
     ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows.
     ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. ``quant`` is one of
     :data:`QUANT`: operators on real numbers between QuantizeLinear and DequantizeLinear, on real numbers that saturate,
-    or on integers. Raises :class:`OptionError` for values that mean nothing.
+    or on integers. ``dynamic`` says which products of floats by weights of bytes are computed in integers, by default
+    none. Raises :class:`OptionError` for values that mean nothing.
     """
 
     custom: str = "error"
@@ -33,6 +36,12 @@ class Reading:
     max_size: int | None = None
     storage: Storage = USUAL
     quant: str = "qdq"
+    dynamic: Dynamic | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether bytes are computed as integers."""
+        return self.quant == "exact"
 
     def __post_init__(self) -> None:
         if self.custom not in CUSTOM:

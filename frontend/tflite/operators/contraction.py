@@ -9,6 +9,7 @@ from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.shapes import broadcast, reshaped
+from layoutsolve.frontend.tflite.operators import dynamic
 from layoutsolve.frontend.tflite.operators.common import bias_of, hybrid_weights, ranked, write_activated
 from layoutsolve.frontend.tflite.operators.custom import integer
 from layoutsolve.graph import Array, Shape, Size, Value
@@ -45,10 +46,13 @@ def fully_connected(call: Call) -> None:
         _matmul(call, x, weights, bias, shape)
         return
     flat = call.reshaped(x, rows, "rows")
-    inputs = [flat, weights] if bias is None else [flat, weights, bias]
     slot = call.slot()
     product = slot if len(shape) == 2 else call.temporary("product", slot.dtype, slot.quant)
-    result = write_activated(call, "Gemm", inputs, (rows[0], outputs), product, transB=1)
+    if dynamic.pays(call, flat, weights):
+        result = dynamic.write_product(call, flat, weights, bias, product)
+    else:
+        inputs = [flat, weights] if bias is None else [flat, weights, bias]
+        result = write_activated(call, "Gemm", inputs, (rows[0], outputs), product, transB=1)
     if product is not slot:
         call.reshape(result, shape, slot)
 

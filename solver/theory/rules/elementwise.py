@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.graph import Shape
-from layoutsolve.solver.theory.rule import Arranged, Dims, Rule, Site, Way, numbered, rule
+from layoutsolve.solver.theory.rule import Arranged, Dims, Placed, Rule, Site, Way, numbered, rule
 
 UNARY = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Clip", "Cos", "Cosh",
@@ -24,6 +24,15 @@ def unary(site: Site) -> Rule:
     """Any layout, the same on both sides; further inputs are scalars."""
     dims = numbered(site.output().shape)
     return Rule((0,), (dims, dims), (Way(Arranged(frame=1), site.unchanged),))
+
+
+@rule("DynamicQuantizeLinear")
+def quantising(site: Site) -> Rule:
+    """Any layout, the same on both sides, but for the step and the zero point, which are scalars."""
+    dims = numbered(site.output().shape)
+    every = tuple(label for labels in dims for label in labels)
+    form = Placed(((), (), (), ()), prefix=every, columns=frozenset({2, 3}))
+    return Rule((0,), (dims, dims, (), ()), (Way(form, site.unchanged),))
 
 
 @rule(*BROADCASTING)

@@ -132,6 +132,9 @@ def test_extending_replaces_what_is_said() -> None:
             "idioms.PRelu: unknown 'limit': use depthwise, limits (did you mean 'limits'",
         ),
         ({"unsupported": {"Resize": {}}}, "unsupported.Resize: it must be a list"),
+        ({"dynamic": {"tensor": 1}}, "dynamic.rows: it is missing"),
+        ({"dynamic": {"tensor": 1, "rows": -1}}, "dynamic.rows: it must be a whole number"),
+        ({"dynamic": 1}, "dynamic: it must be an object"),
         ({"unsupported": {"Resize": [1]}}, "unsupported.Resize: it must be a text"),
         ({"unsupported": {"Transpose": {"swap": 1}}}, "unsupported.Transpose: no target can do without"),
         ({"extra": {"Softmax": {"middle": float("nan")}}}, "extra.Softmax.middle: it must be a number from 0 to 1"),
@@ -155,7 +158,7 @@ def test_costs_are_by_the_bytes_of_an_element(motion: str, sizes: dict[str, Any]
 
 def test_no_field_may_be_missing() -> None:
     for name in TABLE:
-        if name not in ("runtime", "storage", "idioms"):
+        if name not in ("runtime", "storage", "idioms", "dynamic"):
             assert refused({key: value for key, value in TABLE.items() if key != name}) == f"{name}: it is missing"
 
 
