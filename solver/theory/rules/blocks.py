@@ -20,6 +20,9 @@ IMAGE, CHANNELS = 4, 1
 BLOCK = 16
 """The channels of the largest blocks; smaller ones divide it."""
 
+FAR = 12
+"""How many operators are looked back at, so that long chains of them take no longer each."""
+
 _KEPT = frozenset(("AveragePool", "Conv", "ConvTranspose", "MaxPool"))
 _PASSED = frozenset((*UNARY, "Concat", "Transpose"))
 _COMBINING = frozenset(("Add", "Mul", "Sub"))
@@ -111,12 +114,15 @@ def _infinite(sign: int) -> Array:
 def in_blocks(site: Site, number: int) -> bool:
     """Whether an input of a node is what a convolution or pool wrote, but for operators that blocks pass through."""
     graph, name = site.graph, site.node.inputs[number]
-    while (index := graph.producers.get(name)) is not None:
+    for _ in range(FAR):
+        index = graph.producers.get(name)
+        if index is None:
+            return False
         node = graph.nodes[index]
         alike = node.op in _COMBINING and len({graph.values[each].shape for each in node.inputs}) == 1
         if node.op not in _PASSED and not alike:
             return node.op in _KEPT
-        name = node.inputs[0]
+        name = node.inputs[-1 if node.op == "Concat" else 0]  # the last is the newest in networks that keep all
     return False
 
 
