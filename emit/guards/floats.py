@@ -23,11 +23,23 @@ def of_reciprocals(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def pooled(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """The maxima of what is padded with zeros: padding of the pooling itself counts as less than all numbers."""
+    """The maxima of what is padded with zeros, as padding of the pooling itself counts as less than all numbers; and
+    averages, which refuse padding as wide as their window.
+    """
     pads, value = (scope.constant(name) if name else None for name in (*node.input, "", "")[1:3])
     if len(node.input) > 3 or pads is None or (value is not None and value.any()):
         return []
-    return [reader for reader in scope.following(node.output[0], _REMOVED) if reader.op_type == "MaxPool"]
+    return [
+        reader
+        for reader in scope.following(node.output[0], _REMOVED)
+        if reader.op_type == "MaxPool"
+        or (reader.op_type == "AveragePool" and pads.max(initial=0) >= _narrowest(reader))
+    ]
+
+
+def _narrowest(pool: onnx.NodeProto) -> int:
+    """The least size of a pool's window."""
+    return min(int(size) for each in pool.attribute if each.name == "kernel_shape" for size in each.ints)
 
 
 def normalised(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:

@@ -55,7 +55,7 @@ def _absorb(
             padding = list(readers.get(read, ()))
             found.append((reader, replace(reader, inputs=(source,))))
         for node in padding:
-            wider = _wider(node, [amounts[axis] for axis in order]) if node.op in kinds else None
+            wider = _wider(graph, node, [amounts[axis] for axis in order]) if node.op in kinds else None
             if wider is None or node.inputs[0] != read or read in node.inputs[1:] or node in changed:
                 return
             found.append((node, replace(wider, inputs=(source, *node.inputs[1:])) if read == padded else wider))
@@ -70,7 +70,7 @@ def _absorb(
             values[name] = replace(values[name], shape=tuple(values[source].shape[axis] for axis in perm))
 
 
-def _wider(node: Node, amounts: Sequence[tuple[int, int]]) -> Node | None:
+def _wider(graph: Graph, node: Node, amounts: Sequence[tuple[int, int]]) -> Node | None:
     """A convolution or pool that pads by so much more, for each dimension of what it reads; None where none can."""
     if node.domain or node.attributes.get("auto_pad", "NOTSET") != "NOTSET" or any(amounts[0]) or any(amounts[1]):
         return None
@@ -78,6 +78,8 @@ def _wider(node: Node, amounts: Sequence[tuple[int, int]]) -> Node | None:
     before = node.attributes.get("pads", (0,) * len(more))
     pads = tuple(a + b for a, b in zip(before, more, strict=True))
     attributes = {**node.attributes, "pads": pads}
+    if node.op == "Conv" and set(graph.values[node.inputs[1]].shape[2:]) == {1}:
+        return None  # as a product it reads rows in any layout, and OpenVINO strides before it pads
     if node.op != "Conv":
         window = node.attributes["kernel_shape"]
         if len(node.outputs) > 1 or any(pad >= size for pad, size in zip(pads, (*window, *window), strict=True)):
