@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import layoutsolve
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,29 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="TEXT", help="only models whose path contains TEXT")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to FILE")
     return parser
+
+
+def add_ways(parser: argparse.ArgumentParser) -> None:
+    """The options of experiments that compare files: other targets, and other converters' files."""
+    parser.add_argument("--target", action="append", metavar="NAME|FILE.json", help="another target, too")
+    parser.add_argument("--with", dest="others", action="append", metavar="NAME=FOLDER", help="others' ONNX files")
+
+
+def folders(options: argparse.Namespace) -> dict[str, Path]:
+    """The folders of other converters' files, by whose they are."""
+    return {name: Path(folder) for name, _, folder in (each.partition("=") for each in options.others or ())}
+
+
+def files_of(model: CorpusModel, targets: Iterable[str], others: Mapping[str, Path], folder: Path) -> dict[str, Path]:
+    """The ONNX files of a model by whose they are: one for each target, written to a folder, and those of others that
+    there are. Raises ConversionError where it cannot be converted.
+    """
+    found = {}
+    for number, target in enumerate(dict.fromkeys(targets)):
+        found[target] = folder / f"{number}.onnx"
+        layoutsolve.convert(str(model.path), target=target).save(found[target])
+    theirs = {name: place / f"{model.name}.onnx" for name, place in others.items()}
+    return {**found, **{name: path for name, path in theirs.items() if path.is_file()}}
 
 
 def write_json(path: Path | None, found: Any) -> None:

@@ -11,7 +11,7 @@ there has the model's name and ends in ``.onnx``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import onnx
 
 import layoutsolve
-from experiments.corpus import CorpusModel, arguments, models, write_json
+from experiments.corpus import CorpusModel, add_ways, arguments, files_of, folders, models, write_json
 from layoutsolve.measurement.executed import Executed, executed
 from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
 from layoutsolve.verification.runtimes import LEVELS, optimised
@@ -33,19 +33,6 @@ class Counted:
     way: str
     file: Executed
     run: Executed
-
-
-def files(
-    model: CorpusModel, targets: Sequence[str], others: dict[str, Path], folder: Path
-) -> Iterator[tuple[str, Path]]:
-    """The files of a model by whose they are. Raises ConversionError where it cannot be converted."""
-    for number, target in enumerate(targets):
-        path = folder / f"{number}.onnx"
-        layoutsolve.convert(str(model.path), target=target).save(path)
-        yield target, path
-    for name, place in others.items():
-        if (path := place / f"{model.name}.onnx").is_file():
-            yield name, path
 
 
 def counted(model: CorpusModel, way: str, path: Path, level: str) -> Counted:
@@ -77,19 +64,18 @@ def total(way: str, found: Sequence[Counted]) -> str:
 def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = arguments(__doc__ or "")
-    parser.add_argument("--target", action="append", metavar="NAME|FILE.json", help="another target, too")
-    parser.add_argument("--with", dest="others", action="append", metavar="NAME=FOLDER", help="others' ONNX files")
+    add_ways(parser)
     parser.add_argument("--level", choices=LEVELS, default="all", help="how far ONNX Runtime optimises (default: all)")
     options = parser.parse_args(given)
-    others = {name: Path(folder) for name, _, folder in (each.partition("=") for each in options.others or ())}
+    targets = [DEFAULT_TARGET, *(options.target or ())]
     found: list[Counted] = []
     for model in models(options.folder, options.only):
         with TemporaryDirectory() as folder:
             try:
-                ways = list(files(model, [DEFAULT_TARGET, *(options.target or ())], others, Path(folder)))
+                ways = files_of(model, targets, folders(options), Path(folder))
             except layoutsolve.ConversionError:
                 continue
-            for way, path in ways:
+            for way, path in ways.items():
                 try:
                     found.append(counted(model, way, path, options.level))
                 except Exception as error:  # ONNX Runtime has a class of exception for each status

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import layoutsolve
-from experiments.corpus import CorpusModel, arguments, models, write_json
+from experiments.corpus import CorpusModel, add_ways, arguments, files_of, folders, models, write_json
 from experiments.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
@@ -49,20 +49,10 @@ def measure(
     Raises ConversionError where it cannot be converted, VerifyError where a file of its own does not run.
     """
     with TemporaryDirectory() as folder:
-        files: dict[str, str] = {}
-        source = Path(folder) / "source.tflite"
-        source.write_bytes(model.source)
-        for number, target in enumerate(dict.fromkeys([*targets, *filter(None, [openvino])])):
-            files[target] = str(Path(folder) / f"{number}.onnx")
-            layoutsolve.convert(str(source), target=target).save(files[target])
-        for name, place in others.items():
-            theirs = place / f"{model.name}.onnx"
-            if theirs.is_file():
-                files[name] = str(theirs)
-        entries = _entries(
-            [*files.values(), str(source)], [files[name] for name in others if name in files], threads, openvino
-        )
-    names = {path: name for name, path in files.items()}
+        paths = files_of(model, [*targets, *filter(None, [openvino])], others, Path(folder))
+        names = {str(path): name for name, path in paths.items()}
+        theirs = [path for path, name in names.items() if name in others]
+        entries = _entries([*names, str(model.path)], theirs, threads, openvino)
     ratios = {_title(each, names.get(each.file)): each.ratio for each in entries[1:]}
     own = ratios.pop(_vino(openvino), 1.0)
     ratios = {name: ratio / own if name.startswith(_vino("")) else ratio for name, ratio in ratios.items()}
@@ -120,14 +110,13 @@ def means(found: Sequence[Speed], title: str, chosen: Sequence[Speed]) -> str:
 def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = arguments(__doc__ or "")
-    parser.add_argument("--target", action="append", metavar="NAME|FILE.json", help="another target, too")
-    parser.add_argument("--with", dest="others", action="append", metavar="NAME=FOLDER", help="others' ONNX files")
+    add_ways(parser)
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of the runtimes (default: 1)")
     parser.add_argument(
         "--openvino", nargs="?", const="openvino-cpu", default="", metavar="TARGET", help="run all in OpenVINO as well"
     )
     options = parser.parse_args(given)
-    others = {name: Path(folder) for name, _, folder in (each.partition("=") for each in options.others or ())}
+    others = folders(options)
     targets = [DEFAULT_TARGET, *(options.target or ())]
     found: list[Speed] = []
     failed: list[str] = []

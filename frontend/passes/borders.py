@@ -27,7 +27,7 @@ def absorbed(graph: Graph) -> Graph:
             readers.setdefault(name, []).append(node)
     values, changed = dict(graph.values), dict[Node, Node]()
     for pad in pads:
-        amounts, kinds = _amounts(graph, pad), _readers_of(graph, pad)
+        amounts, kinds = _amounts(graph, pad), _padding_alike(graph, pad)
         if amounts is not None and kinds:
             _absorb(graph, pad, amounts, kinds, readers, values, changed)
     if not changed:
@@ -102,7 +102,7 @@ def _amounts(graph: Graph, pad: Node) -> list[tuple[int, int]] | None:
     return [(int(given[axis]), int(given[axis + rank])) for axis in range(rank)]
 
 
-def _readers_of(graph: Graph, pad: Node) -> Collection[str]:
+def _padding_alike(graph: Graph, pad: Node) -> Collection[str]:
     """The operators that pad by themselves by what a Pad fills in."""
     quant, after = graph.values[pad.inputs[0]].quant, graph.values[pad.outputs[0]].quant
     filler = graph.values[pad.inputs[2]] if len(pad.inputs) == 3 and pad.inputs[2] else None

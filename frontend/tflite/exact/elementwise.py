@@ -12,8 +12,10 @@ from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
 from layoutsolve.frontend.tflite.exact.writing import (
     REMEDY,
+    every_byte,
     every_number,
     finish,
+    in_vectors,
     looked_up,
     numbers,
     quant_in,
@@ -100,14 +102,9 @@ class _Run:
 
     def inside(self, call: Call) -> Array | None:
         """Which elements are in vectors, None for all."""
-        sizes = [dim for dim in self.dims if isinstance(dim, int)]
-        elements = prod(sizes)
-        if elements % self.size == 0:
+        if prod(dim for dim in self.dims if isinstance(dim, int)) % self.size == 0:
             return None
-        if len(sizes) != len(self.dims):
-            raise GapError("LiteRT rounds by the number of its elements, which is dynamic", REMEDY)
-        call.draft.ask(elements)
-        return (np.arange(elements) < elements // self.size * self.size).reshape(sizes)
+        return in_vectors(call, self.dims, self.size)
 
 
 def _run(call: Call, a: Value, b: Value) -> _Run:
@@ -127,8 +124,7 @@ def _run(call: Call, a: Value, b: Value) -> _Run:
 
 def _all(call: Call, value: Value) -> Array:
     """What all bytes are, less the zero point of a tensor."""
-    low, high = limits(value.dtype)
-    return np.arange(low, high + 1) - zero_of(quant_in(call, value))
+    return every_byte(value) - zero_of(quant_in(call, value))
 
 
 def _zero(call: Call) -> int:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 import numpy as np
 
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
-from layoutsolve.frontend.tflite.exact.writing import REMEDY, looked_up, quant_in, scale_of, step, store, zero_of
+from layoutsolve.frontend.tflite.exact.writing import (
+    REMEDY,
+    every_byte,
+    in_vectors,
+    looked_up,
+    quant_in,
+    scale_of,
+    step,
+    store,
+    zero_of,
+)
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
@@ -35,12 +44,6 @@ _CURVES: dict[str, Transform] = {
 """Functions of which LiteRT makes a table of its own, in float32."""
 
 
-def _all(value: Value) -> Array:
-    """All bytes of a tensor's type."""
-    low, high = limits(value.dtype)
-    return np.arange(low, high + 1)
-
-
 def _rounded(reals: Array) -> Array:
     """Numbers rounded to the nearest integers, halves away from zero."""
     result: Array = np.copysign(np.floor(np.abs(reals.astype(np.float64)) + 0.5), reals)
@@ -64,7 +67,7 @@ def curve(call: Call) -> None:
     """Functions that LiteRT looks up."""
     x, slot = call.input(0), call.slot()
     before, after = quant_in(call, x), quant_in(call, slot)
-    real = scale_of(before) * (_all(x) - zero_of(before)).astype(np.float32)
+    real = scale_of(before) * (every_byte(x) - zero_of(before)).astype(np.float32)
     found = _CURVES[call.operator.name](real.astype(np.float64)).astype(np.float32)
     _write(call, x, _rounded(found * (np.float32(1) / scale_of(after))), slot)
 
@@ -74,7 +77,7 @@ def clamp(call: Call) -> None:
     """The RELU family, with another scale."""
     x, slot = call.input(0), call.slot()
     before, after = quant_in(call, x), quant_in(call, slot)
-    results = Rescaling.by(np.float64(scale_of(before) / scale_of(after)))(_all(x) - zero_of(before))
+    results = Rescaling.by(np.float64(scale_of(before) / scale_of(after)))(every_byte(x) - zero_of(before))
     _write(call, x, results, slot, stored_bounds(CLAMPS[call.operator.name], slot))
 
 
@@ -83,7 +86,7 @@ def leaky_relu(call: Call) -> None:
     """LEAKY_RELU."""
     x, slot, alpha = call.input(0), call.slot(), np.float32(call.option("alpha", 0.0))
     before, after = quant_in(call, x), quant_in(call, slot)
-    scale, count = scale_of(before), _all(x) - zero_of(before)
+    scale, count = scale_of(before), every_byte(x) - zero_of(before)
     below = Rescaling.by(np.float64(scale * alpha / scale_of(after)))(count)
     _write(call, x, np.where(count < 0, below, Rescaling.by(np.float64(scale / scale_of(after)))(count)), slot)
 
@@ -97,7 +100,7 @@ def hard_swish(call: Call) -> None:
     output, gate = Rescaling.by(fine / scale_of(after)), Rescaling.by(fine / np.float32(3 / 32768))
     if output.exponent[0] > 0:
         raise GapError("LiteRT does not compute it: its output scale is too small", REMEDY)
-    count = (_all(x) - zero_of(before)) << 7
+    count = (every_byte(x) - zero_of(before)) << 7
     value, exponent = _high(count, _narrow(output)), int(gate.exponent[0])
     share = _saturated(count << max(exponent - 1, 0))
     share = _high(share, _narrow(gate))
@@ -137,7 +140,7 @@ def quantize(call: Call) -> None:
     after = quant_in(call, slot)
     if x.dtype in BYTES and x.quant is not None:
         before = quant_in(call, x)
-        factor, count = scale_of(before).astype(np.float64) / scale_of(after), _all(x) - zero_of(before)
+        factor, count = scale_of(before).astype(np.float64) / scale_of(after), every_byte(x) - zero_of(before)
         vectors, single = (_stored(Rescaling.by(factor, away)(count), slot) for away in (False, True))
         _by_position(call, x, slot, vectors, single, _REQUANTISED)
         return
@@ -158,7 +161,11 @@ def _in_steps(call: Call, x: Value, scale: np.float32) -> Value:
         return vectors
     ratio = step(call, "Div", wide, np.array(scale, np.float64))
     size = step(call, "Floor", step(call, "Add", step(call, "Abs", ratio), 0.5))
-    given = [_in_vectors(call, x, _CONVERTED), vectors, step(call, "Mul", size, step(call, "Sign", ratio))]
+    given = [
+        call.constant(in_vectors(call, x.shape, _CONVERTED), "in_vectors"),
+        vectors,
+        step(call, "Mul", size, step(call, "Sign", ratio)),
+    ]
     return call.write("Where", given, x.shape, call.temporary("whole", "float64"), real="float64")
 
 
@@ -167,7 +174,10 @@ def _by_position(call: Call, x: Value, slot: Slot, vectors: Array, single: Array
     if np.array_equal(vectors, single) or _whole_vectors(x, size):
         looked_up(call, x, vectors, slot)
         return
-    given = [_in_vectors(call, x, size), *(looked_up(call, x, table.astype(np.float32)) for table in (vectors, single))]
+    given = [
+        call.constant(in_vectors(call, x.shape, size), "in_vectors"),
+        *(looked_up(call, x, table.astype(np.float32)) for table in (vectors, single)),
+    ]
     plain = slot if slot.dtype == "float32" else call.temporary("chosen")
     chosen = call.write("Where", given, x.shape, plain, real="float32")
     if plain is not slot:
@@ -178,16 +188,6 @@ def _whole_vectors(x: Value, size: int) -> bool:
     """Whether no element is left over."""
     elements = product(x.shape)
     return isinstance(elements, int) and elements % size == 0
-
-
-def _in_vectors(call: Call, x: Value, size: int) -> Value:
-    """Which elements are not left over."""
-    shape = [dim for dim in x.shape if isinstance(dim, int)]
-    if len(shape) != len(x.shape):
-        raise GapError("LiteRT rounds by the number of its elements, which is dynamic", REMEDY)
-    elements = prod(shape)
-    call.draft.ask(elements)
-    return call.constant((np.arange(elements) < elements // size * size).reshape(shape), "in_vectors")
 
 
 @exactly("DEQUANTIZE")
@@ -202,8 +202,8 @@ def dequantize(call: Call) -> None:
         return
     quant = quant_in(call, x)
     scale, zero = scale_of(quant), zero_of(quant)
-    fused = scale * _all(x).astype(np.float32) + np.float32(-zero) * scale
-    single = scale * (_all(x) - zero).astype(np.float32)
+    fused = scale * every_byte(x).astype(np.float32) + np.float32(-zero) * scale
+    single = scale * (every_byte(x) - zero).astype(np.float32)
     _by_position(call, x, slot, fused, single, _CONVERTED)
 
 
@@ -225,5 +225,5 @@ def _brought(call: Call, part: Value, slot: Slot, after: Quant) -> Value:
     scale = scale_of(before) * (np.float32(1) / scale_of(after))
     bias = np.float32(-zero_of(before)) * scale
     target = call.temporary("brought", slot.dtype, after)
-    found = _rounded(_all(part).astype(np.float32) * scale + bias) + zero_of(after)
+    found = _rounded(every_byte(part).astype(np.float32) * scale + bias) + zero_of(after)
     return looked_up(call, part, np.clip(found, *limits(slot.dtype)).astype(slot.dtype), target)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from layoutsolve.frontend.tflite.lowering.registry import own_lowering
 from layoutsolve.frontend.tflite.lowering.shapes import broadcast
 from layoutsolve.frontend.tflite.operators.common import BYTES, activation, cast_to, stored_bounds
 from layoutsolve.frontend.tflite.reading.model import Tensor
-from layoutsolve.graph import Array, Quant, Value
+from layoutsolve.graph import Array, Quant, Shape, Value
 
 WHOLE = 1 << 24
 """Below it all integers are exact in float32."""
@@ -92,11 +93,26 @@ def reach(call: Call, value: Value) -> tuple[int, int]:
     return low - zero, high - zero
 
 
+def every_byte(value: Value) -> Array:
+    """All bytes of a tensor's type."""
+    low, high = limits(value.dtype)
+    return np.arange(low, high + 1)
+
+
 def every_number(call: Call, value: Value) -> Array:
     """All numbers that bytes can be, less their zero point."""
-    low, high = limits(value.dtype)
-    found: Array = np.arange(low, high + 1) if value.data is None else np.unique(value.data).astype(np.int64)
+    found: Array = every_byte(value) if value.data is None else np.unique(value.data).astype(np.int64)
     return found - zero_of(quant_in(call, value))
+
+
+def in_vectors(call: Call, shape: Shape, size: int) -> Array:
+    """Which elements LiteRT computes as vectors of a size, not one by one because they are left over."""
+    sizes = [dim for dim in shape if isinstance(dim, int)]
+    if len(sizes) != len(shape):
+        raise GapError("LiteRT rounds by the number of its elements, which is dynamic", REMEDY)
+    elements = prod(sizes)
+    call.draft.ask(elements)
+    return (np.arange(elements) < elements // size * size).reshape(sizes)
 
 
 def step(call: Call, op: str, *given: Value | Array | float) -> Value:

@@ -13,9 +13,10 @@ from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
 from layoutsolve.solver.theory.rules.elementwise import UNARY
+from layoutsolve.solver.theory.rules.slopes import IMAGE, by_channel
 
-IMAGE, CHANNELS = 4, 1
-"""The stored dimensions of what is kept in blocks, and the one of its channels."""
+CHANNELS = 1
+"""The stored dimension of an image's channels."""
 
 BLOCK = 16
 """The channels of the largest blocks; smaller ones divide it."""
@@ -32,14 +33,8 @@ _COMBINING = frozenset(("Add", "Mul", "Sub"))
 @idiom("Min", "clip")
 def clip(site: Site, rule: Rule) -> Idiom | None:
     """A Clip on one side, where the other operand is one number. Convolutions do that themselves."""
-    if not site.floating or site.output().dtype != "float32" or len(site.node.inputs) != 2:
-        return None
-    bounds = [site.constant(number) for number in range(2)]
-    limit = next((each for each in bounds if each is not None), None)
+    data, limit = _operands(site)
     if limit is None or limit.size != 1 or not np.isfinite(limit).all():
-        return None
-    data = bounds.index(None) if None in bounds else None
-    if data is None or site.required(data).shape != site.output().shape:
         return None
     bound = limit.reshape(())
     limits = (bound, _infinite(1)) if site.node.op == "Max" else (_infinite(-1), bound)
@@ -51,7 +46,7 @@ def pointwise(site: Site, rule: Rule) -> Idiom | None:
     """Zeros around channels by a convolution of one pixel. Where a number is infinite, what is added is no zero."""
     filler = site.constant(2)
     zero = site.input(2) is None or (filler is not None and not filler.any())
-    if not zero or not site.floating or site.output().dtype != "float32" or not in_blocks(site, 0):
+    if not zero or not _real(site) or not in_blocks(site, 0):
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
@@ -71,19 +66,15 @@ def pointwise(site: Site, rule: Rule) -> Idiom | None:
 @idiom("Mul", "depthwise")
 def depthwise(site: Site, rule: Rule) -> Idiom | None:
     """One factor for each channel as a convolution of one pixel, which takes a sum behind it as its bias."""
-    data = next((number for number in range(2) if site.constant(number) is None), None)
-    if data is None or not site.floating or site.output().dtype != "float32" or not in_blocks(site, data):
-        return None
-    factors = site.constant(1 - data)
-    if factors is None or site.required(data).shape != site.output().shape:
+    data, factors = _operands(site)
+    if factors is None or not in_blocks(site, data):
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
         given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
         if not _whole(image) or (factors.size != 1 and given[-IMAGE + CHANNELS :] != (image[CHANNELS], 1, 1)):
             return None
-        kernel = np.broadcast_to(factors.reshape(-1, 1, 1, 1), (_channels(image), 1, 1, 1)).copy()
-        return (Step("Conv", (data, kernel), (0,), {"kernel_shape": (1, 1), "group": len(kernel)}),)
+        return (by_channel(data, np.broadcast_to(factors.reshape(-1), _channels(image)).copy()),)
 
     return write
 
@@ -91,7 +82,7 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
 @idiom("ReduceMean", "pool")
 def pool(site: Site, rule: Rule) -> Idiom | None:
     """The mean of all pixels of an image as a pool."""
-    if not site.floating or site.output().dtype != "float32" or not in_blocks(site, 0):
+    if not _real(site) or not in_blocks(site, 0):
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
@@ -105,6 +96,21 @@ def pool(site: Site, rule: Rule) -> Idiom | None:
         return (Step("GlobalAveragePool", (0,)),)
 
     return write
+
+
+def _real(site: Site) -> bool:
+    """Whether a node computes with floats of 32 bits, none of them quantised."""
+    return site.floating and site.output().dtype == "float32"
+
+
+def _operands(site: Site) -> tuple[int, Array | None]:
+    """Of two real operands the number of the one that is computed, as large as the result, and the constant beside it;
+    None where they are others.
+    """
+    data = next((number for number in range(2) if site.constant(number) is None), 0)
+    computed = len(site.node.inputs) == 2 and site.constant(data) is None
+    alike = computed and site.required(data).shape == site.output().shape
+    return data, site.constant(1 - data) if alike and _real(site) else None
 
 
 def _infinite(sign: int) -> Array:

@@ -52,9 +52,9 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
         above, negated, below, scaled = (Between(name, "float32", shapes[-1]) for name in names)
         return (
             Step("Relu", (0,), (above,)),
-            _by_channel(0, np.full(slopes.size, -1, np.float32), negated),
+            by_channel(0, np.full(slopes.size, -1, np.float32), negated),
             Step("Relu", (negated.name,), (below,)),
-            _by_channel(below.name, -slopes.reshape(-1), scaled),
+            by_channel(below.name, -slopes.reshape(-1), scaled),
             Step("Add", (above.name, scaled.name), (0,)),
         )
 
@@ -69,6 +69,7 @@ def _slopes(site: Site) -> Array | None:
     return slopes if np.isfinite(slopes).all() else None
 
 
-def _by_channel(data: int | str, factors: Array, result: Between) -> Step:
+def by_channel(data: int | str, factors: Array, result: int | Between = 0) -> Step:
+    """A product with a factor for each channel, as a convolution of one pixel."""
     kernel = factors.reshape(-1, 1, 1, 1)
     return Step("Conv", (data, kernel), (result,), {"kernel_shape": (1, 1), "group": len(kernel)})
