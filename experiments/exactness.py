@@ -1,4 +1,4 @@
-"""How many bytes of quantised models differ from LiteRT's plain kernels, by how operators are written (``--quant``)."""
+"""How many bytes of quantised models differ from LiteRT's plain kernels, by how operators and weights are written."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from layoutsolve.frontend.tflite.lowering.options import QUANT
 from layoutsolve.graph import Array
 from layoutsolve.verification.runtimes import LEVELS, LiteRT, OnnxRuntime, Run
 from layoutsolve.verification.verify import feeds
+
+WAYS = {**{mode: {"quant": mode} for mode in QUANT}, "symmetric weights": {"weights": "symmetric"}}
+"""Options of a conversion."""
 
 XNNPACK = "LiteRT with XNNPACK"
 STEPS = ("0", "1", "2", "3+")
@@ -80,9 +83,9 @@ def rows(model: CorpusModel, litert: LiteRT, seed: int) -> list[Row]:
     given = inputs_of(litert.describe(source), seed)
     truth = litert.run(source, given)
     found = []
-    for mode in QUANT:
+    for mode, said in WAYS.items():
         try:
-            found.append(_row(model.name, mode, layoutsolve.convert(source, quant=mode), truth, given))
+            found.append(_row(model.name, mode, layoutsolve.convert(source, **said), truth, given))
         except ConversionError as error:
             found.append(Row(model.name, mode, {}, error=str(error).replace("\n", " ")[:300]))
     found.append(Row(model.name, XNNPACK, histogram(truth, litert.run(source, given, delegate=True).results)))
@@ -116,7 +119,7 @@ def main() -> None:
                 found += rows(model, litert, options.seed)
             except VerifyError as error:
                 found.append(Row(model.name, "", {}, error=str(error)))
-            print(*found[-len(QUANT) - 1 :], sep="\n", flush=True)
+            print(*found[-len(WAYS) - 1 :], sep="\n", flush=True)
     write_json(options.json, [asdict(row) for row in found])
 
 

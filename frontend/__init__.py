@@ -9,6 +9,7 @@ from layoutsolve.frontend.passes import (
     dilations,
     floats,
     layer_norm,
+    symmetric,
     unsigned,
     upsampling,
     weights,
@@ -52,6 +53,8 @@ def lowered(
     graph = layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget)
     if reading.quant == "float":
         return widths.rounded(floats.computed(graph, budget), reading.storage.block, budget)
+    if reading.weights == "symmetric":
+        graph = symmetric.rounded(graph)
     graph = widths.rounded(graph, reading.storage.block, budget)
     if reading.quant == "exact":  # in which no kernel computes on bytes
         return graph

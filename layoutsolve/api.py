@@ -192,6 +192,7 @@ def convert(
     custom: str = "error",
     quant: str = "qdq",
     dynamic: str = "float",
+    weights: str = "source",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
@@ -215,7 +216,9 @@ def convert(
     make kernels on integers; 'float' as operators on real numbers that still saturate; 'exact' as arithmetic on
     integers that gives LiteRT's results, bit for bit (``docs/quantised.md``). ``dynamic`` says how floats are
     multiplied by weights of bytes: as they are ('float'), or rounded to bytes at run time, as LiteRT does it, in dense
-    layers for which the target says that it is faster ('integer'). ``signature`` names the signature to convert, by
+    layers for which the target says that it is faster ('integer'). ``weights`` says what becomes of weights of bytes
+    of convolutions whose zero is not stored as 0: they are kept ('source'), or the nearest ones for which it is are
+    taken ('symmetric'), which is faster, and changes results a little. ``signature`` names the signature to convert, by
     default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
     are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
     :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
@@ -266,6 +269,7 @@ def compare(
     custom: str = "error",
     quant: str = "qdq",
     dynamic: str = "float",
+    weights: str = "source",
     signature: str = "",
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,

@@ -17,7 +17,7 @@ import numpy as np
 
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
-from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT
+from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT, WEIGHTS
 from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, Boundary, Goal
 from layoutsolve.solver.statement.boundary import Choice, Ends, Pair
 from layoutsolve.solver.statement.target import Target
@@ -170,6 +170,7 @@ class Options:
     custom: str = field(default="error", metadata=_by(partial(choice, known=CUSTOM)))
     quant: str = field(default="qdq", metadata=_by(partial(choice, known=QUANT)))
     dynamic: str = field(default="float", metadata=_by(partial(choice, known=DYNAMIC)))
+    weights: str = field(default="source", metadata=_by(partial(choice, known=WEIGHTS)))
     signature: str = field(default="", metadata=_by(text))
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata=_by(partial(_each, read=_shape)))
     max_size: int | None = field(default=None, metadata=_unless_none(partial(whole, least=1)))
@@ -202,7 +203,8 @@ class Options:
     def reading(self) -> Reading:
         """How the model is read."""
         target, asked = self.goal.target, (self.custom, self.signature, self.shapes, self.max_size)
-        return Reading(*asked, target.storage, self.quant, target.dynamic if self.dynamic == "integer" else None)
+        dynamic = target.dynamic if self.dynamic == "integer" else None
+        return Reading(*asked, target.storage, self.quant, dynamic, self.weights)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""

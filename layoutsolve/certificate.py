@@ -29,7 +29,7 @@ from layoutsolve.stages import Stages
 from layoutsolve.storage import WEIGHTS, Dynamic, Storage, WeightStorage
 from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 8"
+FORMAT = "layoutsolve certificate 9"
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")
-    return Reading(*asked, storage, str(facts["quant"]), dynamic)
+    return Reading(*asked, storage, str(facts["quant"]), dynamic, str(facts["weights"]))
 
 
 def _weights(said: Any) -> WeightStorage:

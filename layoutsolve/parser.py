@@ -135,6 +135,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "custom": options.custom,
         "quant": options.quant,
         "dynamic": options.dynamic,
+        "weights": options.weights,
         "signature": options.signature,
         "shapes": _shapes(options.shape),
         "max_size": options.max_size,
@@ -241,6 +242,13 @@ def _add_reading(group: _Group) -> None:
         default="float",
         metavar="WHAT",
         help="dense layers of floats by weights of bytes: float (default), or integer, where that is faster",
+    )
+    group.add_argument(
+        "--weights",
+        default="source",
+        metavar="WHAT",
+        help="weights of bytes of convolutions: source (default), or symmetric for the nearest ones whose zero is 0,"
+        " which is faster and changes results a little",
     )
 
 

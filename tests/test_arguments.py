@@ -37,6 +37,7 @@ WRONG_TYPES: list[tuple[str, list[Any]]] = [
     ("max_size", ["1G", True, 1.5]),
     ("custom", [None, 5, True, ["error"]]),
     ("quant", [None, 5, True, ["qdq"]]),
+    ("weights", [None, 5, True, ["source"]]),
     ("signature", [None, 5, b"serving_default"]),
     ("shapes", [[("image", (1, 2))], "image", {"image": "abc"}, {"image": 5}, {"image": None}, {5: (1, 2)}]),
     ("shapes", [{"image": (1, 2.0)}, {"image": (True, 4, 5, 3)}, {"image": ("1", "4")}, {"image": {1, 4, 5, 3}}]),
@@ -48,6 +49,7 @@ WRONG_VALUES: list[tuple[str, list[Any]]] = [
     ("time_limit", [NAN, INFINITE, -INFINITE, -1, 0, 10**400, -(10**400), np.float64(NAN)]),
     ("custom", ["", "drop"]),
     ("quant", ["", "exactly", "QDQ"]),
+    ("weights", ["", "unsigned", "Symmetric"]),
     ("shapes", [{"image": (1, 2**31, 5, 3)}, {"image": (1, -2, 5, 3)}, {"image": ()}]),
 ]
 

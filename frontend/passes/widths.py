@@ -1,9 +1,10 @@
 """Channels rounded up to whole blocks, with zeros behind the others.
 
 Runtimes keep images in blocks of channels between convolutions. A depthwise convolution whose channels are no whole
-blocks leaves that format, as does a Pad that appends channels, which is how residual networks grow. Where all that
-touches some images keeps zeros zero, they get as many channels more as fill the last block: convolutions of all
-channels make zeros, and multiply them by zeros. Where an image grows within its last block, nothing is left to pad.
+blocks leaves that format, or its kernel on bytes is a slower one; and so does a Pad that appends channels, which is how
+residual networks grow. Where all that touches some images keeps zeros zero, they get as many channels more as fill the
+last block: convolutions of all channels make zeros, and multiply them by zeros. Where an image grows within its last
+block, nothing is left to pad.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ CHANNELS = 1
 IMAGE = 4
 """The dimensions of what is kept in blocks."""
 
+BYTES = ("int8", "uint8")
+
 POOLS = frozenset(("AveragePool", "GlobalAveragePool", "MaxPool"))
 """Operators on every channel by itself that make zeros of zeros."""
 
 KEEPING = frozenset(("Add", "Clip", "HardSwish", "Identity", "LeakyRelu", "PRelu", "Relu", "Sub"))
 """Operators on single elements that make zeros of zeros, where their constants allow it."""
 
-MOST = 1.5
+MOST = 2.0
 """How many times as many channels as there were are still worth it."""
 
 
@@ -50,7 +53,7 @@ def rounded(graph: Graph, block: int, budget: Budget) -> Graph:
 def _may_gain(graph: Graph, node: Node, block: int) -> bool:
     """Whether images could gain by whole blocks because of a node, as far as it tells by itself."""
     group = node.attributes.get("group", 1) if _is(node, "Conv") else 1
-    return _is(node, "Pad") or (group > 1 and group % block != 0 and graph.values[node.inputs[0]].quant is None)
+    return _is(node, "Pad") or (group > 1 and group % block != 0 and _blocked(graph, node))
 
 
 @dataclass
@@ -112,7 +115,7 @@ class _Images:
         if not all(name in self.axes for name in ends):
             return ()
         if _is(node, "Conv") and _depthwise(self.graph, node):
-            return ends if self.graph.values[ends[0]].quant is None else ()
+            return ends if _blocked(self.graph, node) else ()
         if _is(node, "Pad") and len({-(-self._channels(name) // block) for name in ends}) == 1:
             return ends
         return ()
@@ -205,6 +208,17 @@ def _depthwise(graph: Graph, node: Node) -> bool:
     ends = [graph.values[name].shape[CHANNELS] for name in (node.inputs[0], node.outputs[0])]
     group = node.attributes.get("group", 1)
     return group != 1 and ends == [group, group]
+
+
+def _blocked(graph: Graph, node: Node) -> bool:
+    """Whether kernels of a depthwise convolution want whole blocks: those on floats, and those on bytes by weights of
+    int8 whose zero is 0.
+    """
+    read, weights = (graph.values[name] for name in node.inputs[:2])
+    if read.quant is None:
+        return True
+    quant = weights.quant
+    return read.dtype in BYTES and weights.dtype == "int8" and quant is not None and not quant.zero_point.any()
 
 
 def _appended(graph: Graph, node: Node, axis: int) -> int:

@@ -13,6 +13,13 @@ CUSTOM = ("error", "passthrough")
 
 QUANT = ("qdq", "float", "exact")
 """How operators on quantised numbers may be written."""
+
+KEEPING = ("float", "exact")
+"""The ways of :data:`QUANT` in which no kernel on bytes is used, which alone mind where the zero of weights is."""
+
+WEIGHTS = ("source", "symmetric")
+"""How weights of bytes of convolutions may be stored: as they are, or as the nearest ones whose zero is 0."""
+
 DYNAMIC = ("float", "integer")
 """How floats may be multiplied by weights of bytes: as they are, or rounded at run time as LiteRT does it."""
 
@@ -27,7 +34,7 @@ class Reading:
     ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. ``quant`` is one of
     :data:`QUANT`: operators on real numbers between QuantizeLinear and DequantizeLinear, on real numbers that saturate,
     or on integers. ``dynamic`` says which products of floats by weights of bytes are computed in integers, by default
-    none. Raises :class:`OptionError` for values that mean nothing.
+    none. ``weights`` is one of :data:`WEIGHTS`. Raises :class:`OptionError` for values that mean nothing.
     """
 
     custom: str = "error"
@@ -37,6 +44,7 @@ class Reading:
     storage: Storage = USUAL
     quant: str = "qdq"
     dynamic: Dynamic | None = None
+    weights: str = "source"
 
     @property
     def exact(self) -> bool:
@@ -50,6 +58,12 @@ class Reading:
         if self.quant not in QUANT:
             raise OptionError(
                 f"quantised operators cannot be written as '{self.quant}': choose one of {', '.join(QUANT)}"
+            )
+        if self.weights not in WEIGHTS:
+            raise OptionError(f"weights cannot be '{self.weights}': choose one of {', '.join(WEIGHTS)}")
+        if self.weights == "symmetric" and self.quant in KEEPING:
+            raise OptionError(
+                f"weights: --quant {self.quant} gains nothing by symmetric ones; leave one of the two out"
             )
         if self.max_size is not None and not (type(self.max_size) is int and self.max_size > 0):
             raise OptionError(f"a largest size of {self.max_size!r} bytes is none: give a whole number above 0")

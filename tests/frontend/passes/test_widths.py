@@ -111,11 +111,12 @@ def test_results_stay_what_they_are(seed: int, stored: bool) -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_much_is_changed() -> None:
+@pytest.mark.parametrize("stored", [False, True])
+def test_much_is_changed(stored: bool) -> None:
     """The networks above are of both kinds, and wider images are whole blocks."""
     changed = 0
     for seed in range(60):
-        graph = network(seed, False)
+        graph = network(seed, stored)
         wider = rounded(graph, BLOCK, Budget())
         changed += wider is not graph
         for name, value in wider.values.items():
@@ -142,11 +143,25 @@ def test_an_image_that_grows_within_its_block_is_not_padded() -> None:
     assert found == [1, 0]
 
 
-@pytest.mark.parametrize(("before", "after"), [(16, 32), (4, 6), (17, 20)])
+@pytest.mark.parametrize(("before", "after"), [(16, 32), (4, 6), (5, 7)])
 def test_what_gains_too_little_stays(before: int, after: int) -> None:
     """Whole blocks already, or so few channels that most of a block would be zeros."""
     graph = residual(before, after)
     assert rounded(graph, BLOCK, Budget()) is graph
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", 3), ("uint8", 128)])
+def test_kernels_on_bytes_that_want_no_blocks(dtype: str, zero: int) -> None:
+    """Those by other weights than int8 whose zero is 0."""
+    b = Images(1, stored=True)
+    x = b.deep(b.wide(b.input(1, SIDE, SIDE, 3, dtype="int8", quant=b.quant()), 24))
+    graph = b.graph(b.wide(x, 3))
+    assert rounded(graph, BLOCK, Budget()) is not graph
+    kernel = next(node.inputs[1] for node in graph.nodes if "group" in node.attributes)
+    quant = Quant(np.array([0.01], np.float32), np.array([zero], dtype))
+    changed = replace(b.values[kernel], dtype=dtype, quant=quant, data=b.values[kernel].data.astype(dtype))
+    other = replace(graph, values={**graph.values, kernel: changed})
+    assert rounded(other, BLOCK, Budget()) is other
 
 
 def test_blocks_are_asked_for() -> None:
