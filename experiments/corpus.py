@@ -68,7 +68,7 @@ def folders(options: argparse.Namespace) -> dict[str, Path]:
 
 
 def files_of(model: CorpusModel, targets: Iterable[str], others: Mapping[str, Path], folder: Path) -> dict[str, Path]:
-    """The ONNX files of a model by whose they are: one for each target (``ort-x86-vnni+symmetric`` has symmetric weights),
+    """The ONNX files of a model by whose they are: one for each target (``NAME+symmetric`` with symmetric weights),
     written to a folder, and those of others that there are. Raises ConversionError where it cannot be converted.
     """
     found = {}
