@@ -62,7 +62,7 @@ def histogram(truth: Run, results: Sequence[Array]) -> dict[str, int]:
 
 
 def inputs_of(described: Run, seed: int) -> list[Array]:
-    """Random inputs."""
+    """Random inputs. Raises VerifyError for types that are no numbers."""
     random = np.random.default_rng(seed)
     found: list[Array] = []
     for port in described.inputs:
@@ -71,6 +71,8 @@ def inputs_of(described: Run, seed: int) -> list[Array]:
             found.append(random.uniform(-1, 1, shape).astype(np.float32))
         elif port.dtype == "bool":
             found.append(random.integers(0, 2, shape).astype(bool))
+        elif not port.dtype.startswith(("int", "uint")):
+            raise VerifyError(f"there are no random inputs of type {port.dtype}")
         else:
             limits = np.iinfo(port.dtype)
             found.append(random.integers(limits.min, limits.max, shape, endpoint=True).astype(port.dtype))
