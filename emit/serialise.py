@@ -68,7 +68,9 @@ def _model(writer: Writer, version: int) -> onnx.ModelProto:
     replaced = {
         f"{STATE}{writer.name(node.outputs[0])}": after.name for node, after in zip(states, following, strict=True)
     }
-    helper.set_model_props(model, dict(sorted({**graph.metadata, **replaced}.items())))
+    told = dict(sorted({**graph.metadata, **replaced}.items()))
+    writer.budget.write(sum(len(part.encode()) for pair in told.items() for part in pair), "its metadata")
+    helper.set_model_props(model, told)
     return model
 
 

@@ -7,7 +7,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from layoutsolve.api import Comparison, Conversion, compare, convert, verify
+    from layoutsolve.api import Comparison, Conversion, associated_files, compare, convert, verify
     from layoutsolve.certificate import Certificate
     from layoutsolve.certifying import certify, check_certificate
     from layoutsolve.checker import Recheck
@@ -57,6 +57,7 @@ __all__ = [
     "Tier",
     "UnsupportedError",
     "VerifyError",
+    "associated_files",
     "certify",
     "check_certificate",
     "compare",
@@ -66,7 +67,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "api": ("Comparison", "Conversion", "compare", "convert", "verify"),
+    "api": ("Comparison", "Conversion", "associated_files", "compare", "convert", "verify"),
     "certificate": ("Certificate",),
     "certifying": ("certify", "check_certificate"),
     "checker": ("Recheck",),

@@ -16,7 +16,7 @@ from layoutsolve.emit import External, apply, nodes_of
 from layoutsolve.ends import End, ends_of, every_end
 from layoutsolve.errors import OutputError, StrategyError, VerifyError
 from layoutsolve.files import Output, is_special, scratch, written
-from layoutsolve.frontend import Reading
+from layoutsolve.frontend import Reading, parse
 from layoutsolve.graph import Graph, Origin
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
@@ -242,6 +242,17 @@ def convert(
         asked, origins = (options.opset, options.external_data), dict[str, Origin]()
         model, external = emitted(graph, boundary, assignment, *asked, budget, origins)
     return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
+
+
+def associated_files(source: Source) -> dict[str, bytes]:
+    """The files that are packed behind a TensorFlow Lite model, by name: labels, vocabularies and the like.
+
+    Those that are texts are in the ONNX model's metadata as well, as ``tflite.file.NAME``. Raises
+    :class:`ConversionError` for what is no such model.
+    """
+    content = load(source)
+    with Stages(content)("read"):
+        return dict(parse(content.data).files)
 
 
 @dataclass(frozen=True)

@@ -181,6 +181,10 @@ class Builder(Part):
             return len(self.model.buffers) - 1
         return 0
 
+    def metadata(self, name: str, data: bytes) -> None:
+        """Add an entry of metadata."""
+        self.model.metadata = [*(self.model.metadata or []), schema.MetadataT(name=name, buffer=self.buffer(data))]
+
     def signature(
         self, inputs: Mapping[str, int], outputs: Mapping[str, int], key: str = "serving_default", position: int = 0
     ) -> None:

@@ -29,6 +29,7 @@ from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, Lowered, lowering_of
 from layoutsolve.frontend.tflite.operators.custom import pass_through
 from layoutsolve.frontend.tflite.ports import check_ports, check_written
+from layoutsolve.frontend.tflite.reading import metadata
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Tensor
 from layoutsolve.graph import Dim, Graph, Node, Quant, Shape, Value
 from layoutsolve.wording import listed, nearest
@@ -300,7 +301,7 @@ def _graph(lowering: Lowering, name: str, names: Mapping[int, str], outputs: tup
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
     values = {key: value for key, value in draft.values.items() if key in used}
     public, formulas = _public_names(lowering, names), draft.meanings.formulas
-    return Graph(name, values, nodes, inputs, outputs, public, _metadata(draft.model), formulas)
+    return Graph(name, values, nodes, inputs, outputs, public, _metadata(lowering, public), formulas)
 
 
 def _public_names(lowering: Lowering, given: Mapping[int, str]) -> dict[str, str]:
@@ -317,11 +318,18 @@ def _public_names(lowering: Lowering, given: Mapping[int, str]) -> dict[str, str
     return names
 
 
-def _metadata(model: Model) -> dict[str, str]:
-    metadata = {"layoutsolve.source": "tflite"}
+def _metadata(lowering: Lowering, public: Mapping[str, str]) -> dict[str, str]:
+    """What is told of the model beside what it computes."""
+    model, subgraph = lowering.draft.model, lowering.subgraph
+    told = {"layoutsolve.source": "tflite"}
     if model.description:
-        metadata["description"] = model.description
-    version = model.metadata.get("min_runtime_version", b"").split(b"\0")[0].decode("utf-8", "replace").strip()
-    if version:
-        metadata["min_runtime_version"] = version
-    return metadata
+        told["description"] = model.description
+    oldest = bytes(model.metadata.get("min_runtime_version", b"")[:64])
+    if version := oldest.split(b"\0")[0].decode("utf-8", "replace").strip():
+        told["min_runtime_version"] = version
+    if (described := model.metadata.get("TFLITE_METADATA")) is not None:
+        ends = {"input": subgraph.inputs, "output": subgraph.outputs}
+        values = {side: [lowering.value(index).name for index in places] for side, places in ends.items()}
+        names = {side: [public.get(name, name) for name in given] for side, given in values.items()}
+        told.update(metadata.facts(described, lowering.position, names))
+    return {**told, **metadata.texts(model.files)}

@@ -123,6 +123,7 @@ class Model:
 
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...]
-    metadata: Mapping[str, bytes]
+    metadata: Mapping[str, memoryview]
+    files: Mapping[str, bytes]
     description: str
     size: int

@@ -7,8 +7,7 @@ elements read is bounded by a multiple of the file's size: memory stays proporti
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.reading import schema
 from layoutsolve.frontend.tflite.reading.checks import check_subgraph
+from layoutsolve.frontend.tflite.reading.metadata import packed
 from layoutsolve.frontend.tflite.reading.model import (
     MOST_DIMENSIONS,
     Model,
@@ -29,18 +29,11 @@ from layoutsolve.frontend.tflite.reading.model import (
     Subgraph,
     Tensor,
 )
-from layoutsolve.frontend.tflite.reading.record import INT8, INT32, UINT8, UINT32, UINT64, Places, Record
+from layoutsolve.frontend.tflite.reading.record import BROKEN, INT8, INT32, UINT8, UINT32, UINT64, Reader, Record
 from layoutsolve.graph import Array
 
-_BROKEN = (struct.error, IndexError, KeyError, ValueError, TypeError, OverflowError, AttributeError, AssertionError)
-"""What reading a broken flatbuffer raises (UnicodeDecodeError and flatbuffers' own range errors are among them)."""
-
-_ELEMENTS_PER_BYTE = 8
-_SPARE_ELEMENTS = 1 << 16
-_ELEMENTS_PER_INTEGER = 15
-"""What an integer of Python takes beyond one element that stays in the file."""
-
-_NOTHING = np.zeros(0, np.int32)
+KEPT = ("min_runtime_version", "TFLITE_METADATA")
+"""The entries of metadata that say something of the model."""
 
 _SPARSE_INDICES: Mapping[int, type[np.generic]] = {1: np.int32, 2: np.uint16, 3: np.uint8}
 """The types of the indices of sparse dimensions by the classes of their vectors."""
@@ -58,53 +51,15 @@ def parse(data: bytes | memoryview) -> Model:
         raise ModelError("not a TensorFlow Lite model: the identifier 'TFL3' is missing at byte 4")
     try:
         model = _Reader(view).model()
-    except _BROKEN as error:
+    except BROKEN as error:
         raise ModelError(f"the file is damaged: {type(error).__name__} while reading it: {error}") from error
     for position, subgraph in enumerate(model.subgraphs):
         check_subgraph(position, subgraph)
     return model
 
 
-class _Reader:
-    """Reads one file, keeping count of what was read."""
-
-    def __init__(self, view: memoryview) -> None:
-        self.view = view
-        self.left = len(view) * _ELEMENTS_PER_BYTE + _SPARE_ELEMENTS
-        places: dict[int, Places] = {}
-        self.root = Record(view, UINT32.unpack_from(view, 0)[0], places)
-
-    def spend(self, count: int) -> None:
-        self.left -= count
-        if self.left < 0:
-            raise ModelError("the file is damaged: its vectors refer to more elements than it can hold")
-
-    def records(self, owner: Record, field: int) -> Iterator[Record]:
-        """The tables in a vector of tables."""
-        found = owner.positions(field)
-        self.spend(len(found))
-        return (Record(self.view, at, owner.known) for at in found)
-
-    def vector(self, owner: Record, field: int, dtype: type[np.generic] = np.int32) -> Array:
-        """A vector of numbers of a record, as a view of the file; empty where there is none."""
-        found = owner.numbers(field, dtype)
-        if found is None:
-            return _NOTHING
-        self.spend(found.size)
-        return found
-
-    def indices(self, owner: Record, field: int) -> tuple[int, ...]:
-        """A vector of 32-bit integers of a record."""
-        return self.listed(self.vector(owner, field))
-
-    def listed(self, found: Array) -> tuple[int, ...]:
-        """Numbers of a vector as integers of Python."""
-        self.spend(_ELEMENTS_PER_INTEGER * found.size)
-        return tuple(found.tolist())
-
-    def text(self, raw: bytes | None) -> str:
-        self.spend(len(raw or b""))
-        return (raw or b"").decode("utf-8", "replace")
+class _Reader(Reader):
+    """Reads the tables of a model."""
 
     def model(self) -> Model:
         root = self.root
@@ -116,10 +71,11 @@ class _Reader:
         metadata = {}
         for entry in self.records(root, schema.MODEL_METADATA):
             name = self.text(entry.text(schema.METADATA_NAME))
-            if name == "min_runtime_version":
-                metadata[name] = bytes(self.buffer_at(entry.number(schema.METADATA_BUFFER, UINT32))[:64])
+            if name in KEPT:
+                metadata[name] = self.buffer_at(entry.number(schema.METADATA_BUFFER, UINT32))
         signatures = tuple(self.signature(found, subgraphs) for found in self.records(root, schema.MODEL_SIGNATURES))
-        return Model(subgraphs, signatures, metadata, self.text(root.text(schema.MODEL_DESCRIPTION)), len(self.view))
+        description = self.text(root.text(schema.MODEL_DESCRIPTION))
+        return Model(subgraphs, signatures, metadata, packed(self.view), description, len(self.view))
 
     def buffer(self, found: Record) -> memoryview:
         """A buffer's bytes: inside the flatbuffer, or appended to it where it grew too large."""

@@ -7,17 +7,30 @@ and numpy; offsets may lead anywhere inside of it.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from struct import Struct, unpack_from
 
 import numpy as np
 from flatbuffers.table import Table
 
+from layoutsolve.errors import ModelError
 from layoutsolve.graph import Array
 
 INT8, UINT8, INT32, UINT32, UINT64 = Struct("<b"), Struct("<B"), Struct("<i"), Struct("<I"), Struct("<Q")
 """The types of single numbers."""
 
+BROKEN = (struct.error, IndexError, KeyError, ValueError, TypeError, OverflowError, AttributeError, AssertionError)
+"""What reading a broken flatbuffer raises (UnicodeDecodeError and flatbuffers' own range errors are among them)."""
+
 _PLACE = Struct("<H")
+
+_ELEMENTS_PER_BYTE = 8
+_SPARE_ELEMENTS = 1 << 16
+_ELEMENTS_PER_INTEGER = 15
+"""What an integer of Python takes beyond one element that stays in the file."""
+
+_NOTHING = np.zeros(0, np.int32)
 
 Places = tuple[int, ...]
 
@@ -83,3 +96,47 @@ class Record:
         """Where a field is, 0 where it is left out."""
         place = self.places[field] if field < len(self.places) else 0
         return self.at + place if place else 0
+
+
+class Reader:
+    """Reads one flatbuffer, keeping count of what was read: a file can make one vector serve many owners."""
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+        self.left = len(view) * _ELEMENTS_PER_BYTE + _SPARE_ELEMENTS
+        places: dict[int, Places] = {}
+        self.root = Record(view, UINT32.unpack_from(view, 0)[0], places)
+
+    def spend(self, count: int) -> None:
+        """Count what was read."""
+        self.left -= count
+        if self.left < 0:
+            raise ModelError("the file is damaged: its vectors refer to more elements than it can hold")
+
+    def records(self, owner: Record, field: int) -> Iterator[Record]:
+        """The tables in a vector of tables."""
+        found = owner.positions(field)
+        self.spend(len(found))
+        return (Record(self.view, at, owner.known) for at in found)
+
+    def vector(self, owner: Record, field: int, dtype: type[np.generic] = np.int32) -> Array:
+        """A vector of numbers of a record, as a view of the file; empty where there is none."""
+        found = owner.numbers(field, dtype)
+        if found is None:
+            return _NOTHING
+        self.spend(found.size)
+        return found
+
+    def indices(self, owner: Record, field: int) -> tuple[int, ...]:
+        """A vector of 32-bit integers of a record."""
+        return self.listed(self.vector(owner, field))
+
+    def listed(self, found: Array) -> tuple[int, ...]:
+        """Numbers of a vector as integers of Python."""
+        self.spend(_ELEMENTS_PER_INTEGER * found.size)
+        return tuple(found.tolist())
+
+    def text(self, raw: bytes | None) -> str:
+        """A string."""
+        self.spend(len(raw or b""))
+        return (raw or b"").decode("utf-8", "replace")

@@ -1,0 +1,172 @@
+"""What metadata of a model say becomes metadata of the ONNX model, and damaged ones are left out."""
+
+from __future__ import annotations
+
+import io
+import random
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import flatbuffers
+import pytest
+
+import layoutsolve
+from layoutsolve.frontend.tflite.reading import metadata
+from tests.builder import Builder
+
+
+class Tables:
+    """Writes tables of a flatbuffer, whose fields are given by number: texts, numbers, vectors, or tables."""
+
+    def __init__(self) -> None:
+        self.builder = flatbuffers.Builder()
+
+    def table(self, fields: Mapping[int, Any]) -> int:
+        made = {place: self.part(part) for place, part in fields.items() if not isinstance(part, bool | int)}
+        self.builder.StartObject(max(fields, default=0) + 1)
+        for place, part in fields.items():
+            if place in made:
+                self.builder.PrependUOffsetTRelativeSlot(place, made[place], 0)
+            else:
+                self.builder.PrependInt8Slot(place, part, 0)
+        return self.builder.EndObject()
+
+    def part(self, part: Any) -> int:
+        if isinstance(part, str):
+            return self.builder.CreateString(part)
+        if isinstance(part, dict):
+            return self.table(part)
+        if part and isinstance(part[0], float):
+            self.builder.StartVector(4, len(part), 4)
+            for number in reversed(part):
+                self.builder.PrependFloat32(number)
+            return self.builder.EndVector()
+        tables = [self.table(each) for each in part]
+        self.builder.StartVector(4, len(tables), 4)
+        for each in reversed(tables):
+            self.builder.PrependUOffsetTRelative(each)
+        return self.builder.EndVector()
+
+    def finish(self, root: Mapping[int, Any]) -> bytes:
+        self.builder.Finish(self.table(root), file_identifier=b"M001")
+        return bytes(self.builder.Output())
+
+
+IMAGE = {
+    0: "image",
+    1: "What the camera sees.",
+    3: {0: 2, 1: {0: 1}},
+    4: [{0: 1, 1: {0: [127.5, 0.25], 1: [128.0]}}],
+    5: {0: [1.0], 1: [-1.0]},
+}
+SCORES = {0: "scores", 6: [{0: "labels.txt", 1: "names", 2: 2}, {0: "other", 2: 0}]}
+ABOUT = {0: "Classifier", 1: "Tells cats from dogs.", 2: "v2", 3: [{2: [IMAGE], 3: [SCORES]}], 4: "Them", 5: "MIT"}
+TOLD = {
+    "tflite.name": "Classifier",
+    "tflite.description": "Tells cats from dogs.",
+    "tflite.version": "v2",
+    "tflite.author": "Them",
+    "tflite.license": "MIT",
+    "tflite.input.x.title": "image",
+    "tflite.input.x.description": "What the camera sees.",
+    "tflite.input.x.color_space": "RGB",
+    "tflite.input.x.mean": "127.5 0.25",
+    "tflite.input.x.std": "128.0",
+    "tflite.input.x.max": "1.0",
+    "tflite.input.x.min": "-1.0",
+    "tflite.output.y.title": "scores",
+    "tflite.output.y.labels": "labels.txt",
+}
+
+
+def source(about: bytes | None = None, inputs: Sequence[str] = ("x",)) -> bytes:
+    """A model with an output 'y', with metadata if there are any."""
+    builder = Builder()
+    given = [builder.input(name, (1, 4)) for name in inputs]
+    y = builder.tensor("y", (1, 4))
+    builder.operator("ABS", given[:1], [y])
+    if about is not None:
+        builder.metadata("TFLITE_METADATA", about)
+    return builder.finish(y, inputs=given)
+
+
+def archive(files: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as file:
+        for name, content in files.items():
+            file.writestr(zipfile.ZipInfo(name), content, method)
+    return packed.getvalue()
+
+
+def told(model: bytes) -> dict[str, str]:
+    props = layoutsolve.convert(model).model.metadata_props
+    return {each.key: each.value for each in props if each.key.startswith("tflite.")}
+
+
+def test_what_is_said_of_a_model_and_its_ends() -> None:
+    assert told(source(Tables().finish(ABOUT))) == TOLD
+
+
+def test_ends_by_the_names_of_a_signature() -> None:
+    builder = Builder()
+    x, y = builder.input("a", (1, 4)), builder.tensor("b", (1, 4))
+    builder.operator("ABS", [x], [y])
+    builder.metadata("TFLITE_METADATA", Tables().finish(ABOUT))
+    builder.signature({"x": x}, {"y": y}, "serve")
+    assert told(builder.finish(y, inputs=[x])) == TOLD
+
+
+def test_ends_that_are_not_as_many() -> None:
+    """Which of them is meant cannot be told."""
+    found = told(source(Tables().finish(ABOUT), inputs=("x", "z")))
+    assert found == {name: text for name, text in TOLD.items() if ".input." not in name}
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_files_behind_a_model(method: int) -> None:
+    """Texts are carried over; all can be asked for."""
+    files = {"labels.txt": b"Katze\nHund\n", "ids.bin": bytes(range(128, 256)), "\u00e4.txt": b"1"}
+    model = source(Tables().finish(ABOUT)) + archive(files, method)
+    assert layoutsolve.associated_files(model) == files
+    assert told(model) == {**TOLD, "tflite.file.labels.txt": "Katze\nHund\n", "tflite.file.\u00e4.txt": "1"}
+    assert layoutsolve.convert(model).model.graph == layoutsolve.convert(source(Tables().finish(ABOUT))).model.graph
+
+
+@pytest.mark.parametrize("name", ["../up.txt", "/etc/passwd", "a/b.txt", "folder/", "c:d", "..", "new\nline"])
+def test_names_that_lead_elsewhere(name: str) -> None:
+    model = source() + archive({name: b"x", "kept.txt": b"y"})
+    assert layoutsolve.associated_files(model) == {"kept.txt": b"y"}
+
+
+def test_archives_that_unpack_to_much() -> None:
+    """No more than the model has bytes."""
+    model = source() + archive({"zeros.txt": bytes(50_000_000), "small.txt": b"y"}, zipfile.ZIP_DEFLATED)
+    assert layoutsolve.associated_files(model) == {"small.txt": b"y"}
+
+
+def test_files_count_for_the_largest_size() -> None:
+    model = source() + archive({"labels.txt": b"x" * 5000})
+    with pytest.raises(layoutsolve.ConversionError, match="its metadata"):
+        layoutsolve.convert(model, max_size=4000)
+
+
+@pytest.mark.parametrize("part", ["metadata", "archive"])
+def test_damage(part: str) -> None:
+    """Whatever the bytes, the model is the same, and no more is told than there was room for."""
+    about, packed = Tables().finish(ABOUT), archive({"labels.txt": b"cat\ndog\n" * 9}, zipfile.ZIP_DEFLATED)
+    plain, rng = layoutsolve.convert(source()).model.graph, random.Random(0)
+    for _ in range(300):
+        damaged = bytearray(about if part == "metadata" else packed)
+        for _ in range(rng.randint(1, 4)):
+            damaged[rng.randrange(len(damaged))] = rng.choice([0, 1, 127, 128, 255, rng.randrange(256)])
+        if rng.random() < 0.2:
+            del damaged[rng.randrange(len(damaged)) :]
+        if part == "metadata":
+            found = metadata.facts(memoryview(bytes(damaged)), 0, {"input": ["x"], "output": ["y"]})
+            assert sum(map(len, found.values())) < 50 * len(about)
+        else:
+            found = metadata.texts(metadata.packed(memoryview(source() + bytes(damaged))))
+            assert sum(map(len, found.values())) <= len(source()) + len(damaged)
+    model = source(bytes(damaged)) if part == "metadata" else source() + bytes(damaged)
+    assert layoutsolve.convert(model).model.graph == plain
