@@ -104,11 +104,11 @@ class Call:
         return self.operator.custom_options
 
     def settings(self) -> dict[str, Any]:
-        """The options of a custom operator that keeps them as a FlexBuffer map, by name.
+        """The options of a custom operator that keeps them as a FlexBuffer map, by name; none where it has none.
 
         Raises :class:`ModelError` where they are something else.
         """
-        found = decode(self.operator.custom_options)
+        found = decode(self.operator.custom_options) if self.operator.custom_options else {}
         if not isinstance(found, dict):
             raise ModelError(f"{self.origin} has custom options that are no map")
         return found

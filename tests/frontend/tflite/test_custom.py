@@ -224,7 +224,10 @@ def ragged(
 POOL = struct.pack("<6i", 2, 2, 2, 2, 2, 0)
 STILL = struct.pack("<6i", 2, 0, 0, 2, 2, 0)
 REFUSED = {
-    "no-options": (custom("TFLite_Detection_PostProcess", b"", ((1, 4, 4), (1, 4, 3), (4, 4)), 4), "no FlexBuffer"),
+    "no-options": (
+        custom("TFLite_Detection_PostProcess", b"", ((1, 4, 4), (1, 4, 3), (4, 4)), 4),
+        "no number as its option 'max_detections'",
+    ),
     "no-map": (custom("TFLite_Detection_PostProcess", packed([1]), ((1, 4, 4), (1, 4, 3), (4, 4)), 4), "no map"),
     "missing-option": (detection(max_detections=None), "'max_detections'"),
     "no-scale": (detection(x_scale=0.0), "no kernel accepts"),

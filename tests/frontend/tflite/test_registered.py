@@ -162,3 +162,16 @@ def test_a_user_may_give_a_custom_operator_other_ports(registered: None) -> None
         layoutsolve.convert(model)
     layoutsolve.register("CUSTOM:MaxUnpooling2D")(lambda call: right(call, 0))
     assert [node.op_type for node in layoutsolve.convert(model).model.graph.node] == ["Neg"]
+
+
+def test_an_operator_without_options_has_no_settings(registered: None) -> None:
+    found = []
+
+    def lowering(call: layoutsolve.Call) -> None:
+        found.append(call.settings())
+        right(call, 0)
+        right(call)
+
+    layoutsolve.register("CUSTOM:Twice")(lowering)
+    layoutsolve.convert(source())
+    assert found == [{}]

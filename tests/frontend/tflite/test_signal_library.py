@@ -41,7 +41,7 @@ FLAG: Tensor = ("bool", ())
 BANK = [word(20), short(9), short(9), short(5), short(5), short(5)]
 
 REFUSED = {
-    "options": (model("SignalWindow", [short(8), short(8)], [short(8)], b""), "no FlexBuffer"),
+    "options": (model("SignalWindow", [short(8), short(8)], [short(8)], b""), "no number as its option 'shift'"),
     "shift": (model("SignalWindow", [short(8), short(8)], [short(8)], packed(shift=32)), "shifts by 32 bits"),
     "window": (model("SignalWindow", [short(8), short(3)], [short(8)], packed(shift=1)), "window of 3 over 8"),
     "odd": (model("SignalRfft", [short(9)], [short(11)], packed(fft_length=9)), "the length 9"),
