@@ -14,7 +14,8 @@ from layoutsolve.wording import brief
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
 
-HIGHEST_OPSET = 24
+HIGHEST_OPSET = min(24, onnx.defs.onnx_opset_version())
+"""The newest one that is written, as far as the installed onnx knows it."""
 
 _OF_OPERATOR = {"DFT": 20, "Gelu": 20}
 _OF_STRINGS = {"Equal": 19}

@@ -14,13 +14,15 @@ import pytest
 
 import layoutsolve
 from experiments.levels import gaps
+from layoutsolve.emit.opset import HIGHEST_OPSET
 from tests.neighbours import FOLLOWERS, KINDS, Neighbours, neighbours
 
 ROUNDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "1"))
 
 WAYS: tuple[Mapping[str, Any], ...] = (
-    {}, {"strategy": "transpose"}, {"opset": 21}, {"strategy": "push"}, {"contrib": True}, {"opset": 24},
-    {"strategy": "propagate"}, {"objective": "min-latency"}, {"opset": 23}, {"objective": "min-transpose"},
+    {}, {"strategy": "transpose"}, {"opset": 21}, {"strategy": "push"}, {"contrib": True}, {"opset": HIGHEST_OPSET},
+    {"strategy": "propagate"}, {"objective": "min-latency"}, {"opset": HIGHEST_OPSET - 1},
+    {"objective": "min-transpose"},
 )  # fmt: skip
 
 SHARE = 4

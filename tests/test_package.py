@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import shutil
 import subprocess
 import sys
@@ -65,3 +66,15 @@ def test_every_error_is_public() -> None:
         if inspect.isclass(each) and each.__module__ == errors.__name__ and not name.startswith("_")
     }
     assert refusals <= {*layoutsolve.__all__}
+
+
+def test_the_oldest_dependencies_are_what_is_tried() -> None:
+    """What pip is told for the job with the oldest ones, against what the package asks for."""
+    lines = (ROOT / "tests" / "lowest.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if "==" in line)
+    project = (ROOT / "pyproject.toml").read_text()
+    asked = dict(re.findall(r'"([\w-]+)>=([\d.]+)"', project))
+    for name, version in pinned.items():
+        assert f"{version}.".startswith(f"{asked[name]}."), name
+    needed = project[project.index("dependencies = [") : project.index("]", project.index("dependencies = ["))]
+    assert set(re.findall(r'"([\w-]+)>=', needed)) <= set(pinned)

@@ -17,6 +17,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Conversion
+from layoutsolve.emit.opset import HIGHEST_OPSET
 from layoutsolve.errors import ConversionError, LayoutError, StrategyError
 from layoutsolve.graph import Array
 from layoutsolve.solver.search.search import solve
@@ -48,7 +49,7 @@ WAYS: tuple[Mapping[str, Any], ...] = (
     {"objective": "min-latency"},
     {"inputs": "free", "objective": "min-latency"},
     {"outputs": "free", "strategy": "push"},
-    {"opset": 24},
+    {"opset": HIGHEST_OPSET},
     {"inputs": "nchw", "strategy": "propagate"},
 )
 

@@ -12,6 +12,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.emit import barriers
+from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET
 from layoutsolve.graph import Array
 from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model, fitted
@@ -66,7 +67,7 @@ def negative(shape: Sequence[int], dtype: str = "float32") -> Array:
 
 
 @pytest.mark.parametrize("padding", ["VALID", "SAME"])
-@pytest.mark.parametrize("opset", [None, 24])
+@pytest.mark.parametrize("opset", [None, HIGHEST_OPSET])
 @pytest.mark.parametrize("form", ["PAD", "PADV2", "cast", "transposed", "int8", "two readers"])
 def test_zeros_before_a_maximum(form: str, opset: int | None, padding: str) -> None:
     b, shape = Chain(), (1, 4, 5, 3)
@@ -266,7 +267,7 @@ def test_dequantised_view_that_a_branch_reads(truth: bool) -> None:
     check(builder.finish(y), [[data, np.array(truth)]], [{}, *WAYS])
 
 
-@pytest.mark.parametrize("opset", range(18, 25))
+@pytest.mark.parametrize("opset", range(LOWEST_OPSET, HIGHEST_OPSET + 1))
 def test_dequantised_view_in_every_opset(opset: int) -> None:
     """From opset 21 on, ONNX Runtime refuses what it makes itself of int8 numbers that are dequantised, then viewed."""
     builder = Builder()
@@ -314,7 +315,7 @@ def test_expanded_to_nothing(shapes: Sequence[Sequence[int]], dtype: str) -> Non
     same(b.finish(y), np.ones(before, dtype), expected=np.zeros(after, dtype))
 
 
-@pytest.mark.parametrize("opset", range(18, 25))
+@pytest.mark.parametrize("opset", range(LOWEST_OPSET, HIGHEST_OPSET + 1))
 @pytest.mark.parametrize("rows", [(4, 5), (2, 3, 4)])
 def test_dequantised_rows_that_are_multiplied(rows: tuple[int, ...], opset: int) -> None:
     """ONNX Runtime makes a Gemm of MatMul and Add, and refuses its own view of the rows: int8, from opset 21 on."""
