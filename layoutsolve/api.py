@@ -24,7 +24,7 @@ from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference
-from layoutsolve.wording import printable
+from layoutsolve.wording import html_table, printable
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from layoutsolve.verification.verify import Verification
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conversion:
     """A converted model with everything that is known about it.
 
@@ -53,6 +53,17 @@ class Conversion:
     external: External | None = field(default=None, repr=False)
     source: str | None = field(default=None, repr=False)
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        tiers = ", ".join(map(str, self.tiers))
+        return f"<Conversion of '{self.graph.name}': {self.report['operators']} operators; {tiers}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        heads = ("what is minimised", "value", "at least", "proven")
+        rows = [(" + ".join(tier.names), tier.value, tier.bound, tier.status) for tier in self.tiers]
+        title = f"{self.graph.name}: {self.report['operators']} operators, opset {self.report['opset']}"
+        return html_table(title, heads, rows, map(str, self.moved_ends))
 
     @property
     def price(self) -> Price:

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from layoutsolve.solver.explanation.explain import Demand, Explained
 from layoutsolve.solver.explanation.remedy import Change, Remedy
+from layoutsolve.wording import html_table
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,12 @@ class Explanation:
     def as_dicts(self) -> list[dict[str, object]]:
         """One dictionary for each, with the fields of :class:`~layoutsolve.solver.explanation.explain.Explained`."""
         return [asdict(item) for item in self.operators]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        heads = ("operator", "tensor", "stored for", "wanted by")
+        rows = [(_what(item), item.tensor, _demand(item.gives), _demand(item.wants)) for item in self.operators]
+        return html_table(f"{len(rows)} Transposes and Reshapes are left", heads, rows)
 
     def __str__(self) -> str:
         if not self.operators:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from reprlib import repr as shortened
 
@@ -44,3 +44,13 @@ def nearest(given: str, known: Iterable[str]) -> str:
     names = {name.casefold(): name for name in islice(known, _COMPARED) if 0 < len(name) <= _LONGEST}
     found = [names[name] for name in get_close_matches(given.casefold(), names, n=2)]
     return f" (did you mean {' or '.join(repr(name) for name in found)}?)" if found else ""
+
+
+def html_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = ()) -> str:
+    """A table as notebooks show it, with a title above and lines below; all texts are escaped."""
+    from html import escape
+
+    cells = [[f"<td>{escape(printable(str(cell)))}</td>" for cell in row] for row in rows]
+    lines = [f"<tr>{''.join(row)}</tr>" for row in ([f"<th>{escape(head)}</th>" for head in heads], *cells)]
+    below = "".join(f"<div>{escape(printable(note))}</div>" for note in notes)
+    return f"<table><caption>{escape(printable(title))}</caption>{''.join(lines)}</table>{below}"

@@ -36,7 +36,8 @@ def write_message(stream: BinaryIO, header: dict[str, Any], arrays: Arrays) -> N
     """Send one message; the opposite of :func:`read_message`."""
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    np.savez(buffer, **{"header": text, **arrays})
+    all_arrays: dict[str, Any] = {"header": text, **arrays}
+    np.savez(buffer, **all_arrays)
     stream.write(struct.pack("<Q", buffer.tell()))
     stream.write(buffer.getbuffer())
     stream.flush()

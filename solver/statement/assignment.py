@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.statement.objective import Goal, ranked, searched_tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
+
+if TYPE_CHECKING:
+    import networkx
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Tier:
         return f"{' + '.join(self.names)} {self.value} ({known})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
 
@@ -85,6 +90,37 @@ class Assignment:
     ended: str = ""
     charged: tuple[int, ...] = ()
     unseen: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        size = f"{len(self.problem.operators)} operators, {len(self.problem.variables)} variables"
+        return f"<Assignment by {self.strategy}: {size}; {', '.join(map(str, self.tiers))}>"
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """The operators and what they hand to each other, for other programs.
+
+        A node is an operator of the problem, by its number: ``title``, ``op`` (of ONNX, '' for an end of the graph).
+        An edge leads from what writes a variable to what reads it, by its number: ``tensor``, ``bytes``, ``written``
+        and ``read`` (the layouts: for each stored dimension its atoms), and whether data are ``moved`` between the
+        two. Constants have no edges.
+        Raises :class:`StrategyError` where networkx is missing.
+        """
+        try:
+            import networkx
+        except ImportError as error:
+            raise StrategyError("graphs need networkx: pip install networkx") from error
+        found = networkx.MultiDiGraph(name=self.graph.name, objective=self.objective, status=self.status)
+        for number, operator in enumerate(self.problem.operators):
+            op = self.graph.nodes[operator.node].op if operator.node >= 0 else ""
+            found.add_node(number, title=operator.title, op=op)
+        for number, variable in enumerate(self.problem.variables):
+            writer, written = self.problem.writers[number], self.written(number)
+            if writer is None or written is None:
+                continue
+            for reader, port in self.problem.readers[number]:
+                read = self.row(reader).layouts[port]
+                facts = {"written": written, "read": read, "moved": order(written) != order(read)}
+                found.add_edge(writer[0], reader, number, tensor=variable.title, bytes=variable.bytes, **facts)
+        return found
 
     @property
     def objective(self) -> str:

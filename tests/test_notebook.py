@@ -1,0 +1,67 @@
+"""What is shown of a conversion on a prompt and in a notebook, and as a graph for other programs."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+import layoutsolve
+from layoutsolve.solver.theory.layout import order
+from tests.builder import Builder
+from tests.random_models import network
+
+NAME = "</td><script>alert('x')</script>"
+
+
+def turned() -> bytes:
+    """A softmax along height, whose output name is no name of HTML's."""
+    builder = Builder()
+    x = builder.input("image", (1, 6, 5, 4))
+    y, z = builder.tensor("y", (1, 5, 4, 6)), builder.tensor(NAME, (1, 5, 4, 6))
+    builder.operator("TRANSPOSE", [x, builder.constant("perm", [0, 2, 3, 1], "int32")], [y])
+    builder.operator("SOFTMAX", [y], [z], {"beta": 1.0})
+    return builder.finish(z)
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.opened.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_short_on_a_prompt() -> None:
+    found = layoutsolve.convert(network(3).source, strategy="transpose")
+    for each in (found, found.assignment):
+        assert len(repr(each)) < 500 and "\n" not in repr(each)
+    assert f"transposes {found.price.transposes} " in repr(found)
+
+
+def test_tables_in_a_notebook() -> None:
+    found = layoutsolve.convert(turned(), inputs="nchw", outputs={NAME: "nchw"})
+    shown, explained = Tags(found._repr_html_()), Tags(found.explain()._repr_html_())
+    for each in (shown, explained):
+        assert set(each.opened) <= {"table", "caption", "tr", "th", "td", "div"}
+    assert all(str(tier.value) in shown.text for tier in found.tiers)
+    assert NAME in shown.text
+    assert "Transpose" in explained.text
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("strategy", ["cpsat", "transpose"])
+def test_graph_of_an_assignment(seed: int, strategy: str) -> None:
+    """Each order of a variable that is read in another one than it is written in takes one Transpose."""
+    assignment = layoutsolve.convert(network(seed).source, strategy=strategy).assignment
+    graph = assignment.to_networkx()
+    assert len(graph) == len(assignment.problem.operators)
+    moved = {(key, order(facts["read"])) for _, _, key, facts in graph.edges(keys=True, data=True) if facts["moved"]}
+    inside = sum(assignment.row(number).price.transposes for number in range(len(graph)))
+    assert len(moved) + inside == assignment.price.transposes
