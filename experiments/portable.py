@@ -63,6 +63,7 @@ def merged() -> dict[str, Any]:
         "extends": BASE,
         "idioms": _idioms(targets),
         "dynamic": None,
+        "qoperator": all(target.qoperator for target in targets),
         "hidden": _nested(_changed(hidden, base.hidden)),
         "unsupported": _refused(targets, base),
         "kernels": _nested(_changed(_worst(targets, lambda each: each.kernels, True, min), base.kernels)),

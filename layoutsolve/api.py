@@ -212,13 +212,13 @@ def convert(
     ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
     which writes them as nodes of the domain ``layoutsolve.custom``. ``quant`` says how operators on quantised numbers
     are written: 'qdq' as operators on real numbers between QuantizeLinear and DequantizeLinear, of which runtimes
-    make kernels on integers; 'float' as operators on real numbers that still saturate; 'exact' as arithmetic on
-    integers that gives LiteRT's results, bit for bit (``docs/quantised.md``). ``dynamic`` says how floats are
-    multiplied by weights of bytes: as they are ('float'), or rounded to bytes at run time, as LiteRT does it, in dense
-    layers for which the target says that it is faster ('integer'). ``signature`` names the signature to convert, by
-    default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
-    are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
-    :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
+    make kernels on integers; 'qoperator' as these kernels; 'float' as operators on real numbers that still saturate;
+    'exact' as arithmetic on integers that gives LiteRT's results, bit for bit (``docs/quantised.md``). ``dynamic`` says
+    how floats are multiplied by weights of bytes: as they are ('float'), or rounded to bytes at run time, as LiteRT
+    does it, in dense layers for which the target says that it is faster ('integer'). ``signature`` names the signature
+    to convert, by default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``.
+    ``max_size`` are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB
+    more. Raises :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
     """
     options = arguments.Options.of(locals())
     limit = None if options.time_limit is None else Limit(seconds=options.time_limit)
@@ -237,7 +237,7 @@ def convert(
         )
     with stage("emit"):
         asked, origins = (options.opset, options.external_data), dict[str, Origin]()
-        model, external = emitted(graph, boundary, assignment, *asked, budget, origins)
+        model, external = emitted(graph, boundary, assignment, reading, *asked, budget, origins)
     return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],
     "levels": [MODELS, "--trace"],
+    "loading": [MODELS, "--only", "CONV_2D-int8"],
     "minima": [MODELS],
     "operatorwise": [MODELS],
     "ort_web": [MODELS, "--bytes"],
