@@ -149,4 +149,4 @@ _FORMS: Mapping[str, _Form] = {
     "Softmax": _Form("QLinearSoftmax", more={"opset": 13}),
     "Where": _Form("QLinearWhere", inputs=lambda stored, result, condition: condition + stored + result),
 }
-"""By operator the one on stored integers. Products of images are ONNX's own, the others are ONNX Runtime's."""
+"""By operator the one on stored integers. QLinearConv and QLinearMatMul are ONNX's own, the others ONNX Runtime's."""

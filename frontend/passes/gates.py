@@ -79,13 +79,13 @@ class _Gates:
             return None
         for name, by in (node.inputs, node.inputs[::-1])[: 1 + (node.op == "Mul")]:
             number = self._number(by)
-            if number and self.values[name].shape == self.values[node.outputs[0]].shape:
+            if number is not None and number > 0 and self.values[name].shape == self.values[node.outputs[0]].shape:
                 return name, number if node.op == "Mul" else 1 / number
         return None
 
     def _gate(self, node: Node, name: str, factor: float, result: str = "") -> list[Node]:
-        """What gives ``Clip(x + offset, 0, limit)``, seen in some way, times a factor at ``node`` that makes it end at
-        1; nothing where there is no such.
+        """What gives a view of ``Clip(x + offset, 0, limit)`` times a factor at ``node`` that makes it end at 1, if it
+        is one.
         """
         views = list[Node]()
         while view := self._made(name, VIEWS, node):
@@ -115,7 +115,8 @@ class _Gates:
         """What a number is added to, and the number; 0 where none is."""
         index = self.graph.producers.get(name)
         node = None if index is None else self.graph.nodes[index]
-        for x, by in (node.inputs, node.inputs[::-1]) if node is not None and node.op == "Add" else ():
+        added = node is not None and node.op == "Add" and not node.domain
+        for x, by in (node.inputs, node.inputs[::-1]) if node is not None and added else ():
             number = self._number(by)
             if number is not None and self._is_real(x) and self.values[x].shape == self.values[name].shape:
                 return x, number

@@ -103,17 +103,18 @@ def test_a_gate_that_others_read(seed: int) -> None:
     same(b.graph(b.sides("Mul", x, gate), gate), ["HardSigmoid", "Mul"], seed)
 
 
-@pytest.mark.parametrize("case", ["low", "high", "read", "wide", "given", "vector"])
+@pytest.mark.parametrize("case", ["low", "high", "read", "wide", "given", "vector", "falling"])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_something_else(case: str, seed: int) -> None:
     """Another range, a ramp that is read elsewhere, more dimensions, limits or factors that are no numbers."""
     b = Gates(seed)
     x = b.input(2, 5, 10)
-    low, high = (b.constant(-1.0 if case == "low" else 0.0), b.constant(5.9 if case == "high" else 6.0))
+    low, high = (b.constant(-1.0 if case == "low" else 0.0), b.constant({"high": 5.9, "falling": -6.0}.get(case, 6.0)))
     if case == "given":
         high = b.input(name="high")
     ramp = b.op("Clip", x, low, high, shape=b.shape(x))
-    factor = np.full({"wide": (1, 1, 1, 1), "vector": (10,)}.get(case, ()), 1 / 6, np.float32)
+    sixth = -1 / 6 if case == "falling" else 1 / 6
+    factor = np.full({"wide": (1, 1, 1, 1), "vector": (10,)}.get(case, ()), sixth, np.float32)
     shape = (1, 2, 5, 10) if case == "wide" else b.shape(x)
     result = b.op("Mul", ramp, b.constant(factor), shape=shape)
     graph = b.graph(result, ramp) if case == "read" else b.graph(result)
