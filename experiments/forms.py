@@ -220,8 +220,10 @@ def _off(files: Mapping[str, bytes], level: Level, feeds: Mapping[str, Array]) -
 
 
 def _apart(first: Array, second: Array) -> float:
-    if np.array_equal(first, second, equal_nan=first.dtype.kind == "f") or first.dtype.kind not in "iuf":
-        return float(not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"))
+    if np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
+        return 0.0
+    if first.dtype.kind not in "iuf":
+        return 1.0
     wide, other = first.astype(np.float64), second.astype(np.float64)
     return float(np.nanmax(np.abs(wide - other)) / max(np.nanmax(np.abs(other)), 1e-30))
 

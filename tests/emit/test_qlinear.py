@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ import pytest
 import layoutsolve
 from experiments.demo import BLOCKS, mobilenet
 from layoutsolve.emit import Kernels, nodes_of, serialise
+from layoutsolve.emit.qlinear import _FORMS
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Array, Graph, Quant
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.graphs import GraphBuilder
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "quantised.md"
 
 EVERY = Kernels(frozenset(("", "com.microsoft")), saturate=False)
 OWN = Kernels(frozenset(("",)), saturate=False)
@@ -237,3 +241,12 @@ def test_saturating_sums(groups: int, dtype: str, saturate: bool) -> None:
     """Where sums of uint8 by int8 saturate there are none, but for kernels that add no pairs of products."""
     written = kinds(example(groups=groups, dtype=dtype), replace(EVERY, saturate=saturate))
     assert (written == ["QLinearConv"]) == (not saturate or dtype == "uint8" or groups == 4)
+
+
+def test_every_kernel_is_described() -> None:
+    """Beside the operator that it computes, with the domain that it needs."""
+    rows = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
+    for operator, form in _FORMS.items():
+        (row,) = (line for line in rows if form.op in line.replace("|", ",").replace(",", " ").split())
+        assert operator in row.split("|")[1].replace(",", " ").split()
+        assert ("ONNX's own" in row) == (form.domain == "")
