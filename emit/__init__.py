@@ -4,5 +4,6 @@ from layoutsolve.emit.apply import apply
 from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
 from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.serialise import serialise
+from layoutsolve.emit.writer import Kernels
 
-__all__ = ["LIMIT", "External", "apply", "constant_bytes", "nodes_of", "place", "serialise"]
+__all__ = ["LIMIT", "External", "Kernels", "apply", "constant_bytes", "nodes_of", "place", "serialise"]

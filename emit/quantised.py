@@ -2,7 +2,7 @@
 
 The quant pattern is ``op -> QuantizeLinear -> stored tensor -> DequantizeLinear -> op``. A stored tensor has one of
 each at most, however many operators read it, so a graph of O operators over T quantised tensors has at most O + 2T
-nodes.
+nodes. Where there is an operator on stored integers that may be used it is written instead (``qlinear.py``).
 
 ONNX Runtime computes no DequantizeLinear ahead of time, lest it lose a kernel on integers. Where there can be none,
 because a constant is combined with floats, that is written as ``Cast -> (Sub) -> Mul`` instead: the same numbers,
@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from layoutsolve.emit import qlinear
 from layoutsolve.emit.writer import Writer
 from layoutsolve.graph import Node, Quant
 
@@ -23,6 +24,8 @@ def write(writer: Writer, node: Node) -> None:
     """Write a node that computes on what its tensors mean, or moves what is stored."""
     for name in node.outputs:
         writer.describe(name)
+    if qlinear.write(writer, node, lambda name, quant: _parameters(writer, name, quant)[0]):
+        return
     single = len(node.inputs) == len(node.outputs) == 1
     if node.op == "Identity" and single and not node.storage and _convert(writer, node.inputs[0], node.outputs[0]):
         return

@@ -10,10 +10,11 @@ from layoutsolve.emit import quantised
 from layoutsolve.emit.barriers import guard
 from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
+from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.opset import chosen_opset, imports
 from layoutsolve.emit.regions import STATE, Regions
 from layoutsolve.emit.sizes import computed
-from layoutsolve.emit.writer import Writer
+from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.graph import CONTROL, Graph, Origin
 
 
@@ -23,18 +24,20 @@ def serialise(
     external: External | None = None,
     budget: Budget | None = None,
     origins: dict[str, Origin] | None = None,
+    kernels: Kernels | None = None,
 ) -> onnx.ModelProto:
     """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
     All that is written counts in the ``budget``. Constants that lie in the same memory are written once.
 
-    ``origins`` are filled with where each node comes from, by its name.
+    ``origins`` are filled with where each node comes from, by its name. ``kernels`` are the operators on stored
+    integers that may be written, by default none.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where ``opset`` is too
     low for the graph or outside of what is written at all.
     """
     version = chosen_opset(graph, opset)
-    writer = Writer(computed(graph), external, budget or Budget())
+    writer = Writer(computed(graph), external, budget or Budget(), kernels)
     model, written = _model(writer, version), writer.origins
     del writer  # the parts that the model is a copy of
     check(model, written)
@@ -62,7 +65,7 @@ def _model(writer: Writer, version: int) -> onnx.ModelProto:
     body, constants = writer.body, list(writer.initializers.values())
     made = helper.make_graph(body.nodes, graph.name, inputs, outputs + following, constants, value_info=body.infos)
     guard(made, version, writer.taken.unique)
-    opsets = imports(version, (node.domain for node in graph.nodes if node.domain))
+    opsets = imports(version, (node.domain for node in nodes_of(made) if node.domain))
     oldest = helper.find_min_ir_version_for(opsets[:1])
     model = helper.make_model(made, opset_imports=opsets, producer_name="layoutsolve", ir_version=oldest)
     replaced = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,27 @@ class Body:
         self.real: ChainMap[str, str] = outer.real.new_child() if outer else ChainMap()
 
 
+@dataclass(frozen=True)
+class Kernels:
+    """Which operators on stored integers may be written: those of some ``domains``, '' for ONNX's own. Where runtimes'
+    sums of bytes without a sign by bytes with one ``saturate``, there are none of these.
+    """
+
+    domains: frozenset[str]
+    saturate: bool
+
+
 class Writer:
     """One model in the making. Names of new tensors derive from the stored tensor's and are made unique.
 
     Nodes are written to the region ``here`` and come from the operator ``origin``, which ``origins`` then tells by a
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
-    larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading.
+    larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
+    are the operators on stored integers that may be written, by default none.
     """
 
-    def __init__(self, graph: Graph, external: External | None, budget: Budget) -> None:
-        self.graph, self.external, self.budget = graph, external, budget
+    def __init__(self, graph: Graph, external: External | None, budget: Budget, kernels: Kernels | None = None) -> None:
+        self.graph, self.external, self.budget, self.kernels = graph, external, budget, kernels
         self.taken = Names([*graph.values, *graph.names.values()])
         self.public = {name: graph.names.get(name, name) for name in (*graph.outputs, *graph.inputs)}
         self.bodies: dict[Region | None, Body] = {None: Body()}

@@ -1,68 +1,134 @@
 """The target ``portable``: what is fast in every runtime that was measured, each way at its cost in the worst of them.
 
-    python -m experiments.portable           prints it
-    python -m experiments.portable --write   puts it in its place
+    python -m experiments.portable                                      prints it
+    python -m experiments.portable --write                              puts it in its place
+    python -m experiments.portable --measure FORMS.json ... --write     measures first what no file of a target says
 
-What no two files say of the same thing is measured, and stands here: idioms, and Resize, whose fast layout in OpenVINO
-is one with an idiom that ONNX Runtime refuses. Storage is that of ``ort-cpu``: whole blocks of channels take up to 1.19
-times as long in wasm, and no blocks 1.37 times in ONNX Runtime.
+Two things are such. What idioms are worth beside each other comes from ``python -m experiments.forms FOLDER --openvino
+--web --json FORMS.json``. The fast layout of Resize in OpenVINO is one with an idiom that ONNX Runtime refuses; without
+it, that is timed here, in both. Both are kept in ``portable.json`` beside this file.
+
+Storage is that of ``ort-cpu``: whole blocks of channels take up to 1.19 times as long in wasm, and no blocks 1.37 times
+in ONNX Runtime.
 """
 
 from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
-from math import inf
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from math import inf, prod
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+import numpy as np
+
+from experiments.forms import ONNX_RUNTIME, OPENVINO, WEB, Bench, measured_on, read
+from experiments.runtime import mean
+from layoutsolve.measurement.kernels import Node, Spec, model
+from layoutsolve.measurement.timing import Runner, Subject, ratio, rounds_of, timed
 from layoutsolve.solver.statement.kinds import Key, entry
 from layoutsolve.solver.statement.target import Cost, Target
 from layoutsolve.solver.statement.target_file import FOLDER, shipped
 from layoutsolve.solver.theory.motion import Motion
+from layoutsolve.solver.theory.offer import IDIOMS
 
 T = TypeVar("T", bool, float)
 
-BASE, OTHERS = "ort-cpu", ("openvino-cpu", "ort-web")
-"""The file extends the first; the others are merged into it."""
+RUNTIMES: Mapping[str, str] = {ONNX_RUNTIME: "ort-cpu", OPENVINO: "openvino-cpu", WEB: "ort-web"}
+"""The target of each runtime. The file extends the first; the others are merged into it."""
 
 FILE = FOLDER / "portable.json"
 
-IDIOMS: Mapping[tuple[str, str], tuple[float, float]] = {
-    ("Mul", "depthwise"): (1.12, 1.1),
-    ("Pad", "pointwise"): (1.06, 1.25),
-    ("PRelu", "depthwise"): (1.39, 3.2),
-    ("PRelu", "limits"): (1.1, 5.0),
-    ("ReduceMean", "pool"): (1.03, 1.04),
-    ("Resize", "axes"): (inf, 19.0),
-}
-"""Of idioms that some targets alone want: the time with it where it is not wanted, and without it where it is, by the
-other's; infinite where it is refused (``docs/runtimes.md``).
-"""
+MEASURED = Path(__file__).with_name("portable.json")
 
-RESIZED: Mapping[str, Mapping[str, tuple[float, ...]]] = {
-    "KKRR": {BASE: (2.4, 4.4, 4.4, 5.6), "openvino-cpu": (1.0, 1.0, 1.0, 1.0)},
-    "KRRK": {BASE: (1.0, 1.0, 1.0, 1.0), "openvino-cpu": (7.4, 21.1, 3.6, 32.8)},
-}
-"""Linear interpolation to twice the size, channels-first and channels-last, without that idiom: times by that of the
-faster one, of 16x28x28, 64x28x28, 64x56x56 and 256x14x14 floats (ONNX Runtime 1.31.1, OpenVINO 2026.4.1, one thread).
-"""
+SIZES = ((16, 28, 28), (64, 28, 28), (64, 56, 56), (256, 14, 14))
+"""Channels, height and width of images that are interpolated to twice their size."""
 
-LOST = 1.19e-08
-"""Seconds that channels-last then loses in OpenVINO for each byte, in the median over those."""
+LAYOUTS = ("KKRR", "KRRK")
+"""What is resized (R) and kept (K) of images that lie channels-first and channels-last, as kinds of Resize have it."""
 
 
-def merged() -> dict[str, Any]:
-    """The content of the file."""
-    base, targets = shipped(BASE), [shipped(BASE), *map(shipped, OTHERS)]
-    hidden = {**_worst(targets, lambda each: each.hidden, 0, max), **_resized(base, 2)}
-    extra = {**_worst(targets, lambda each: each.latency.extra, 0.0, max), **_resized(base, LOST)}
+def measured() -> Mapping[str, Any]:
+    """What was measured, as :func:`measure` gives it."""
+    found: Mapping[str, Any] = json.loads(MEASURED.read_text())
+    return found
+
+
+def measure(files: Iterable[Path]) -> dict[str, Any]:
+    """Measure what no two files of targets say of the same thing.
+
+    ``idioms`` has for each, by runtime, the time with it by that without it, in the geometric mean over models; null
+    where one is refused. ``resized`` has by layout and runtime the times of that by the faster one, for each size;
+    ``lost`` are the seconds that channels-last loses in OpenVINO for each byte of the image, in the median over sizes.
+    """
+    worth = [each for file in files for each in read(file)["worth"]]
+    resized, lost = _interpolated()
+    return {
+        "measured": measured_on((ONNX_RUNTIME, OPENVINO, WEB)),
+        "idioms": _factors(worth),
+        "resized": resized,
+        "lost": lost,
+    }
+
+
+def _factors(worth: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
+    found: dict[str, dict[str, list[float]]] = {}
+    for each in worth:
+        for runtime, time in each["ratios"].items():
+            found.setdefault(each["form"], {}).setdefault(runtime, []).append(time)
+    return {
+        form: {runtime: None if inf in times else round(mean(times), 3) for runtime, times in sorted(runtimes.items())}
+        for form, runtimes in sorted(found.items())
+        if tuple(form.split()) in IDIOMS
+    }
+
+
+def _interpolated() -> tuple[dict[str, dict[str, list[float]]], float]:
+    """The times of both layouts, and what channels-last loses in OpenVINO."""
+    resized: dict[str, dict[str, list[float]]] = {layout: {ONNX_RUNTIME: [], OPENVINO: []} for layout in LAYOUTS}
+    lost = []
+    with TemporaryDirectory() as folder:
+        bench = Bench((ONNX_RUNTIME, OPENVINO), Path(folder), 1)
+        for runtime, size in product(bench.runtimes, SIZES):
+            runners = {layout: _resize(bench, runtime, layout, *size) for layout in LAYOUTS}
+            times = timed(runners, rounds_of(list(runners.values())))
+            first, last = (median(times[layout]) for layout in LAYOUTS)
+            for layout in LAYOUTS:
+                fastest = LAYOUTS[int(last < first)]
+                resized[layout][runtime].append(round(ratio(times[layout], times[fastest]), 1))
+            if runtime == OPENVINO:
+                lost.append((last - first) / (np.dtype(np.float32).itemsize * prod(size)))
+    return resized, float(f"{median(lost):.2e}")
+
+
+def _resize(bench: Bench, runtime: str, layout: str, channels: int, height: int, width: int) -> Runner[Subject]:
+    """An image that is interpolated to twice its size, in a runtime."""
+    spatial = iter((height, width))
+    shape = [1, *(next(spatial) if letter == "R" else channels for letter in layout[1:])]
+    sizes = [size * (2 if letter == "R" else 1) for size, letter in zip(shape, layout, strict=True)]
+    x = Spec(tuple(shape))
+    nodes = [Node("Resize", ["x", "", "", "sizes"], attributes={"mode": "linear"})]
+    made = model(nodes, {"x": x}, {"sizes": np.array(sizes)})
+    return bench.runner(runtime, layout, made.SerializeToString(), {"x": x.sample()})
+
+
+def merged(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of the file, given what was measured."""
+    targets = [*map(shipped, RUNTIMES.values())]
+    base = targets[0]
+    hidden = {**_worst(targets, lambda each: each.hidden, 0, max), **_resized(base, found, 2)}
+    extra = {**_worst(targets, lambda each: each.latency.extra, 0.0, max), **_resized(base, found, found["lost"])}
     return {
         "name": "portable",
-        "runtime": ", ".join((BASE, *OTHERS)) + ": the worst of them",
-        "extends": BASE,
-        "idioms": _idioms(targets),
+        "runtime": ", ".join(RUNTIMES.values()) + ": the worst of them",
+        "extends": base.name,
+        "idioms": _idioms(targets, found["idioms"]),
         "dynamic": None,
+        "qoperator": all(target.qoperator for target in targets),
         "hidden": _nested(_changed(hidden, base.hidden)),
         "unsupported": _refused(targets, base),
         "kernels": _nested(_changed(_worst(targets, lambda each: each.kernels, True, min), base.kernels)),
@@ -80,23 +146,29 @@ def _worst(
     return {key: worst([entry(table(target), *key, default) for target in targets]) for key in keys}
 
 
-def _resized(base: Target, lost: float) -> dict[Key, float]:
+def _resized(base: Target, found: Mapping[str, Any], lost: float) -> dict[Key, float]:
     """The layout in which interpolation is slower at its worst loses so much, the other nothing."""
-    slowest = {form: max(map(max, runtimes.values())) for form, runtimes in RESIZED.items()}
+    slowest = {form: max(map(max, runtimes.values())) for form, runtimes in found["resized"].items()}
     slow = max(slowest, key=lambda form: slowest[form])
     kinds = [key for key in base.hidden if key[0] == "Resize" and key[1].startswith("linear ")]
     return {key: lost * (key[1].split()[1].rstrip(",") == slow) for key in kinds}
 
 
-def _idioms(targets: list[Target]) -> dict[str, list[str]]:
-    """Those that all targets want, or that lose less where they are not wanted than they gain where they are."""
-    wanted = [(operator, name) for target in targets for operator, names in target.idioms.items() for name in names]
+def _idioms(targets: list[Target], factors: Mapping[str, Mapping[str, float | None]]) -> dict[str, list[str]]:
+    """Those that all targets want, or that lose less in the worst runtime that does not want them than they gain in the
+    best that does.
+    """
     found: dict[str, list[str]] = {operator: [] for target in targets for operator in target.idioms}
+    wanted = ((operator, name) for target in targets for operator, names in target.idioms.items() for name in names)
     for operator, name in dict.fromkeys(wanted):
-        everywhere = all(name in target.idioms.get(operator, ()) for target in targets)
-        unwanted, missing = (1.0, inf) if everywhere else IDIOMS[operator, name]
-        if unwanted < missing:
-            found[operator].append(name)
+        asking = {runtime for runtime, target in RUNTIMES.items() if name in shipped(target).idioms.get(operator, ())}
+        if len(asking) < len(targets):
+            times = factors[f"{operator} {name}"]
+            loss = max(time or inf for runtime, time in times.items() if runtime not in asking)
+            gain = max(1 / time for runtime, time in times.items() if runtime in asking and time)
+            if loss >= gain:
+                continue
+        found[operator].append(name)
     return found
 
 
@@ -146,19 +218,25 @@ def _nested(table: Mapping[Key, T]) -> dict[str, dict[str, T]]:
     return found
 
 
-def text() -> str:
-    """The file."""
-    return json.dumps(merged(), indent=1) + "\n"
+def text(found: Mapping[str, Any]) -> str:
+    """The file, given what was measured."""
+    return json.dumps(merged(found), indent=1) + "\n"
 
 
 def main() -> None:
     """The command line."""
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the file of the target")
-    if parser.parse_args().write:
-        FILE.write_text(text())
+    parser.add_argument("--write", action="store_true", help="write the file of the target, and what was measured")
+    parser.add_argument("--measure", nargs="*", type=Path, metavar="FORMS.json", help="measure first")
+    options = parser.parse_args()
+    found = measured() if options.measure is None else measure(options.measure)
+    if options.write:
+        MEASURED.write_text(json.dumps(found, indent=1) + "\n")
+        FILE.write_text(text(found))
+    elif options.measure is not None:
+        print(json.dumps(found, indent=1))
     else:
-        print(text(), end="")
+        print(text(found), end="")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ has the model's name and ends in ``.onnx``. With ``--openvino`` OpenVINO runs al
 those on what is converted for its own target. The means are the other way round: below 1 ours is faster.
 
     python -m experiments.speed FOLDER [--only int8] [--target NAME] [--with tf2onnx=THEIRS] [--openvino [TARGET]]
+        [--plot FILE.svg]
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 import layoutsolve
 from experiments.corpus import CorpusModel, add_ways, arguments, files_of, folders, models, write_json
+from experiments.plot import bars
 from experiments.runtime import mean
 from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import RUNTIMES, Measured, bench
@@ -115,6 +117,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--openvino", nargs="?", const="openvino-cpu", default="", metavar="TARGET", help="run all in OpenVINO as well"
     )
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw all ratios")
     options = parser.parse_args(given)
     others = folders(options)
     targets = [DEFAULT_TARGET, *(options.target or ())]
@@ -136,6 +139,10 @@ def main(given: Sequence[str] | None = None) -> None:
     ):
         print(means(found, f"{len(chosen)} models of {title}", chosen))
     write_json(options.json, [vars(each) for each in found])
+    if options.plot is not None:
+        options.plot.write_text(
+            bars("time by that of what is converted by default", {each.model: each.ratios for each in found})
+        )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from layoutsolve.frontend.passes import (
     borders,
     dilations,
     floats,
+    gates,
     layer_norm,
     symmetric,
     unsigned,
@@ -50,7 +51,7 @@ def lowered(
     """The reference graph of a model that was parsed; the rest, and what it raises, is as for :func:`read`."""
     budget = budget or Budget(model.size, reading.max_size)
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
-    graph = layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget)
+    graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
     if reading.quant == "float":
         return widths.rounded(floats.computed(graph, budget), reading.storage.block, budget)
     if reading.weights == "symmetric":

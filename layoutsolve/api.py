@@ -208,31 +208,45 @@ def convert(
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
 ) -> Conversion:
-    """Convert a TensorFlow Lite model, given as a path or as bytes (or any buffer that holds them).
+    """Convert a TensorFlow Lite model.
 
-    ``layouts`` maps names of tensors to a pair of strings, the order of dimensions in the source model and the wanted
-    one: ``{"image": ("NHWC", "NCHW")}``. ``inputs`` and ``outputs`` say how all others at the ends of the graph are
-    stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a mapping from names to such a choice or a pair of orders, how some
-    are, while others keep the source's order (the name '*' stands for them). Where an end is not stored as in the
-    source, the model's metadata say so: ``layoutsolve.layout.image`` is "0 3 1 2". ``target`` is the
-    runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu', 'ort-x86-vnni', ...), or
-    the path of a file as ``docs/targets.md`` describes it. ``contrib`` is short for 'ort-cpu-contrib', which allows
-    operators that ONNX Runtime alone has (FusedMatMul). ``external_data`` keeps constants in a file beside the model,
-    by default where they are more than a model can hold. ``time_limit`` bounds the conversion, in seconds: the search
-    for layouts gets what reading and writing leave, nothing where that is over. By default counted work bounds the
-    search, so that the same model gives the same bytes on any machine.
-    ``custom`` says what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
-    which writes them as nodes of the domain ``layoutsolve.custom``. ``quant`` says how operators on quantised numbers
-    are written: 'qdq' as operators on real numbers between QuantizeLinear and DequantizeLinear, of which runtimes
-    make kernels on integers; 'float' as operators on real numbers that still saturate; 'exact' as arithmetic on
-    integers that gives LiteRT's results, bit for bit (``docs/quantised.md``). ``dynamic`` says how floats are
-    multiplied by weights of bytes: as they are ('float'), or rounded to bytes at run time, as LiteRT does it, in dense
-    layers for which the target says that it is faster ('integer'). ``weights`` says what becomes of weights of bytes
-    of convolutions whose zero is not stored as 0: they are kept ('source'), or the nearest ones for which it is are
-    taken ('symmetric'), which is faster, and changes results a little. ``signature`` names the signature to convert, by
-    default the main subgraph. ``shapes`` fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``. ``max_size``
-    are the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB more. Raises
-    :class:`TypeError` for arguments of a wrong type, else :class:`ConversionError`.
+    :param source: its path, or its bytes (any buffer that holds them).
+    :param objective: what is minimised: 'min-executed', 'min-transpose', 'min-bytes', 'min-nodes' or 'min-latency'.
+    :param strategy: how: 'cpsat', or one of 'mincut', 'push', 'propagate' and 'transpose' to compare with.
+    :param layouts: by names of tensors a pair of strings, the order of dimensions in the source model and the wanted
+        one: ``{"image": ("NHWC", "NCHW")}``.
+    :param inputs: how all others at that end of the graph are stored: 'keep', 'nchw', 'nhwc' or 'free'; or, as a
+        mapping from names to such a choice or a pair of orders, how some are, while others keep the source's order (the
+        name '*' stands for them). Where an end is not stored as in the source, the model's metadata say so:
+        ``layoutsolve.layout.image`` is "0 3 1 2".
+    :param outputs: the same of outputs.
+    :param opset: the ONNX operator set, by default the lowest that is enough.
+    :param target: the runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu',
+        'ort-x86-vnni', ...), or the path of a file as ``docs/targets.md`` describes it.
+    :param contrib: short for the target 'ort-cpu-contrib', which allows operators that ONNX Runtime alone has
+        (FusedMatMul).
+    :param external_data: whether constants are kept in a file beside the model, by default where they are more than a
+        model can hold.
+    :param time_limit: bounds the conversion, in seconds: the search for layouts gets what reading and writing leave,
+        nothing where that is over. By default counted work bounds the search, so that the same model gives the same
+        bytes on any machine.
+    :param custom: what becomes of custom operators without a lowering: an 'error' that lists them, or 'passthrough',
+        which writes them as nodes of the domain ``layoutsolve.custom``.
+    :param quant: how operators on quantised numbers are written: 'qdq' as operators on real numbers between
+        QuantizeLinear and DequantizeLinear, of which runtimes make kernels on integers; 'qoperator' as these kernels;
+        'float' as operators on real numbers that still saturate; 'exact' as arithmetic on integers that gives LiteRT's
+        results, bit for bit (``docs/quantised.md``).
+    :param dynamic: how floats are multiplied by weights of bytes: as they are ('float'), or rounded to bytes at run
+        time, as LiteRT does it, in dense layers for which the target says that it is faster ('integer').
+    :param weights: what becomes of weights of bytes of convolutions whose zero is not stored as 0: they are kept
+        ('source'), or the nearest ones for which it is are taken ('symmetric'), which is faster, and changes results a
+        little.
+    :param signature: the signature to convert, by default the main subgraph.
+    :param shapes: fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``.
+    :param max_size: the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB
+        more.
+    :raises TypeError: for arguments of a wrong type.
+    :raises ConversionError: for everything else that is wrong.
     """
     options = arguments.Options.of(locals())
     limit = None if options.time_limit is None else Limit(seconds=options.time_limit)
@@ -251,7 +265,7 @@ def convert(
         )
     with stage("emit"):
         asked, origins = (options.opset, options.external_data), dict[str, Origin]()
-        model, external = emitted(graph, boundary, assignment, *asked, budget, origins)
+        model, external = emitted(graph, boundary, assignment, reading, *asked, budget, origins)
     return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
 

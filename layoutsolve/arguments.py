@@ -179,6 +179,9 @@ class Options:
         if self.contrib and self.target is not None and CONTRIB not in self.target.domains:
             allowing = f"target '{self.target.name}' does not allow operators of {CONTRIB}"
             raise OptionError(f"contrib: {allowing}; leave contrib or the target out")
+        if self.quant == "qoperator" and not self.goal.target.qoperator:
+            running = f"target '{self.goal.target.name}' does not run operators on bytes such as QLinearConv rightly"
+            raise OptionError(f"quant: {running}; use qdq, or another target")
         if self.dynamic == "integer" and self.goal.target.dynamic is None:
             knowing = f"target '{self.goal.target.name}' does not say which products are faster in integers"
             raise OptionError(f"dynamic: {knowing}; give it a field 'dynamic', or use float")

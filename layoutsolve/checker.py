@@ -32,7 +32,7 @@ from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
 from layoutsolve.source import Buffer, Content
 from layoutsolve.stages import Stages
-from layoutsolve.translation import content_of, emitted, reference
+from layoutsolve.translation import content_of, emitted, kernels_of, reference
 
 TRUSTED = "trusted: reading the source, the rules and closure, the writer"
 """What a check relies on, for people."""
@@ -154,7 +154,9 @@ def _written(graph: Graph, source: Content, assignment: Assignment, certificate:
     """The ONNX file that the assignment is written as; constants beside it have to be those that are recorded."""
     budget = Budget(len(source.data), certificate.reading.max_size)
     apart = certificate.data is not None
-    model, external = emitted(graph, certificate.boundary, assignment, certificate.opset, apart, budget)
+    model, external = emitted(
+        graph, certificate.boundary, assignment, certificate.reading, certificate.opset, apart, budget
+    )
     if external is not None and digest_of(external.write) != certificate.data:
         raise CertificateError("the file of constants is not what the recorded rows are written as")
     return content_of(model, external, path)
@@ -170,9 +172,12 @@ def _check_count(
     import onnx
 
     price, written = certificate.price, onnx.load_from_string(model)
+    kernels = kernels_of(certificate.reading, stated.goal.target)
     try:
         found = recount(written)
-        copies = price.copies if certificate.data is not None else copied_bytes(written, serialise(graph))
+        copies = (
+            price.copies if certificate.data is not None else copied_bytes(written, serialise(graph, kernels=kernels))
+        )
     except ValueError as error:
         raise CertificateError(f"the ONNX file cannot be recounted: {error}") from error
     inside = stated.inside(assignment.rows)

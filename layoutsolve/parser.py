@@ -235,7 +235,8 @@ def _add_reading(group: _Group) -> None:
         default="qdq",
         metavar="WHAT",
         help="quantised operators: qdq (default) for QuantizeLinear and DequantizeLinear around operators on real"
-        " numbers, float for real numbers that saturate, or exact for integers that are LiteRT's, bit for bit",
+        " numbers, qoperator for kernels on bytes (QLinearConv), float for real numbers that saturate, or exact for"
+        " integers that are LiteRT's, bit for bit",
     )
     group.add_argument(
         "--dynamic",

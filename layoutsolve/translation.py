@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve.budget import Budget
-from layoutsolve.emit import LIMIT, External, apply, constant_bytes, place, serialise
+from layoutsolve.emit import LIMIT, External, Kernels, apply, constant_bytes, place, serialise
 from layoutsolve.ends import every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph, Origin
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.target import Target
 from layoutsolve.source import Content
 from layoutsolve.stages import Stages
 
@@ -32,22 +33,32 @@ def reference(
         return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
 
 
+def kernels_of(reading: Reading, target: Target) -> Kernels | None:
+    """The operators on stored integers that may be written for a target, None where none was asked for."""
+    if reading.quant != "qoperator":
+        return None
+    return Kernels(frozenset(("", *target.domains)), reading.storage.weights == "unsigned")
+
+
 def emitted(
     graph: Graph,
     boundary: Boundary,
     assignment: Assignment,
+    reading: Reading,
     opset: int | None = None,
     apart: bool | None = None,
     budget: Budget | None = None,
     origins: dict[str, Origin] | None = None,
 ) -> tuple[onnx.ModelProto, External | None]:
     """The ONNX model of an assignment of the layouts of a graph, and its constants where they are kept ``apart``: by
-    default where one file cannot hold them. ``origins`` are filled with where each node comes from, by its name.
+    default where one file cannot hold them. ``reading`` is how the source was read. ``origins`` are filled with where
+    each node comes from, by its name.
     """
     applied = apply(assignment, budget)
     facts = {**applied.metadata, **metadata(every_end(graph, boundary, assignment))}
     external = External() if _apart(applied, apart) else None
-    return serialise(replace(applied, metadata=facts), opset, external, budget, origins), external
+    kernels = kernels_of(reading, assignment.goal.target)
+    return serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels), external
 
 
 def _apart(graph: Graph, asked: bool | None) -> bool:

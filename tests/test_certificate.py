@@ -22,6 +22,7 @@ from experiments.demo import mobilenet
 from layoutsolve import Assignment, Boundary, Certificate, CertificateError, certify, check_certificate
 from layoutsolve.certificate import CertifiedRow, _seal
 from layoutsolve.cli import main
+from layoutsolve.frontend.tflite.lowering.options import QUANT
 from layoutsolve.solver.proof.restated import restate
 from layoutsolve.solver.proof.tree import Step
 from layoutsolve.solver.statement.bound import Offers
@@ -122,6 +123,19 @@ def test_round_trip(name: str, strategy: str, objective: str) -> None:
     assert rechecked.proven
     assert [each.value for each in rechecked.tiers] == [each.bound for each in certificate.bounds]
     assert set(methods(name, strategy, objective)) <= {"min cut"} or strategy == "cpsat"
+
+
+@pytest.mark.parametrize("quant", QUANT)
+def test_every_way_to_write_quantised_operators(quant: str) -> None:
+    """What is written is written again in the same way, for targets with and without private operators."""
+    for contrib in (False, True):
+        conversion = layoutsolve.convert(image(), quant=quant, contrib=contrib)
+        certificate = certify(image(), conversion)
+        assert check_certificate(image(), conversion.content(""), certificate).proven
+        others = {way: replace(certificate.reading, quant=way) for way in ("qdq", "qoperator") if way != quant}
+        for reading in others.values():
+            with pytest.raises(CertificateError):
+                check_certificate(image(), conversion.content(""), replace(certificate, reading=reading))
 
 
 def test_concatenation_in_steps() -> None:
@@ -308,7 +322,7 @@ def certified_rows(name: str, rows: Assignment) -> tuple[bytes, Certificate]:
     _, conversion = converted(name)
     certificate, chosen = case(name)[2], [rows.row(number) for number in range(len(rows.rows))]
     stated = restate(conversion.graph, conversion.boundary, rows.goal, [row.layouts for row in chosen])
-    model, external = emitted(conversion.graph, conversion.boundary, rows, certificate.opset)
+    model, external = emitted(conversion.graph, conversion.boundary, rows, conversion.reading, certificate.opset)
     data = content_of(model, external, "")
     values = ranked(rows.price, stated.claimed)
     return data, replace(

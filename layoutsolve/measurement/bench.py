@@ -179,7 +179,7 @@ def _loaded(file: str, threads: int, level: Level, openvino: bool, stack: ExitSt
                 found, inputs = _lite(file, runtime, threads, delegate, stack.enter_context(LiteRT()))
                 yield found
             if openvino:
-                yield _vino(file, threads, inputs)
+                yield compiled(file, threads, inputs)
             return
         require("onnxruntime")
         importlib.import_module("onnxruntime")  # lest it counts as loading the first file
@@ -190,7 +190,7 @@ def _loaded(file: str, threads: int, level: Level, openvino: bool, stack: ExitSt
         runner = warm(Session(session, feeds, clock_of(threads)))
         yield Loaded(file, RUNTIMES[0], spent, runner, _executed(file, level))
         if openvino:
-            yield _vino(file, threads, {name: feeds[name] for name, _, _ in session.inputs})
+            yield compiled(file, threads, {name: feeds[name] for name, _, _ in session.inputs})
     except VerifyError as error:
         raise VerifyError(f"'{printable(file)}': {error}") from error
 
@@ -252,9 +252,9 @@ class _Vino:
         return clock() - start
 
 
-def _vino(file: str, threads: int, feeds: Mapping[str, Array] | list[Array]) -> Loaded:
-    """Without the hint OpenVINO computes in bfloat16 where the processor can, which is another model. ``feeds`` are by
-    name or by position.
+def compiled(file: str, threads: int, feeds: Mapping[str, Array] | list[Array]) -> Loaded:
+    """A file in OpenVINO. Without the hint it computes in bfloat16 where the processor can, which is another model.
+    ``feeds`` are by name or by position. Raises :class:`VerifyError` where OpenVINO refuses the file.
     """
     import openvino
 

@@ -87,7 +87,8 @@ class Target:
     ``domains`` are those whose operators may be used beside ONNX's own, ``names`` its own name and those of the targets
     that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the names of what takes its place,
     the best first. ``dynamic`` says which products are faster where floats are rounded to integers at run time, None
-    where none are known to be. One of which nothing else is known prices Transposes alone.
+    where none are known to be. ``qoperator`` is whether it runs ONNX's operators on bytes as ONNX has them. One of
+    which nothing else is known prices Transposes alone.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Target:
     storage: Storage = PLAIN
     idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dynamic: Dynamic | None = None
+    qoperator: bool = True
 
     @property
     def has(self) -> frozenset[str]:
@@ -256,6 +258,7 @@ class Target:
             "storage": asdict(self.storage),
             "idioms": self.idioms,
             "dynamic": None if self.dynamic is None else asdict(self.dynamic),
+            "qoperator": self.qoperator,
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 

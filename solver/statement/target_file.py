@@ -41,10 +41,10 @@ and characters of a text.
 """
 
 _FIELDS = (
-    "name", "runtime", "extends", "domains", "storage", "idioms", "dynamic", "hidden", "unsupported", "kernels",
-    "classes", "extra", "latency",
+    "name", "runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator", "hidden", "unsupported",
+    "kernels", "classes", "extra", "latency",
 )  # fmt: skip
-_MAY_LACK = ("runtime", "extends", "domains", "storage", "idioms", "dynamic")
+_MAY_LACK = ("runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
 _COST = ("fixed", "per_byte", "per_block")
@@ -162,6 +162,7 @@ def _target(facts: dict[str, Any]) -> Target:
         _storage(_object("storage", facts.get("storage", {}))),
         _idioms(_object("idioms", facts.get("idioms", {}))),
         _dynamic(facts.get("dynamic")),
+        _flag("qoperator", facts.get("qoperator", True)),
     )
 
 

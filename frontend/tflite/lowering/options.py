@@ -11,7 +11,7 @@ from layoutsolve.storage import USUAL, Dynamic, Storage
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""
 
-QUANT = ("qdq", "float", "exact")
+QUANT = ("qdq", "qoperator", "float", "exact")
 """How operators on quantised numbers may be written."""
 
 KEEPING = ("float", "exact")
@@ -32,9 +32,10 @@ class Reading:
     subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic.
     ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows.
     ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. ``quant`` is one of
-    :data:`QUANT`: operators on real numbers between QuantizeLinear and DequantizeLinear, on real numbers that saturate,
-    or on integers. ``dynamic`` says which products of floats by weights of bytes are computed in integers, by default
-    none. ``weights`` is one of :data:`WEIGHTS`. Raises :class:`OptionError` for values that mean nothing.
+    :data:`QUANT`: operators on real numbers between QuantizeLinear and DequantizeLinear, runtimes' kernels on bytes in
+    their place, operators on real numbers that saturate, or on integers. ``dynamic`` says which products of floats by
+    weights of bytes are computed in integers, by default none. ``weights`` is one of :data:`WEIGHTS`. Raises
+    :class:`OptionError` for values that mean nothing.
     """
 
     custom: str = "error"

@@ -135,6 +135,7 @@ def test_extending_replaces_what_is_said() -> None:
         ({"dynamic": {"tensor": 1}}, "dynamic.rows: it is missing"),
         ({"dynamic": {"tensor": 1, "rows": -1}}, "dynamic.rows: it must be a whole number"),
         ({"dynamic": 1}, "dynamic: it must be an object"),
+        ({"qoperator": 1}, "qoperator: it must be true or false"),
         ({"unsupported": {"Resize": [1]}}, "unsupported.Resize: it must be a text"),
         ({"unsupported": {"Transpose": {"swap": 1}}}, "unsupported.Transpose: no target can do without"),
         ({"extra": {"Softmax": {"middle": float("nan")}}}, "extra.Softmax.middle: it must be a number from 0 to 1"),
@@ -158,7 +159,7 @@ def test_costs_are_by_the_bytes_of_an_element(motion: str, sizes: dict[str, Any]
 
 def test_no_field_may_be_missing() -> None:
     for name in TABLE:
-        if name not in ("runtime", "storage", "idioms", "dynamic"):
+        if name not in ("runtime", "storage", "idioms", "dynamic", "qoperator"):
             assert refused({key: value for key, value in TABLE.items() if key != name}) == f"{name}: it is missing"
 
 

@@ -1,0 +1,152 @@
+"""Operators on stored integers, in place of those on real numbers between DequantizeLinear and QuantizeLinear.
+
+They are the kernels that ONNX Runtime itself makes of that pattern from its level ``extended`` on, and on the same
+conditions (``qdq_selectors.cc``). Written as such they are there at every level, and give the same integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from layoutsolve.emit.writer import Kernels, Writer
+from layoutsolve.graph import Array, Graph, Node, Quant, Value
+
+BYTES = ("int8", "uint8")
+
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Steps between which float32 holds all bits of their products and quotients."""
+
+_CONTRIB = "com.microsoft"
+
+_FACTORS = ("alpha", "beta")
+"""What Gemm has that kernels on bytes do not multiply by."""
+
+_MATRIX = 2
+
+Parameters = Callable[[str, Quant], list[str]]
+"""Writes the parameters of a tensor, and gives their names."""
+
+
+def write(writer: Writer, node: Node, parameters: Parameters) -> bool:
+    """Write a node as an operator on stored integers; False where there is none that may be used."""
+    form, kernels, values = _FORMS.get(node.op), writer.kernels, writer.graph.values
+    if form is None or kernels is None or node.storage or node.domain or form.domain not in kernels.domains:
+        return False
+    if not form.fits(writer.graph, node, kernels):
+        return False
+    stored, plain = list[str](), list[str]()
+    for name in filter(None, node.inputs):
+        quant = values[name].quant
+        if quant is None or values[name].dtype not in BYTES:
+            plain.append(writer.stored(name))
+        else:
+            stored += [writer.stored(name), *parameters(name, quant)]
+    (name,) = node.outputs
+    quant = values[name].quant
+    assert quant is not None
+    attributes = {key: value for key, value in {**node.attributes, **form.more}.items() if key not in form.without}
+    writer.node(
+        form.op, form.inputs(stored, parameters(name, quant), plain), [writer.name(name)], attributes, form.domain
+    )
+    return True
+
+
+def _is_alike(graph: Graph, node: Node, _: Kernels) -> bool:
+    """Whether the result and all that is read but a condition are bytes of one type, each in steps of one size."""
+    names = node.inputs[1:] if node.op == "Where" else node.inputs
+    values = [graph.values[name] for name in (*names, *node.outputs)]
+    alike = all(_is_stored(value) and value.dtype == values[-1].dtype for value in values)
+    return alike and "dilations" not in node.attributes  # which no pool of bytes has
+
+
+def _is_product(graph: Graph, node: Node, kernels: Kernels) -> bool:
+    """Whether bytes are multiplied by bytes, which may have steps for each result, and a bias counts in both."""
+    x, weights, *bias = (graph.values[name] for name in node.inputs if name)
+    y = graph.values[node.outputs[0]]
+    if not (_is_stored(x) and _is_stored(weights, _results(node, weights)) and _is_stored(y) and x.dtype == y.dtype):
+        return False
+    if (x.dtype, weights.dtype) == ("int8", "uint8") or any(node.attributes.get(name, 1) != 1 for name in _FACTORS):
+        return False
+    if (x.dtype, weights.dtype) == ("uint8", "int8") and kernels.saturate and not _is_depthwise(node, weights):
+        return False
+    assert x.quant is not None and weights.quant is not None and y.quant is not None
+    with np.errstate(all="ignore"):
+        steps = x.quant.scale * weights.quant.scale
+        held = _are_held(steps) and _are_held(steps / y.quant.scale)
+    even = bool((weights.quant.zero_point == weights.quant.zero_point[0]).all())
+    return held and even and all(_counts_in(each, steps) for each in bias)
+
+
+def _results(node: Node, weights: Value) -> int | None:
+    """The dimension of weights that has an index for each result; None where several have, or kernels take none."""
+    if node.op == "Conv":
+        return 0
+    return None if len(weights.shape) != _MATRIX else 0 if node.attributes.get("transB") else 1
+
+
+def _is_stored(value: Value, axis: int | None = None) -> bool:
+    """Whether a value is stored as bytes, in steps of one size or with one for each index of an ``axis``."""
+    quant = value.quant
+    if value.dtype not in BYTES or quant is None or quant.block or quant.axis not in (None, axis):
+        return False
+    return _are_held(quant.scale)
+
+
+def _are_held(steps: Array) -> bool:
+    return bool(((steps > SMALLEST) & (steps < LARGEST)).all())
+
+
+def _is_depthwise(node: Node, weights: Value) -> bool:
+    """Whether a kernel adds no pairs of products."""
+    return node.op == "Conv" and weights.shape[:2] == (node.attributes.get("group", 1), 1)
+
+
+def _counts_in(bias: Value, steps: Array) -> bool:
+    """Whether a bias is what a kernel adds to its sums."""
+    quant = bias.quant
+    if bias.dtype != "int32" or quant is None or quant.zero_point.any():
+        return False
+    return np.array_equal(quant.scale, steps)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """An operator on stored integers, and whether it ``fits`` a node. ``inputs`` puts in its order what is stored, with
+    parameters, the parameters of the result, and what is read as it is: a bias or a condition. It has ``more``
+    attributes than the node, and is written ``without`` some.
+    """
+
+    op: str
+    domain: str = _CONTRIB
+    fits: Callable[[Graph, Node, Kernels], bool] = _is_alike
+    inputs: Callable[[list[str], list[str], list[str]], list[str]] = lambda stored, result, plain: (
+        stored + result + plain
+    )
+    more: Mapping[str, int] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+
+_FORMS: Mapping[str, _Form] = {
+    "Add": _Form("QLinearAdd"),
+    "AveragePool": _Form("QLinearAveragePool"),
+    "Concat": _Form("QLinearConcat", inputs=lambda stored, result, _: result + stored),
+    "Conv": _Form("QLinearConv", "", _is_product),
+    "Gemm": _Form(
+        "QGemm",
+        _CONTRIB,
+        _is_product,
+        lambda stored, result, bias: [*stored, *(bias or [""]), *result],
+        without=_FACTORS,
+    ),
+    "GlobalAveragePool": _Form("QLinearGlobalAveragePool"),
+    "LeakyRelu": _Form("QLinearLeakyRelu"),
+    "MatMul": _Form("QLinearMatMul", "", _is_product),
+    "Mul": _Form("QLinearMul"),
+    "Sigmoid": _Form("QLinearSigmoid"),
+    "Softmax": _Form("QLinearSoftmax", more={"opset": 13}),
+    "Where": _Form("QLinearWhere", inputs=lambda stored, result, condition: condition + stored + result),
+}
+"""By operator the one on stored integers. QLinearConv and QLinearMatMul are ONNX's own, the others ONNX Runtime's."""

@@ -1,0 +1,88 @@
+"""Small networks that show forms which few models have: layers of convolutions or products, with what is rewritten
+between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import starmap
+from pathlib import Path
+
+import numpy as np
+
+from experiments.corpus import CorpusModel
+from experiments.dynamic import layer
+from tests.networks import Network
+
+LAYERS = 3
+
+
+def swished(channels: int, side: int) -> bytes:
+    """A hard swish in each layer, written out."""
+    net = Network()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        x = net.conv(x, channels, 1)
+        x = net.depthwise(net.op("MUL", [x, _gate(net, x)], net.shapes[x]))
+    return net.model(x).source
+
+
+def gated(channels: int, side: int) -> bytes:
+    """Channels that are weighed by hard sigmoids of their means, written out."""
+    net = Network()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        x = net.depthwise(net.conv(x, channels, 1, activation="RELU"))
+        weight = _gate(net, net.conv(net.mean(x, 1, 2, keep=True), channels, 1))
+        x = net.op("MUL", [x, weight], net.shapes[x])
+    return net.model(x).source
+
+
+def _gate(net: Network, x: int) -> int:
+    ramp = net.op("ADD", [x, net.constant([3.0])], net.shapes[x], fusedActivationFunction=3)
+    return net.op("MUL", [ramp, net.constant([1 / 6])], net.shapes[x])
+
+
+def sloped(channels: int, side: int) -> bytes:
+    """A PRELU in each layer, with one slope for all channels, of numbers whose signs follow no pattern: ONNX Runtime's
+    kernel branches on them.
+    """
+    net = Network()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        x = net.add(net.conv(x, channels, 1), net.constant(net.random.normal(size=net.shapes[x])))
+        x = net.depthwise(net.op("PRELU", [x, net.constant(np.full((1, 1, 1), 0.25))], net.shapes[x]))
+    return net.model(x).source
+
+
+def shuffled(channels: int, side: int) -> bytes:
+    """Blocks of depth that are moved to space by views and a copy."""
+    net = Network()
+    x = net.input(1, side, side, channels)
+    y = net.reshape(net.conv(x, 4 * channels), 1, side, side, 2, 2, channels)
+    y = net.transpose(y, 0, 1, 3, 2, 4, 5)
+    return net.model(net.conv(net.reshape(y, 1, 2 * side, 2 * side, channels), 8)).source
+
+
+IMAGES = ((32, 56), (64, 28), (48, 14))
+"""Channels, height and width."""
+
+FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[int, ...], ...]], ...]] = {
+    "PRelu limits": ((sloped, IMAGES),),
+    "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),
+    "pass block_moves": ((shuffled, IMAGES),),
+    "pass gates": ((swished, IMAGES), (gated, IMAGES)),
+}
+"""By form how its networks are made, and of which sizes."""
+
+
+def networks(form: str, folder: Path) -> list[CorpusModel]:
+    """The networks that show a form, in files below a folder."""
+    found = []
+    for make, sizes in FAMILIES.get(form, ()):
+        for size, source in zip(sizes, starmap(make, sizes), strict=True):
+            name = f"{make.__name__}-{'-'.join(map(str, size))}"
+            path = folder / f"{name}.tflite"
+            path.write_bytes(source)
+            found.append(CorpusModel(f"small/{name}", path, {}))
+    return found

@@ -1,0 +1,54 @@
+"""The page of forms: a row for everything that targets ask for, and for every pass that all of them have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.forms import PAGE, PASSES, WHERE, Form, _reading_without, forms
+from layoutsolve import frontend
+from layoutsolve.solver.statement.target_file import SHIPPED, parsed, shipped
+from layoutsolve.solver.theory.offer import FORMS, IDIOMS
+
+OTHERS = {"floats", "live", "unsigned", "weights", "widths"}
+"""What options or targets ask for, and what passes share."""
+
+
+def test_every_form_has_a_row() -> None:
+    rows = [line.split("`")[1] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert rows == [form.name for form in forms()]
+    assert set(WHERE) == set(rows)
+
+
+def test_every_form_is_known() -> None:
+    """Idioms and forms that are registered, as far as a target asks for them, and all passes."""
+    names = {form.name for form in forms()}
+    assert {f"{operator} {name}" for operator, name in IDIOMS} <= names
+    assert {f"{domain} {operator}" for domain, operator in FORMS} <= names
+    folder = Path(next(iter(frontend.passes.__path__)))
+    passes = {path.stem for path in folder.glob("*.py")} - {"__init__", *OTHERS}
+    assert passes == {each.partition(".")[0] for each in PASSES}
+
+
+@pytest.mark.parametrize("form", [form for form in forms() if form.without], ids=lambda form: form.name)
+def test_it_is_left_out(form: Form) -> None:
+    """Without a form the target is another one, and asks for one form less."""
+    target = form.targets[0]
+    assert target in SHIPPED
+    without = parsed(json.dumps({"name": target, "extends": target, **form.without}).encode(), "test")
+    assert (without.storage, without.idioms, without.domains) != (
+        shipped(target).storage,
+        shipped(target).idioms,
+        shipped(target).domains,
+    )
+
+
+@pytest.mark.parametrize("missing", PASSES)
+def test_a_pass_is_left_out(missing: str) -> None:
+    module, function = missing.split(".")
+    own = getattr(getattr(frontend, module), function)
+    with _reading_without(missing):
+        assert getattr(getattr(frontend, module), function)(1, 2) == 1
+    assert getattr(getattr(frontend, module), function) is own
