@@ -1,8 +1,8 @@
 """From a reference graph and an assignment of layouts to an ONNX model. The only room that knows ONNX's file format."""
 
-from layoutsolve.emit.apply import apply
+from layoutsolve.emit.apply import Stored, apply, stored
 from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
 from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.serialise import serialise
 
-__all__ = ["LIMIT", "External", "apply", "constant_bytes", "nodes_of", "place", "serialise"]
+__all__ = ["LIMIT", "External", "Stored", "apply", "constant_bytes", "nodes_of", "place", "serialise", "stored"]

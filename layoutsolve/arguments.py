@@ -95,6 +95,11 @@ def instance(name: str, value: object, kind: type[T]) -> T:
     return value if isinstance(value, kind) else _wrong(name, f"a {kind.__name__}", value)
 
 
+def arrays(name: str, value: object) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+    """Arrays by names."""
+    return {key: np.asarray(item) for key, item in _mapping(name, value).items()}
+
+
 def _mapping(name: str, value: object) -> dict[str, object]:
     if not isinstance(value, Mapping):
         _wrong(name, "a mapping from names", value)

@@ -144,6 +144,8 @@ def _run(options: argparse.Namespace) -> int:
         given = parser.arguments_of(options)
         source = load(options.model)
         target = "" if options.stage is not None else _target(options, source)
+        if options.verify:
+            _require_runtimes()
         if target and options.check is None:
             files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
@@ -168,13 +170,27 @@ def _convert(
     if options.certify is not None:
         certificate, rechecked = _certified(source, conversion, target)
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
-    checked = verify(source, conversion) if options.verify else None
+    checked = verify(source, conversion, **_compared(options)) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain else None
     profile = _profile(conversion, stage) if options.profile else None
     with stage("write"), files.written(outputs, _read(options)):
         done = Done(target, conversion, rechecked, checked, explanation, profile, time.perf_counter() - start)
         _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+def _require_runtimes() -> None:
+    """What a comparison needs has to be there before anything is converted."""
+    from layoutsolve.verification.runtimes import require
+
+    for package in ("onnxruntime", "ai_edge_litert"):
+        require(package)
+
+
+def _compared(options: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`layoutsolve.verify` is called with."""
+    samples = 1 if options.verify_samples is None else options.verify_samples
+    return {"data": options.verify_data, "samples": samples, "tensors": options.verify_tensors}
 
 
 def _profile(conversion: Conversion, stage: Stages) -> Profile:
@@ -213,8 +229,8 @@ def _check(options: argparse.Namespace, source: Content, target: str, start: flo
 
 def _read(options: argparse.Namespace) -> list[str]:
     """The files that are read, which are not to be overwritten."""
-    named = options.target is not None and Path(options.target).is_file()
-    return [options.model, options.target] if named else [options.model]
+    others = [name for name in (options.target, options.verify_data) if name is not None and Path(name).is_file()]
+    return [options.model, *others]
 
 
 def _target(options: argparse.Namespace, source: Content) -> str:

@@ -59,6 +59,7 @@ class _Version(argparse.Action):
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options. Raises :class:`OptionError` where they cannot be understood."""
     options = _parser().options(arguments)
+    _complete_verify(options)
     if options.check is not None and options.certify is not None:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
@@ -76,6 +77,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         for name in (name for name, value in writing.items() if value):
             raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
     return options
+
+
+def _complete_verify(options: argparse.Namespace) -> None:
+    """What says how to compare asks for the comparison."""
+    if options.verify_data is not None and options.verify_samples is not None:
+        raise OptionError("argument --verify-samples: --verify-data says how many there are: leave one of them out")
+    options.verify |= options.verify_tensors or options.verify_data is not None or options.verify_samples is not None
 
 
 def parse_bench(arguments: Sequence[str]) -> argparse.Namespace:
@@ -115,7 +123,7 @@ def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
 def said(options: argparse.Namespace) -> dict[str, object]:
     """The options that are not the default, but for the names of files, for reports."""
     parser = _parser()
-    named = ("model", "file", "certify", "check", "target")
+    named = ("model", "file", "certify", "check", "target", "verify_data")
     return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
 
 
@@ -267,6 +275,22 @@ def _add_bounds(group: _Group) -> None:
 
 def _add_telling(group: _Group) -> None:
     group.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
+    group.add_argument(
+        "--verify-tensors",
+        action="store_true",
+        help="--verify every tensor inside as well, and name the first operator that departs",
+    )
+    group.add_argument(
+        "--verify-data",
+        metavar="FILE.npz|FOLDER",
+        help="--verify on arrays by the names of inputs, in the source's order of dimensions",
+    )
+    group.add_argument(
+        "--verify-samples",
+        type=int,
+        metavar="N",
+        help="--verify on so many inputs (default: one, more where it is off)",
+    )
     group.add_argument(
         "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
     )
