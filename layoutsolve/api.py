@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import onnx
 
     from layoutsolve.explanation import Explanation
+    from layoutsolve.session import Session
     from layoutsolve.verification.data import Data
     from layoutsolve.verification.verify import Verification
 
@@ -105,6 +106,17 @@ class Conversion:
         target = arguments.path("path", path)
         with Stages()("write"), written(self.outputs(target), [self.source] if self.source else []):
             pass
+
+    def session(self, *, threads: int = 0) -> Session:
+        """The model in ONNX Runtime, to be run as its source was: see :class:`layoutsolve.Session`."""
+        from layoutsolve.session import Session
+
+        if self.external is None:
+            return Session(self.content("model.onnx"), threads=threads)
+        with scratch() as folder:
+            path = folder / "model.onnx"
+            self.save(path)
+            return Session(path, threads=threads)
 
     def outputs(self, path: str) -> tuple[Output, ...]:
         """What :meth:`save` writes: the constants where they are apart, then the model."""

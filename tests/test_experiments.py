@@ -44,6 +44,7 @@ COMMANDS = {
     "scale": ["50", "100"],
     "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib"],
     "strategies": [MODELS],
+    "streaming": [],
     "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
     "torch_exports": ["{scratch}"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
