@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -32,19 +33,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Files are written where that is 0 or 3, and none otherwise.
     """
-    debug = os.environ.get("LAYOUTSOLVE_DEBUG", "0") not in ("", "0")
     given = sys.argv[1:] if arguments is None else arguments
     command = COMMANDS.get(given[0]) if given else None
+    parse, run = command or (parser.parse, _run)
     try:
-        parse, run = command or (parser.parse, _run)
         options = parse(given[1:] if command else given)
-        debug |= options.debug
-        return run(options)
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except OSError as error:  # of printing the help: all else is wrapped
         return _unsaid(error)
     except ConversionError as error:
+        _say(f"layoutsolve: {_line(error)}", sys.stderr)
+        return FAILED
+    return attempt(options, run)
+
+
+def attempt(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
+    """Run what options ask for; the exit code, when what is wrong has been said."""
+    try:
+        return run(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except ConversionError as error:
+        debug = options.debug or os.environ.get("LAYOUTSOLVE_DEBUG", "0") not in ("", "0")
         if debug and isinstance(error, InternalError):
             import traceback
 
@@ -135,6 +144,23 @@ def _line(error: ConversionError) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
+    return _run_batch(options) if parser.is_batch(options) else run_one(options)
+
+
+def _run_batch(options: argparse.Namespace) -> int:
+    """Convert many models."""
+    from layoutsolve.stages import Stages
+
+    with Stages(options=parser.said(options))("batch"):
+        from layoutsolve.many.batch import batch
+
+        if options.verify:
+            _require_runtimes()
+        return batch(options, partial(_tell, written=[]), partial(_say, stream=sys.stderr))
+
+
+def run_one(options: argparse.Namespace) -> int:
+    """Convert one model."""
     start = time.perf_counter()
     from layoutsolve.source import load
     from layoutsolve.stages import Stages
@@ -175,7 +201,8 @@ def _convert(
     profile = _profile(conversion, stage) if options.profile else None
     with stage("write"), files.written(outputs, _read(options)):
         done = Done(target, conversion, rechecked, checked, explanation, profile, time.perf_counter() - start)
-        _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
+        if options.json or not options.quiet:
+            _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0
 
 

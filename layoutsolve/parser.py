@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 
 _Group = argparse._ArgumentGroup  # argparse has no public name for it
+
+WILD = "*?["
+"""What a pattern has in it."""
 
 CHECKING = ("json", "debug")
 """The options that may go with a check, beside those that name files."""
@@ -58,7 +62,14 @@ class _Version(argparse.Action):
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options. Raises :class:`OptionError` where they cannot be understood."""
-    options = _parser().options(arguments)
+    parser = _parser()
+    options, more = parser.parse_known_args(arguments)
+    if any(each.startswith("-") for each in more):
+        parser.refuse([each for each in more if each.startswith("-")])
+    options.models += more  # those behind an option
+    options.model = options.models[0]
+    for name in (name for name in options.models[1:] if name.endswith(".onnx")):
+        raise OptionError(f"'{name}' is no TensorFlow Lite model: name the file to write with -o")
     _complete_verify(options)
     if options.check is not None and options.certify is not None:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
@@ -120,10 +131,21 @@ def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+def is_batch(options: argparse.Namespace) -> bool:
+    """Whether many models are asked for, or what there is for many alone."""
+    told = options.jobs is not None or options.resume or (options.file or "").endswith(os.sep)
+    return told or len(options.models) > 1 or is_many(options.model)
+
+
+def is_many(name: str) -> bool:
+    """Whether a name stands for many models: that of a folder, or a pattern and no file."""
+    return os.path.isdir(name) or (any(mark in name for mark in WILD) and not os.path.exists(name))  # noqa: PTH110, PTH112
+
+
 def said(options: argparse.Namespace) -> dict[str, object]:
     """The options that are not the default, but for the names of files, for reports."""
     parser = _parser()
-    named = ("model", "file", "certify", "check", "target", "verify_data")
+    named = ("model", "models", "file", "certify", "check", "target", "verify_data", "jobs", "resume", "quiet")
     return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
 
 
@@ -156,17 +178,20 @@ def _parser() -> Parser:
         epilog="layoutsolve bench compares how long models take, layoutsolve calibrate measures this machine for"
         " --target; each has a --help of its own.",
     )
-    parser.add_argument("model", metavar="MODEL.tflite", help="the model to convert")
+    parser.add_argument(
+        "models", metavar="MODEL.tflite", nargs="+", help="the model to convert, or many: files, folders, patterns"
+    )
     parser.add_argument(
         "-o",
         dest="file",
         metavar="OUT.onnx",
-        help="where to write (default: the model's name with .onnx); - is standard output",
+        help="where to write (default: the model's name with .onnx), for many models a folder; - is standard output",
     )
     _add_ends(parser.add_argument_group("how inputs and outputs are stored"))
     _add_goal(parser.add_argument_group("what is minimised, and for what"))
     _add_reading(parser.add_argument_group("what is converted"))
     _add_bounds(parser.add_argument_group("what it may take"))
+    _add_many(parser.add_argument_group("many models"))
     _add_telling(parser.add_argument_group("what is told"))
     return parser
 
@@ -273,6 +298,11 @@ def _add_bounds(group: _Group) -> None:
     )
 
 
+def _add_many(group: _Group) -> None:
+    group.add_argument("--jobs", type=int, metavar="N", help="models at a time (default: 1)")
+    group.add_argument("--resume", action="store_true", help="leave out models whose results are up to date")
+
+
 def _add_telling(group: _Group) -> None:
     group.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
     group.add_argument(
@@ -309,7 +339,10 @@ def _add_telling(group: _Group) -> None:
         metavar="STAGE",
         help="print what a stage makes instead of writing a model: graph, problem, assignment or applied",
     )
-    group.add_argument("--json", action="store_true", help="print one JSON object instead of a summary")
+    group.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of a summary, for many models one a line"
+    )
+    group.add_argument("-q", "--quiet", action="store_true", help="print errors alone")
     group.add_argument(
         "--debug", action="store_true", help="show the traceback of an unexpected error, as LAYOUTSOLVE_DEBUG=1 does"
     )

@@ -246,7 +246,7 @@ def test_the_nearest_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--objektive", "min-bytes"], "unrecognised argument '--objektive' (did you mean '--objective'"),
         (["--verfy"], "(did you mean '--verify' or '--certify'?)"),
         (["--opset", "x"], "argument --opset: invalid int value: 'x'"),
-        (["surplus"], "unrecognised argument 'surplus'"),
+        (["surplus.onnx"], "'surplus.onnx' is no TensorFlow Lite model: name the file to write with -o"),
         (["--inp", "x"], "ambiguous option"),
         (["-o"], "expected one argument"),
         (["--certify", "-"], "argument --certify: a certificate is written to a file"),

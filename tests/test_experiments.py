@@ -17,6 +17,7 @@ MODELS = "{models}"
 
 COMMANDS = {
     "agreement": [MODELS, "--samples", "1"],
+    "batch": [MODELS],
     "certificates": [MODELS, "--every", "3"],
     "counterexamples": ["3"],
     "demo": ["{scratch}/demo.tflite"],
