@@ -338,11 +338,11 @@ def verify(
     count = arguments.whole("samples", samples, 1)
     turns = None if steps is None else arguments.whole("steps", steps, 1)
     inside = arguments.flag("tensors", tensors)
-    given: Sequence[Data] = [arguments.arrays("data", data)] if isinstance(data, Mapping) else []
+    arrays = arguments.arrays("data", data) if isinstance(data, Mapping) else None
+    place = None if data is None or arrays is not None else arguments.path("data", data)
     content = load(source)
     with Stages(content)("verify"):
-        if data is not None and not given:
-            given = read(arguments.path("data", data))
+        given: Sequence[Data] = [arrays] if arrays is not None else [] if place is None else read(place)
         chosen = {"seed": first, "samples": count, "steps": turns, "data": given}
         if asked.external is None:
             return _compared(content, asked, asked.model, inside, chosen)

@@ -97,7 +97,14 @@ def instance(name: str, value: object, kind: type[T]) -> T:
 
 def arrays(name: str, value: object) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
     """Arrays by names."""
-    return {key: np.asarray(item) for key, item in _mapping(name, value).items()}
+    return {key: _array(f"{name}['{key}']", item) for key, item in _mapping(name, value).items()}
+
+
+def _array(name: str, value: object) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        return np.asarray(value)
+    except ValueError:  # rows of different lengths
+        _wrong(name, "an array", value)
 
 
 def _mapping(name: str, value: object) -> dict[str, object]:

@@ -205,6 +205,14 @@ def test_other_functions(tmp_path: Path) -> None:
         ("certificate", lambda: layoutsolve.check_certificate(model(), content, "a.json")),  # type: ignore[arg-type]
         ("seed", lambda: layoutsolve.verify(model(), conversion, seed="0")),  # type: ignore[arg-type]
         ("samples", lambda: layoutsolve.verify(model(), conversion, samples=1.0)),  # type: ignore[arg-type]
+        ("steps", lambda: layoutsolve.verify(model(), conversion, steps="1")),  # type: ignore[arg-type]
+        ("tensors", lambda: layoutsolve.verify(model(), conversion, tensors=1)),  # type: ignore[arg-type]
+        ("data", lambda: layoutsolve.verify(model(), conversion, data=5)),  # type: ignore[arg-type]
+        ("data", lambda: layoutsolve.verify(model(), conversion, data={"image": [[1], [1, 2]]})),
+        ("model", lambda: layoutsolve.Session(5)),  # type: ignore[arg-type]
+        ("threads", lambda: conversion.session(threads="1")),  # type: ignore[arg-type]
+        ("inputs", lambda: conversion.session().run([1])),  # type: ignore[arg-type]
+        ("states", lambda: conversion.session().reset(5)),  # type: ignore[arg-type]
     ]
     for name, call in calls:
         with pytest.raises(TypeError, match=name):

@@ -75,6 +75,8 @@ def collected(names: Sequence[str], folder: str | None) -> list[Job]:
 
 
 def _named(name: str, folder: str | None) -> Iterator[Job]:
+    if not name:
+        raise ModelError("the name of a model is empty: give the path of a TensorFlow Lite model")
     base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name))
     for path in paths:
         inner = Path(path.name) if base is None else path.relative_to(base)
@@ -90,8 +92,7 @@ def _found(path: Path) -> tuple[Path, list[Path]]:
         base, pattern = Path(*path.parts[:wild]), str(Path(*path.parts[wild:]))
     found = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
     if not found:
-        what = (
-            f"the directory '{printable(str(path))}' has no .tflite file" if path.is_dir() else f"nothing fits '{path}'"
-        )
+        shown = printable(str(path))
+        what = f"the directory '{shown}' has no .tflite file" if path.is_dir() else f"nothing fits '{shown}'"
         raise ModelError(f"{what}: give TensorFlow Lite models")
     return base, sorted(found)

@@ -99,6 +99,8 @@ def test_patterns_and_places(folder: Path) -> None:
     assert len(collected(["models/a.tflite", "models/a.tflite"], "out")) == 1
     (folder / "[x].tflite").write_bytes(small())
     assert [job.output for job in collected(["[x].tflite"], None)] == ["[x].onnx"]
+    with pytest.raises(ModelError, match="is empty"):
+        collected(["models", ""], "out")
     for names in (["models", "models/sub"], ["models/a.tflite", "models/sub/a.tflite"]):
         with pytest.raises(OptionError, match=r"a.tflite' and 'models/sub/a.tflite' would both become 'out/a.onnx'"):
             collected(names, "out")
