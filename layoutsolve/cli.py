@@ -74,6 +74,22 @@ def _bench(options: argparse.Namespace) -> int:
     return 0
 
 
+def _ops(options: argparse.Namespace) -> int:
+    """List operators."""
+    from layoutsolve.source import load
+    from layoutsolve.stages import Stages
+
+    content = load(options.model)
+    with Stages(content)("ops"):
+        from layoutsolve.arguments import Options
+        from layoutsolve.inventory import inventory
+
+        found = inventory(content, Options.of(parser.reading_of(options)).reading)
+    told = {"model": options.model, "converts": found.converts, "operators": found.as_dicts()}
+    _tell(json.dumps(told) if options.json else str(found), [])
+    return 0 if found.converts else FAILED
+
+
 def _calibrate(options: argparse.Namespace) -> int:
     """Measure what this machine is good at, and write it as a target."""
     from layoutsolve.stages import Stages
@@ -113,6 +129,7 @@ Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argpars
 COMMANDS: Mapping[str, Command] = {
     "bench": (parser.parse_bench, _bench),
     "calibrate": (parser.parse_calibrate, _calibrate),
+    "ops": (parser.parse_ops, _ops),
 }
 """What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a
 name is reached as ``./bench``.
@@ -172,7 +189,7 @@ def run_one(options: argparse.Namespace) -> int:
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
             _require_runtimes()
-        if target and options.check is None:
+        if target and options.check is None and not options.dry_run:
             files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
     with stage("run"):
@@ -199,8 +216,19 @@ def _convert(
     checked = verify(source, conversion, **_compared(options)) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain else None
     profile = _profile(conversion, stage) if options.profile else None
+    if options.dry_run:
+        outputs = ()
     with stage("write"), files.written(outputs, _read(options)):
-        done = Done(target, conversion, rechecked, checked, explanation, profile, time.perf_counter() - start)
+        done = Done(
+            target,
+            conversion,
+            rechecked,
+            checked,
+            explanation,
+            profile,
+            time.perf_counter() - start,
+            not options.dry_run,
+        )
         if options.json or not options.quiet:
             _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0

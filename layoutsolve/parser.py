@@ -75,6 +75,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.certify is not None and options.dry_run:
+        raise OptionError("argument --dry-run: it writes no certificate: leave --certify out")
     if options.check is not None:
         for name in (name for name in said(options) if name not in CHECKING):
             raise OptionError(
@@ -142,6 +144,22 @@ def is_many(name: str) -> bool:
     return os.path.isdir(name) or (any(mark in name for mark in WILD) and not os.path.exists(name))  # noqa: PTH110, PTH112
 
 
+def parse_ops(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve ops``. Raises :class:`OptionError` where they cannot be understood."""
+    parser = Parser(prog="layoutsolve ops", description="Which operators a model has, and what becomes of each.")
+    parser.add_argument("model", metavar="MODEL.tflite", help="the model")
+    _add_reading(parser.add_argument_group("how it is read"))
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser.options(arguments)
+
+
+def reading_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What options say about how a model is read, as :func:`layoutsolve.convert` is told."""
+    told = {name: getattr(options, name) for name in ("custom", "quant", "dynamic", "signature")}
+    return {**told, "shapes": _shapes(options.shape)}
+
+
 def said(options: argparse.Namespace) -> dict[str, object]:
     """The options that are not the default, but for the names of files, for reports."""
     parser = _parser()
@@ -162,11 +180,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "contrib": options.contrib,
         "external_data": options.external_data,
         "time_limit": options.time_limit,
-        "custom": options.custom,
-        "quant": options.quant,
-        "dynamic": options.dynamic,
-        "signature": options.signature,
-        "shapes": _shapes(options.shape),
+        **reading_of(options),
         "max_size": options.max_size,
     }
 
@@ -175,8 +189,8 @@ def _parser() -> Parser:
     parser = Parser(
         prog="layoutsolve",
         description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven.",
-        epilog="layoutsolve bench compares how long models take, layoutsolve calibrate measures this machine for"
-        " --target; each has a --help of its own.",
+        epilog="layoutsolve ops lists a model's operators, layoutsolve bench compares how long models take, layoutsolve"
+        " calibrate measures this machine for --target; each has a --help of its own.",
     )
     parser.add_argument(
         "models", metavar="MODEL.tflite", nargs="+", help="the model to convert, or many: files, folders, patterns"
@@ -342,6 +356,7 @@ def _add_telling(group: _Group) -> None:
     group.add_argument(
         "--json", action="store_true", help="print one JSON object instead of a summary, for many models one a line"
     )
+    group.add_argument("--dry-run", action="store_true", help="tell what would be written, and write nothing")
     group.add_argument("-q", "--quiet", action="store_true", help="print errors alone")
     group.add_argument(
         "--debug", action="store_true", help="show the traceback of an unexpected error, as LAYOUTSOLVE_DEBUG=1 does"

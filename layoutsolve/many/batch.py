@@ -56,7 +56,8 @@ def _ordered(
 ) -> Iterator[Done]:
     """What becomes of each, in the order of the jobs, in whatever order they end."""
     done = {job: Done(job, 0, report, fresh=True) for job, report in fresh.items()}
-    done |= {job: each for job in jobs if job not in done and (each := _unwritable(job)) is not None}
+    if not options.dry_run:
+        done |= {job: each for job in jobs if job not in done and (each := _unwritable(job)) is not None}
     for each in done.values():
         watching.came(each)
     waiting = [job for job in jobs if job not in done]
@@ -66,7 +67,7 @@ def _ordered(
         while job not in done:
             answer = next(coming)
             each = _outcome(waiting[answer.number], answer, warn)
-            if each.code == 0:
+            if each.code == 0 and not options.dry_run:
                 note(each, asked)
             done[each.job] = each
             watching.came(each)
