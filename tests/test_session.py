@@ -12,6 +12,7 @@ import layoutsolve
 from experiments.streaming import CHUNK, HALF, RATE, WORDS, spotter, told, word
 from layoutsolve.errors import SessionError
 from layoutsolve.verification.distance import distance
+from tests.builder import Builder
 from tests.conformance.cases import Case
 from tests.conformance.test_states import CASES
 from tests.random_models import network
@@ -94,3 +95,46 @@ def test_streaming() -> None:
     half = word("rising", random).reshape(2, -1)
     session.reset()
     assert not list(told(session, half[1])), "the first half is forgotten, or never was"
+
+
+def accumulator(initial: float | None) -> bytes:
+    """A sum over all runs of [1, 2, 3, 4], from the start that is given, or none."""
+    build = Builder()
+    x, before, after = (
+        build.input("x", (1, 2, 3, 4)),
+        build.tensor("before", (1, 2, 3, 4)),
+        build.tensor("sum", (1, 2, 3, 4)),
+    )
+    handle = build.tensor("handle", (), "resource")
+    build.operator("VAR_HANDLE", [], [handle], {"container": "", "shared_name": "total"})
+    if initial is not None:
+        build.operator("CALL_ONCE", [], [], {"init_subgraph_index": 1})
+        part = build.part()
+        there = part.tensor("handle", (), "resource")
+        part.operator("VAR_HANDLE", [], [there], {"container": "", "shared_name": "total"})
+        part.operator(
+            "ASSIGN_VARIABLE", [there, part.constant("value", np.full((1, 2, 3, 4), initial, np.float32))], [], {}
+        )
+        part.outputs()
+    build.operator("READ_VARIABLE", [handle], [before], {})
+    build.operator("ADD", [before, x], [after], {})
+    build.operator("ASSIGN_VARIABLE", [handle, after], [], {})
+    return build.finish(after)
+
+
+@pytest.mark.parametrize("ends", ["keep", "nchw"])
+def test_variables(ends: str) -> None:
+    """They begin as the source says; where it does not, it is for the user to say."""
+    x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
+    known = layoutsolve.convert(accumulator(2.0), inputs=ends, outputs=ends)
+    assert layoutsolve.verify(accumulator(2.0), known, tensors=True, steps=4).passed
+    session = known.session()
+    for turn in range(3):
+        np.testing.assert_array_equal(session.run({"x": x})["sum"], 2 + (turn + 1) * x)
+    session = layoutsolve.convert(accumulator(None), inputs=ends, outputs=ends).session()
+    with pytest.raises(SessionError, match=r"no state is given for 'total'; .* give it to reset\(\)"):
+        session.run({"x": x})
+    session.reset({"total": -x})
+    for turn in range(3):
+        np.testing.assert_array_equal(session.run({"x": x})["sum"], turn * x)
+    np.testing.assert_array_equal(session.states["total"], 2 * x)

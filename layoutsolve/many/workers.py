@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
 from time import perf_counter
 from typing import Any, BinaryIO
 
@@ -32,13 +32,12 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a request: its number, the exit code, what was printed and what was said, and the seconds."""
+    """What became of a request: its number, the exit code, what was printed and what was said."""
 
     number: int
     code: int
     told: str
     said: str
-    seconds: float
 
 
 def answers(requests: Sequence[dict[str, Any]], jobs: int) -> Iterator[Answer]:
@@ -58,7 +57,6 @@ class _Workers:
     waiting: SimpleQueue[int] = field(default_factory=SimpleQueue)
     done: SimpleQueue[Answer] = field(default_factory=SimpleQueue)
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    lock: Lock = field(default_factory=Lock)
     ended: bool = False
 
     def start(self, jobs: int) -> None:
@@ -87,12 +85,15 @@ class _Workers:
             process = None
             with suppress(Empty):
                 while not self.ended:
-                    number, start = self.waiting.get_nowait(), perf_counter()
-                    process = process or self._process(log)
-                    reply = _asked(process, self.requests[number])
-                    if reply is None:
-                        reply, process = {"code": DIED, "told": "", "said": _last_words(process, log)}, None
-                    self.done.put(Answer(number, **reply, seconds=perf_counter() - start))
+                    number = self.waiting.get_nowait()
+                    try:
+                        process = process or self._process(log)
+                        reply = _asked(process, self.requests[number])
+                        failed = "" if reply else _last_words(process, log)
+                    except Exception as error:  # whatever it is, somebody waits for an answer
+                        reply, failed = None, f"no process could convert it: {error}"
+                    self.done.put(Answer(number, **reply) if reply else Answer(number, DIED, "", failed))
+                    process = process if reply else None
             if process is not None and process.stdin is not None:
                 process.stdin.close()
 
