@@ -27,9 +27,9 @@ def loop(jobs: list[Job]) -> None:
         subprocess.run([*PROGRAM, job.source, "-o", job.output], capture_output=True, check=False)
 
 
-def together(folder: Path, place: Path, count: int) -> None:
+def together(folder: Path, place: Path, *more: str) -> None:
     """All models in one command."""
-    command = [*PROGRAM, f"{folder}", "-o", f"{place}", "--jobs", f"{count}", "-q"]
+    command = [*PROGRAM, f"{folder}", "-o", f"{place}", *more, "-q"]
     subprocess.run(command, capture_output=True, check=False)
 
 
@@ -43,14 +43,18 @@ def main() -> None:
     """Print seconds, and how many files are the same in all ways."""
     parser = arguments(__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--dask", action="store_true", help="through a local scheduler of Dask, too")
     options = parser.parse_args()
     seconds: dict[str, list[float]] = {}
     with TemporaryDirectory() as scratch:
         ways: dict[str, Callable[[Path], None]] = {
             "a loop of single calls": lambda place: loop(collected([str(options.folder)], str(place))),
-            "one command, 1 job": lambda place: together(options.folder, place, 1),
-            "one command, 2 jobs": lambda place: together(options.folder, place, 2),
+            "one command, 1 job": lambda place: together(options.folder, place),
+            "one command, 2 jobs": lambda place: together(options.folder, place, "--jobs", "2"),
         }
+        if options.dask:
+            more = ("--scheduler", "local", "--jobs", "2")
+            ways["through Dask, 2 workers"] = lambda place: together(options.folder, place, *more)
         for turn in range(options.rounds):
             found = {}
             for name, run in ways.items():

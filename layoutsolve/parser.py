@@ -135,7 +135,12 @@ def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
 
 def is_batch(options: argparse.Namespace) -> bool:
     """Whether many models are asked for, or what there is for many alone."""
-    told = options.jobs is not None or options.resume or (options.file or "").endswith(os.sep)
+    told = (
+        options.jobs is not None
+        or options.scheduler is not None
+        or options.resume
+        or (options.file or "").endswith(os.sep)
+    )
     return told or len(options.models) > 1 or is_many(options.model)
 
 
@@ -163,7 +168,19 @@ def reading_of(options: argparse.Namespace) -> dict[str, Any]:
 def said(options: argparse.Namespace) -> dict[str, object]:
     """The options that are not the default, but for the names of files, for reports."""
     parser = _parser()
-    named = ("model", "models", "file", "certify", "check", "target", "verify_data", "jobs", "resume", "quiet")
+    named = (
+        "model",
+        "models",
+        "file",
+        "certify",
+        "check",
+        "target",
+        "verify_data",
+        "jobs",
+        "scheduler",
+        "resume",
+        "quiet",
+    )
     return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
 
 
@@ -314,6 +331,11 @@ def _add_bounds(group: _Group) -> None:
 
 def _add_many(group: _Group) -> None:
     group.add_argument("--jobs", type=int, metavar="N", help="models at a time (default: 1)")
+    group.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="convert through Dask: tcp://HOST:PORT, or local for workers of this machine",
+    )
     group.add_argument("--resume", action="store_true", help="leave out models whose results are up to date")
 
 

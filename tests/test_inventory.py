@@ -1,4 +1,4 @@
-"""``layoutsolve ops`` counts every operator once and tells what becomes of it; ``--dry-run`` tells and writes nothing."""
+"""``layoutsolve ops`` counts every operator and tells what becomes of it; ``--dry-run`` tells and writes nothing."""
 
 from __future__ import annotations
 

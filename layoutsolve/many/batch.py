@@ -62,7 +62,7 @@ def _ordered(
         watching.came(each)
     waiting = [job for job in jobs if job not in done]
     requests = [{**vars(options), **_single(job)} for job in waiting]
-    coming = answers(requests, options.jobs or 1)
+    coming = _answers(requests, options.scheduler, options.jobs or 1)
     for job in jobs:
         while job not in done:
             answer = next(coming)
@@ -73,6 +73,15 @@ def _ordered(
             watching.came(each)
         watching.done(done[job])
         yield done[job]
+
+
+def _answers(requests: Sequence[dict[str, Any]], scheduler: str | None, jobs: int) -> Iterator[Answer]:
+    """What becomes of requests, on this machine or where a scheduler says."""
+    if scheduler is None or not requests:
+        return answers(requests, jobs)
+    from layoutsolve.many.scheduled import scheduled
+
+    return scheduled(requests, scheduler, jobs)
 
 
 def _single(job: Job) -> dict[str, object]:

@@ -40,9 +40,11 @@ class Answer:
     said: str
 
 
-def answers(requests: Sequence[dict[str, Any]], jobs: int) -> Iterator[Answer]:
-    """The answers to requests as they come. What is under way when that is left is ended, and leaves nothing behind."""
-    workers = _Workers(requests)
+def answers(requests: Sequence[dict[str, Any]], jobs: int, place: str | None = None) -> Iterator[Answer]:
+    """The answers to requests as they come, from processes in this folder or in another ``place``. What is under way
+    when that is left is ended, and leaves nothing behind.
+    """
+    workers = _Workers(requests, place)
     with registered(workers):
         workers.start(min(jobs, len(requests)))
         for _ in requests:
@@ -54,6 +56,7 @@ class _Workers:
     """The processes, each with a thread that waits for it."""
 
     requests: Sequence[dict[str, Any]]
+    place: str | None
     waiting: SimpleQueue[int] = field(default_factory=SimpleQueue)
     done: SimpleQueue[Answer] = field(default_factory=SimpleQueue)
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -99,7 +102,8 @@ class _Workers:
 
     def _process(self, log: BinaryIO) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", _CODE, json.dumps(sys.path)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, cwd=self.place)
         self.running.append(process)
         if self.ended:
             process.terminate()
