@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,10 +41,13 @@ def _arrays(path: Path) -> Data:
     shown = printable(str(path))
     try:
         found = np.load(path, allow_pickle=False)
-        return {_ONE: found} if isinstance(found, np.ndarray) else dict(found)
+        if isinstance(found, np.ndarray):
+            return {_ONE: found}
+        with found as archive:
+            return dict(archive)
     except OSError as error:
         raise VerifyError(f"cannot read '{shown}': {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise VerifyError(f"cannot read '{shown}': it is no .npz or .npy file of plain numbers") from error
 
 
@@ -52,7 +56,10 @@ def samples(data: Sequence[Data], names: Sequence[str], ports: Sequence[Port]) -
 
     Raises :class:`VerifyError` where an array is missing, has no input, or does not fit.
     """
-    return [sample for each in data for sample in _samples(each, names, ports)]
+    found = [sample for each in data for sample in _samples(each, names, ports)]
+    if not found:
+        raise VerifyError("the data have no samples: give one at least")
+    return found
 
 
 def _samples(data: Data, names: Sequence[str], ports: Sequence[Port]) -> list[list[Array]]:
@@ -69,7 +76,9 @@ def _samples(data: Data, names: Sequence[str], ports: Sequence[Port]) -> list[li
     if missing:
         raise VerifyError(f"the data have nothing for the inputs {listed(missing)}: give them all")
     counts = {len(array) for array in found.values()}
-    if len(counts) != 1:
+    if not counts:
+        raise VerifyError("the model has no inputs: leave the data out")
+    if len(counts) > 1:
         raise VerifyError(f"the data have {' and '.join(map(str, sorted(counts)))} samples of different inputs")
     return [[found[place][number] for place in range(len(ports))] for number in range(*counts)]
 
@@ -86,7 +95,8 @@ def _fitted(name: str, array: Array, port: Port) -> Array:
         if array.dtype.kind not in "SU":
             raise VerifyError(f"the data of '{name}' are of type {array.dtype}, where the source has text")
         return np.char.encode(whole, "utf-8") if array.dtype.kind == "U" else whole
-    cast = whole.astype(port.dtype)
-    if not np.can_cast(array.dtype, port.dtype, "same_kind") or (array.dtype.kind in "iu" and (cast != whole).any()):
+    fits = np.can_cast(array.dtype, port.dtype, "same_kind")
+    cast = whole.astype(port.dtype) if fits else whole
+    if not fits or (array.dtype.kind in "iu" and (cast != whole).any()):
         raise VerifyError(f"the data of '{name}' are of type {array.dtype}, where the source has {port.dtype}")
     return cast

@@ -64,6 +64,8 @@ WRONG: dict[str, tuple[Mapping[str, Array], str]] = {
         r"have the shape \[1, 3, 4, 6\], where .* \[1, 4,",
     ),
     "type": ({**arrays(), "image": np.zeros((1, 4, 6, 3))}, "of type float64, where the source has uint8"),
+    "text": ({**arrays(), "image": np.full((1, 4, 6, 3), "a")}, "of type <U1, where the source has uint8"),
+    "none": (arrays(0), "no samples"),
     "range": ({**arrays(), "image": np.full((1, 4, 6, 3), 256)}, "of type int64, where the source has uint8"),
     "counts": ({**arrays(2), "left": arrays(3)["left"]}, "2 and 3 samples"),
 }
