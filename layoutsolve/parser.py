@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from layoutsolve.errors import LayoutError, OptionError
@@ -205,18 +206,18 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
 def _parser() -> Parser:
     parser = Parser(
         prog="layoutsolve",
+        usage="layoutsolve [option ...] MODEL.tflite|FOLDER|PATTERN ...",
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven.",
-        epilog="layoutsolve ops lists a model's operators, layoutsolve bench compares how long models take, layoutsolve"
-        " calibrate measures this machine for --target; each has a --help of its own.",
+        epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), bench (how long"
+        " models take), calibrate (a --target for this machine).",
     )
-    parser.add_argument(
-        "models", metavar="MODEL.tflite", nargs="+", help="the model to convert, or many: files, folders, patterns"
-    )
+    parser.add_argument("models", metavar="MODEL.tflite", nargs="+", help="the model to convert, or many of them")
     parser.add_argument(
         "-o",
         dest="file",
         metavar="OUT.onnx",
-        help="where to write (default: the model's name with .onnx), for many models a folder; - is standard output",
+        help="where to write (default: beside it); a folder for many; - is stdout",
     )
     _add_ends(parser.add_argument_group("how inputs and outputs are stored"))
     _add_goal(parser.add_argument_group("what is minimised, and for what"))
@@ -237,14 +238,14 @@ def _add_ends(group: _Group) -> None:
             action="append",
             default=[],
             metavar="NAME=LAYOUT",
-            help=f"one {end[:-1]}: keep, nchw, nhwc, free or SRC:DST as in NHWC:NCHW (may be repeated)",
+            help=f"one {end[:-1]}: one of these, or an order as in NHWC:NCHW (repeatable)",
         )
     group.add_argument(
         "--layout",
         action="append",
         default=[],
         metavar="NAME=SRC:DST",
-        help="store a tensor in another order of dimensions, as in image=NHWC:NCHW (may be repeated)",
+        help="any tensor in another order, as in image=NHWC:NCHW (repeatable)",
     )
 
 
@@ -252,7 +253,7 @@ def _add_goal(group: _Group) -> None:
     group.add_argument(
         "--objective",
         default="min-executed",
-        help="min-executed (default), min-transpose, min-bytes, min-nodes or min-latency",
+        help="min-executed (default), -transpose, -bytes, -nodes or -latency",
         metavar="OBJECTIVE",
     )
     group.add_argument(
@@ -264,12 +265,12 @@ def _add_goal(group: _Group) -> None:
     group.add_argument(
         "--target",
         metavar="NAME|FILE.json",
-        help="the runtime that the model is for: ort-cpu (default), another one or a file (docs/targets.md)",
+        help="the runtime: ort-cpu (default), others or a file (docs/targets.md)",
     )
     group.add_argument(
         "--contrib",
         action="store_true",
-        help="as --target ort-cpu-contrib: allow operators that only ONNX Runtime has, where they save a Transpose",
+        help="as --target ort-cpu-contrib: allow operators of ONNX Runtime alone",
     )
     group.add_argument(
         "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
@@ -285,26 +286,25 @@ def _add_reading(group: _Group) -> None:
         action="append",
         default=[],
         metavar="NAME=SIZES",
-        help="the shape of a dynamic input, as in image=1,224,224,3 (may be repeated)",
+        help="of a dynamic input, as in image=1,224,224,3 (repeatable)",
     )
     group.add_argument(
         "--custom",
         default="error",
         metavar="WHAT",
-        help="custom operators without a lowering: error (default), or passthrough to keep them as they are",
+        help="unknown custom operators: error (default), or passthrough",
     )
     group.add_argument(
         "--quant",
         default="qdq",
         metavar="WHAT",
-        help="quantised operators: qdq (default) for QuantizeLinear and DequantizeLinear around operators on real"
-        " numbers, float for real numbers that saturate, or exact for integers that are LiteRT's, bit for bit",
+        help="quantised operators: qdq (default), float or exact (bit for bit)",
     )
     group.add_argument(
         "--dynamic",
         default="float",
         metavar="WHAT",
-        help="dense layers of floats by weights of bytes: float (default), or integer, where that is faster",
+        help="dense layers of floats by bytes: float (default) or integer",
     )
 
 
@@ -313,19 +313,19 @@ def _add_bounds(group: _Group) -> None:
         "--time-limit",
         type=float,
         metavar="S",
-        help="seconds that a conversion may take (default: counted work, the same on any machine)",
+        help="seconds it may take (default: counted work, the same anywhere)",
     )
     group.add_argument(
         "--max-size",
         type=int,
         metavar="BYTES",
-        help="the most bytes of the ONNX model (default: 4 times those of the source and 16 MiB more)",
+        help="of the ONNX model (default: 4 times the source and 16 MiB more)",
     )
     group.add_argument(
         "--external-data",
         action="store_true",
         default=None,
-        help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
+        help="constants in OUT.onnx.data (default: where they exceed 2 GB)",
     )
 
 
@@ -334,7 +334,7 @@ def _add_many(group: _Group) -> None:
     group.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="convert through Dask: tcp://HOST:PORT, or local for workers of this machine",
+        help="through Dask: tcp://HOST:PORT, or local for this machine",
     )
     group.add_argument("--resume", action="store_true", help="leave out models whose results are up to date")
 
@@ -344,44 +344,42 @@ def _add_telling(group: _Group) -> None:
     group.add_argument(
         "--verify-tensors",
         action="store_true",
-        help="--verify every tensor inside as well, and name the first operator that departs",
+        help="all tensors inside too, and name the first operator that departs",
     )
     group.add_argument(
         "--verify-data",
-        metavar="FILE.npz|FOLDER",
-        help="--verify on arrays by the names of inputs, in the source's order of dimensions",
+        metavar="FILE|FOLDER",
+        help="on arrays by the names of inputs, in the source's dimensions",
     )
     group.add_argument(
         "--verify-samples",
         type=int,
         metavar="N",
-        help="--verify on so many inputs (default: one, more where it is off)",
+        help="on so many inputs (default: one, more where it is off)",
     )
     group.add_argument(
-        "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
+        "--explain", action="store_true", help="why each Transpose and Reshape is there and what would remove it"
     )
-    group.add_argument("--profile", action="store_true", help="tell where the time goes in ONNX Runtime on one thread")
+    group.add_argument("--profile", action="store_true", help="where the time goes in ONNX Runtime on one thread")
     group.add_argument(
-        "--certify", metavar="FILE.json", help="write a certificate of the price, which can be checked without a search"
+        "--certify", metavar="FILE.json", help="write a certificate of the price, to be checked without a search"
     )
     group.add_argument(
         "--check",
         metavar="FILE.json",
-        help="check a certificate of the model and of the ONNX model, instead of converting",
+        help="check a certificate of both models instead of converting",
     )
     group.add_argument(
         "--print",
         dest="stage",
         metavar="STAGE",
-        help="print what a stage makes instead of writing a model: graph, problem, assignment or applied",
+        help="print graph, problem, assignment or applied, and write no model",
     )
-    group.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of a summary, for many models one a line"
-    )
+    group.add_argument("--json", action="store_true", help="print one JSON object (for many models one a line)")
     group.add_argument("--dry-run", action="store_true", help="tell what would be written, and write nothing")
     group.add_argument("-q", "--quiet", action="store_true", help="print errors alone")
     group.add_argument(
-        "--debug", action="store_true", help="show the traceback of an unexpected error, as LAYOUTSOLVE_DEBUG=1 does"
+        "--debug", action="store_true", help="show the traceback of an unexpected error (LAYOUTSOLVE_DEBUG=1)"
     )
     group.add_argument("--version", action=_Version, help="show the version")
 
