@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -21,8 +22,9 @@ class _Cursor:
     """A terminal's cursor, which is hidden beside a bar."""
 
     def clear(self) -> None:
-        sys.stderr.write("\x1b[?25h")
-        sys.stderr.flush()
+        """Show it again; past the stream, which may be at work when a signal comes."""
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), b"\x1b[?25h")
 
 
 @contextmanager

@@ -22,10 +22,11 @@ def key(options: argparse.Namespace) -> str:
     """What results depend on beside their source: the version, what the options say, and the files that they name."""
     from importlib.metadata import version
 
-    files = [name for name in (options.target, options.verify_data) if name is not None and Path(name).is_file()]
+    named = [Path(name) for name in (options.target, options.verify_data) if name is not None]
+    files = [each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
     facts = {name: value for name, value in parser.said(options).items() if name not in ("json", "debug")}
     facts |= {"version": version("layoutsolve"), "target": options.target, "verify_data": options.verify_data}
-    return sha256(json.dumps([facts, [_digest(name) for name in files]], sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps([facts, [_digest(str(path)) for path in files]], sort_keys=True).encode()).hexdigest()
 
 
 def up_to_date(jobs: Sequence[Job], asked: str) -> dict[Job, dict[str, Any]]:
