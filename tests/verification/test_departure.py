@@ -15,7 +15,7 @@ from layoutsolve import Conversion
 from layoutsolve.verification.departure import Inspection
 from tests.random_models import network
 
-FAULTS = 3
+FAULTS = 2
 """How many faults are tried in each network."""
 
 
@@ -78,7 +78,7 @@ ENDS = {"inputs": "nchw", "outputs": "nchw"}
 WAYS: tuple[dict[str, object], ...] = ({}, ENDS, {"quant": "float"}, {"inputs": "free"})
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(14) if seed not in (9,)])
+@pytest.mark.parametrize("seed", range(10))
 def test_a_fault_is_named(seed: int) -> None:
     """Without one nothing departs. A fault that is not found makes no difference to any output."""
     source = network(seed).source
