@@ -1,9 +1,20 @@
 """From a reference graph and an assignment of layouts to an ONNX model. The only room that knows ONNX's file format."""
 
-from layoutsolve.emit.apply import apply
+from layoutsolve.emit.apply import Stored, apply, stored
 from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
 from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.serialise import serialise
 from layoutsolve.emit.writer import Kernels
 
-__all__ = ["LIMIT", "External", "Kernels", "apply", "constant_bytes", "nodes_of", "place", "serialise"]
+__all__ = [
+    "LIMIT",
+    "External",
+    "Kernels",
+    "Stored",
+    "apply",
+    "constant_bytes",
+    "nodes_of",
+    "place",
+    "serialise",
+    "stored",
+]

@@ -7,13 +7,13 @@ it stands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from layoutsolve.budget import Budget
 from layoutsolve.emit.constants import Constants
-from layoutsolve.graph import LATE, Array, Graph, Node, Region, Value, reshape_entries
+from layoutsolve.graph import LATE, Array, Dim, Graph, Node, Region, Value, reshape_entries
 from layoutsolve.names import Names, short
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.concat_steps import joined
@@ -27,6 +27,29 @@ from layoutsolve.solver.theory.rule import Between, Step
 def apply(assignment: Assignment, budget: Budget | None = None) -> Graph:
     """The assignment's graph with every tensor in the layout that it is given; constants count in the ``budget``."""
     return _Applier(assignment, budget or Budget()).result()
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a tensor of a graph is written: under what name, in which layout, what its own is, and the atoms' sizes."""
+
+    name: str
+    layout: Layout
+    logical: Layout
+    sizes: tuple[Dim, ...]
+
+
+def stored(assignment: Assignment) -> dict[str, Stored]:
+    """Where each tensor that is computed, or given, is found in what :func:`apply` makes: as it is written first."""
+    applier = _Applier(assignment, Budget())
+    written, found = applier.result(), dict[str, Stored]()
+    for number, variable in enumerate(assignment.problem.variables):
+        layout = assignment.written(number)
+        name = "" if layout is None else applier.stored[number, layout]
+        if layout is not None and name in written.values:
+            public = written.names.get(name, name)
+            found.update({each: Stored(public, layout, own, variable.sizes) for each, own in variable.readings.items()})
+    return found
 
 
 class _Applier:

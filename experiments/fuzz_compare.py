@@ -78,7 +78,7 @@ def compare(
     try:
         with fills(0):
             described, _ = litert_process.answer(
-                {"delegate": False, "tensors": [], "runs": 0}, {"model": _bytes(source)}
+                {"delegate": False, "tensors": [], "steps": 0}, {"model": _bytes(source)}
             )
     except _REFUSALS as error:
         return Verdict("LiteRT refuses", line(error))
@@ -165,12 +165,12 @@ def _blamed(
 
 def litert(source: bytes, inputs: Sequence[Array], delegate: bool = False) -> Answers:
     """What LiteRT computes, by its plain kernels or (``delegate``) by XNNPACK. Raises what its interpreter raises."""
-    data = {"model": _bytes(source), **{f"input/{position}": each for position, each in enumerate(inputs)}}
+    data = {"model": _bytes(source), **{f"input/0/{position}": each for position, each in enumerate(inputs)}}
     runs = []
     for fill in FILLS:
         with fills(fill):
-            reply, results = litert_process.answer({"delegate": delegate, "tensors": [], "runs": 1}, data)
-        runs.append([results[f"output/{position}"] for position in range(len(reply["outputs"]))])
+            reply, results = litert_process.answer({"delegate": delegate, "tensors": [], "steps": 1}, data)
+        runs.append([results[f"output/0/{position}"] for position in range(len(reply["outputs"]))])
     defined = tuple(_same(one, other) for one, other in zip(*runs, strict=True))
     return Answers(tuple(_ports(reply["outputs"])), tuple(runs[0]), defined)
 

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
         ModelError,
         OptionError,
         OutputError,
+        SessionError,
         StrategyError,
         UnsupportedError,
         VerifyError,
     )
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
+    from layoutsolve.session import Session
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
 
 __all__ = [
@@ -53,6 +55,8 @@ __all__ = [
     "OutputError",
     "Price",
     "Recheck",
+    "Session",
+    "SessionError",
     "StrategyError",
     "Tier",
     "UnsupportedError",
@@ -73,6 +77,7 @@ _HOMES = {
     "checker": ("Recheck",),
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
+    "session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),
 }
 """Where each name is defined, but for errors. That is imported when the name is first asked for: the command line has

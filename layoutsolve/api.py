@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from layoutsolve import arguments
 from layoutsolve.budget import Budget
-from layoutsolve.emit import External, apply, nodes_of
+from layoutsolve.emit import External, apply, nodes_of, stored
 from layoutsolve.ends import End, ends_of, every_end
-from layoutsolve.errors import OutputError, StrategyError, VerifyError
+from layoutsolve.errors import OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
 from layoutsolve.graph import Graph, Origin
@@ -27,9 +27,12 @@ from layoutsolve.translation import content_of, emitted, reference
 from layoutsolve.wording import html_table, printable
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import onnx
 
     from layoutsolve.explanation import Explanation
+    from layoutsolve.session import Session
+    from layoutsolve.verification.data import Data
     from layoutsolve.verification.verify import Verification
 
 
@@ -114,6 +117,17 @@ class Conversion:
         target = arguments.path("path", path)
         with Stages()("write"), written(self.outputs(target), [self.source] if self.source else []):
             pass
+
+    def session(self, *, threads: int = 0) -> Session:
+        """The model in ONNX Runtime, to be run as its source was: see :class:`layoutsolve.Session`."""
+        from layoutsolve.session import Session
+
+        if self.external is None:
+            return Session(self.content("model.onnx"), threads=threads)
+        with scratch() as folder:
+            path = folder / "model.onnx"
+            self.save(path)
+            return Session(path, threads=threads)
 
     def outputs(self, path: str) -> tuple[Output, ...]:
         """What :meth:`save` writes: the constants where they are apart, then the model."""
@@ -338,38 +352,60 @@ def compare(
     return rows
 
 
-def verify(source: Source, conversion: Conversion, *, seed: int = 0, samples: int = 1) -> Verification:
+def verify(
+    source: Source,
+    conversion: Conversion,
+    *,
+    seed: int = 0,
+    samples: int = 1,
+    steps: int | None = None,
+    data: str | os.PathLike[str] | Mapping[str, npt.ArrayLike] | None = None,
+    tensors: bool = False,
+) -> Verification:
     """Run the source in LiteRT and the conversion in ONNX Runtime on the same data, and compare all outputs.
 
-    Raises :class:`VerifyError` where a runtime is missing or refuses its model.
+    The data are smooth, like images, ``samples`` of them drawn from a ``seed``; a model with states is run so many
+    ``steps`` in a row on each, by default three. Or they are ``data``: arrays by the names of inputs, in the source's
+    order of dimensions, with one dimension more in front where they hold several samples (the steps of one sample, if
+    the model has states); or the path of a ``.npz`` file of such arrays, or of a folder of such files. With ``tensors``
+    every tensor inside is compared too, each operator on LiteRT's own inputs, and the first that departs is named.
+    Raises :class:`VerifyError` where a runtime is missing or refuses its model, and where data do not fit.
     """
+    from layoutsolve.verification.data import read
+
     asked = arguments.instance("conversion", conversion, Conversion)
     first = arguments.whole("seed", seed, 0)
     count = arguments.whole("samples", samples, 1)
+    turns = None if steps is None else arguments.whole("steps", steps, 1)
+    inside = arguments.flag("tensors", tensors)
+    arrays = arguments.arrays("data", data) if isinstance(data, Mapping) else None
+    place = None if data is None or arrays is not None else arguments.path("data", data)
     content = load(source)
-    if asked.reading.signature:
-        raise VerifyError("the main subgraph alone can be compared: convert without a signature")
     with Stages(content)("verify"):
+        given: Sequence[Data] = [arrays] if arrays is not None else [] if place is None else read(place)
+        chosen = {"seed": first, "samples": count, "steps": turns, "data": given}
         if asked.external is None:
-            return _compared(content, asked, asked.model, first, count)
+            return _compared(content, asked, asked.model, inside, chosen)
         with scratch() as folder:
             path = folder / "model.onnx"
             asked.save(path)
-            return _compared(content, asked, path, first, count)
+            return _compared(content, asked, path, inside, chosen)
 
 
 def _compared(
-    source: Content, conversion: Conversion, model: onnx.ModelProto | Path, seed: int, samples: int
+    source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
     from layoutsolve.verification.verify import verify as compared
 
     inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
+    assignment = conversion.assignment
     return compared(
         bytes(source.data),
         model,
-        seed=seed,
-        samples=samples,
         input_permutations=inputs,
         output_permutations=outputs,
         rounding=conversion.rounding,
+        signature=conversion.reading.signature,
+        inside=(assignment.graph.values, stored(assignment)) if inside else None,
+        **chosen,
     )

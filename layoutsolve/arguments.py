@@ -95,6 +95,18 @@ def instance(name: str, value: object, kind: type[T]) -> T:
     return value if isinstance(value, kind) else _wrong(name, f"a {kind.__name__}", value)
 
 
+def arrays(name: str, value: object) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+    """Arrays by names."""
+    return {key: _array(f"{name}['{key}']", item) for key, item in _mapping(name, value).items()}
+
+
+def _array(name: str, value: object) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        return np.asarray(value)
+    except ValueError:  # rows of different lengths
+        _wrong(name, "an array", value)
+
+
 def _mapping(name: str, value: object) -> dict[str, object]:
     if not isinstance(value, Mapping):
         _wrong(name, "a mapping from names", value)

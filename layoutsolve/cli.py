@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -32,19 +33,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Files are written where that is 0 or 3, and none otherwise.
     """
-    debug = os.environ.get("LAYOUTSOLVE_DEBUG", "0") not in ("", "0")
     given = sys.argv[1:] if arguments is None else arguments
     command = COMMANDS.get(given[0]) if given else None
+    parse, run = command or (parser.parse, _run)
     try:
-        parse, run = command or (parser.parse, _run)
         options = parse(given[1:] if command else given)
-        debug |= options.debug
-        return run(options)
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except OSError as error:  # of printing the help: all else is wrapped
         return _unsaid(error)
     except ConversionError as error:
+        _say(f"layoutsolve: {_line(error)}", sys.stderr)
+        return FAILED
+    return attempt(options, run)
+
+
+def attempt(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
+    """Run what options ask for; the exit code, when what is wrong has been said."""
+    try:
+        return run(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except ConversionError as error:
+        debug = options.debug or os.environ.get("LAYOUTSOLVE_DEBUG", "0") not in ("", "0")
         if debug and isinstance(error, InternalError):
             import traceback
 
@@ -63,6 +72,22 @@ def _bench(options: argparse.Namespace) -> int:
         found = bench(options.files, threads=options.threads, level=options.level, openvino=options.openvino)
     _tell(found.as_json() if options.json else found.as_text(), [])
     return 0
+
+
+def _ops(options: argparse.Namespace) -> int:
+    """List operators."""
+    from layoutsolve.source import load
+    from layoutsolve.stages import Stages
+
+    content = load(options.model)
+    with Stages(content)("ops"):
+        from layoutsolve.arguments import Options
+        from layoutsolve.inventory import inventory
+
+        found = inventory(content, Options.of(parser.reading_of(options)).reading)
+    told = {"model": options.model, "converts": found.converts, "operators": found.as_dicts()}
+    _tell(json.dumps(told) if options.json else str(found), [])
+    return 0 if found.converts else FAILED
 
 
 def _calibrate(options: argparse.Namespace) -> int:
@@ -104,6 +129,7 @@ Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argpars
 COMMANDS: Mapping[str, Command] = {
     "bench": (parser.parse_bench, _bench),
     "calibrate": (parser.parse_calibrate, _calibrate),
+    "ops": (parser.parse_ops, _ops),
 }
 """What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a
 name is reached as ``./bench``.
@@ -135,6 +161,23 @@ def _line(error: ConversionError) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
+    return _run_batch(options) if parser.is_batch(options) else run_one(options)
+
+
+def _run_batch(options: argparse.Namespace) -> int:
+    """Convert many models."""
+    from layoutsolve.stages import Stages
+
+    with Stages(options=parser.said(options))("batch"):
+        from layoutsolve.many.batch import batch
+
+        if options.verify:
+            _require_runtimes()
+        return batch(options, partial(_tell, written=[]), partial(_say, stream=sys.stderr))
+
+
+def run_one(options: argparse.Namespace) -> int:
+    """Convert one model."""
     start = time.perf_counter()
     from layoutsolve.source import load
     from layoutsolve.stages import Stages
@@ -144,7 +187,9 @@ def _run(options: argparse.Namespace) -> int:
         given = parser.arguments_of(options)
         source = load(options.model)
         target = "" if options.stage is not None else _target(options, source)
-        if target and options.check is None:
+        if options.verify:
+            _require_runtimes()
+        if target and options.check is None and not options.dry_run:
             files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
     with stage("run"):
@@ -168,13 +213,39 @@ def _convert(
     if options.certify is not None:
         certificate, rechecked = _certified(source, conversion, target)
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
-    checked = verify(source, conversion) if options.verify else None
+    checked = verify(source, conversion, **_compared(options)) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain else None
     profile = _profile(conversion, stage) if options.profile else None
+    if options.dry_run:
+        outputs = ()
     with stage("write"), files.written(outputs, _read(options)):
-        done = Done(target, conversion, rechecked, checked, explanation, profile, time.perf_counter() - start)
-        _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
+        done = Done(
+            target,
+            conversion,
+            rechecked,
+            checked,
+            explanation,
+            profile,
+            time.perf_counter() - start,
+            not options.dry_run,
+        )
+        if options.json or not options.quiet:
+            _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+def _require_runtimes() -> None:
+    """What a comparison needs has to be there before anything is converted."""
+    from layoutsolve.verification.runtimes import require
+
+    for package in ("onnxruntime", "ai_edge_litert"):
+        require(package)
+
+
+def _compared(options: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`layoutsolve.verify` is called with."""
+    samples = 1 if options.verify_samples is None else options.verify_samples
+    return {"data": options.verify_data, "samples": samples, "tensors": options.verify_tensors}
 
 
 def _profile(conversion: Conversion, stage: Stages) -> Profile:
@@ -213,8 +284,8 @@ def _check(options: argparse.Namespace, source: Content, target: str, start: flo
 
 def _read(options: argparse.Namespace) -> list[str]:
     """The files that are read, which are not to be overwritten."""
-    named = options.target is not None and Path(options.target).is_file()
-    return [options.model, options.target] if named else [options.model]
+    others = [name for name in (options.target, options.verify_data) if name is not None and Path(name).is_file()]
+    return [options.model, *others]
 
 
 def _target(options: argparse.Namespace, source: Content) -> str:

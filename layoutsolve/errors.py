@@ -47,6 +47,10 @@ class VerifyError(ConversionError):
     """The converted model cannot be compared with the original (a runtime is missing or refuses the model)."""
 
 
+class SessionError(ConversionError):
+    """A model cannot be loaded or run: ONNX Runtime is missing or refuses it, or what it is given does not fit."""
+
+
 class MeasureError(ConversionError):
     """What was measured says nothing: the machine is too busy."""
 

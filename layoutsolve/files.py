@@ -36,13 +36,13 @@ class Output:
     write: Callable[[BinaryIO], object] = lambda file: None
 
 
-class _Unfinished(Protocol):
+class Unfinished(Protocol):
     """What has to be cleared up if the program ends now. Clearing twice does no harm."""
 
     def clear(self) -> None: ...
 
 
-_OPEN: list[_Unfinished] = []
+_OPEN: list[Unfinished] = []
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def written(outputs: Sequence[Output], inputs: Sequence[str] = ()) -> Iterator[N
     :class:`OutputError`.
     """
     batch = _Batch(_targets(outputs, inputs))
-    with _registered(batch):
+    with registered(batch):
         batch.prepare()
         yield
         batch.commit()
@@ -62,7 +62,7 @@ def written(outputs: Sequence[Output], inputs: Sequence[str] = ()) -> Iterator[N
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A temporary folder."""
-    with tempfile.TemporaryDirectory() as folder, _registered(_Scratch(folder)):
+    with tempfile.TemporaryDirectory() as folder, registered(_Scratch(folder)):
         yield Path(folder)
 
 
@@ -96,7 +96,8 @@ def abandon() -> None:
 
 
 @contextmanager
-def _registered(unfinished: _Unfinished) -> Iterator[None]:
+def registered(unfinished: Unfinished) -> Iterator[None]:
+    """Have something cleared up when the body ends, however it does."""
     _OPEN.append(unfinished)
     try:
         yield

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from layoutsolve.errors import LayoutError, OptionError
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 
 _Group = argparse._ArgumentGroup  # argparse has no public name for it
+
+WILD = "*?["
+"""What a pattern has in it."""
 
 CHECKING = ("json", "debug")
 """The options that may go with a check, beside those that name files."""
@@ -58,11 +63,21 @@ class _Version(argparse.Action):
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options. Raises :class:`OptionError` where they cannot be understood."""
-    options = _parser().options(arguments)
+    parser = _parser()
+    options, more = parser.parse_known_args(arguments)
+    if any(each.startswith("-") for each in more):
+        parser.refuse([each for each in more if each.startswith("-")])
+    options.models += more  # those behind an option
+    options.model = options.models[0]
+    for name in (name for name in options.models[1:] if name.endswith(".onnx")):
+        raise OptionError(f"'{name}' is no TensorFlow Lite model: name the file to write with -o")
+    _complete_verify(options)
     if options.check is not None and options.certify is not None:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.certify is not None and options.dry_run:
+        raise OptionError("argument --dry-run: it writes no certificate: leave --certify out")
     if options.check is not None:
         for name in (name for name in said(options) if name not in CHECKING):
             raise OptionError(
@@ -76,6 +91,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         for name in (name for name, value in writing.items() if value):
             raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
     return options
+
+
+def _complete_verify(options: argparse.Namespace) -> None:
+    """What says how to compare asks for the comparison."""
+    if options.verify_data is not None and options.verify_samples is not None:
+        raise OptionError("argument --verify-samples: --verify-data says how many there are: leave one of them out")
+    options.verify |= options.verify_tensors or options.verify_data is not None or options.verify_samples is not None
 
 
 def parse_bench(arguments: Sequence[str]) -> argparse.Namespace:
@@ -112,10 +134,54 @@ def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+def is_batch(options: argparse.Namespace) -> bool:
+    """Whether many models are asked for, or what there is for many alone."""
+    told = (
+        options.jobs is not None
+        or options.scheduler is not None
+        or options.resume
+        or (options.file or "").endswith(os.sep)
+    )
+    return told or len(options.models) > 1 or is_many(options.model)
+
+
+def is_many(name: str) -> bool:
+    """Whether a name stands for many models: that of a folder, or a pattern and no file."""
+    return os.path.isdir(name) or (any(mark in name for mark in WILD) and not os.path.exists(name))  # noqa: PTH110, PTH112
+
+
+def parse_ops(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve ops``. Raises :class:`OptionError` where they cannot be understood."""
+    parser = Parser(prog="layoutsolve ops", description="Which operators a model has, and what becomes of each.")
+    parser.add_argument("model", metavar="MODEL.tflite", help="the model")
+    _add_reading(parser.add_argument_group("how it is read"))
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser.options(arguments)
+
+
+def reading_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What options say about how a model is read, as :func:`layoutsolve.convert` is told."""
+    told = {name: getattr(options, name) for name in ("custom", "quant", "dynamic", "weights", "signature")}
+    return {**told, "shapes": _shapes(options.shape)}
+
+
 def said(options: argparse.Namespace) -> dict[str, object]:
     """The options that are not the default, but for the names of files, for reports."""
     parser = _parser()
-    named = ("model", "file", "certify", "check", "target")
+    named = (
+        "model",
+        "models",
+        "file",
+        "certify",
+        "check",
+        "target",
+        "verify_data",
+        "jobs",
+        "scheduler",
+        "resume",
+        "quiet",
+    )
     return {key: value for key, value in vars(options).items() if key not in named and value != parser.get_default(key)}
 
 
@@ -132,12 +198,7 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
         "contrib": options.contrib,
         "external_data": options.external_data,
         "time_limit": options.time_limit,
-        "custom": options.custom,
-        "quant": options.quant,
-        "dynamic": options.dynamic,
-        "weights": options.weights,
-        "signature": options.signature,
-        "shapes": _shapes(options.shape),
+        **reading_of(options),
         "max_size": options.max_size,
     }
 
@@ -145,21 +206,24 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
 def _parser() -> Parser:
     parser = Parser(
         prog="layoutsolve",
+        usage="layoutsolve [option ...] MODEL.tflite|FOLDER|PATTERN ...",
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven.",
-        epilog="layoutsolve bench compares how long models take, layoutsolve calibrate measures this machine for"
-        " --target; each has a --help of its own.",
+        epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), bench (how long"
+        " models take), calibrate (a --target for this machine).",
     )
-    parser.add_argument("model", metavar="MODEL.tflite", help="the model to convert")
+    parser.add_argument("models", metavar="MODEL.tflite", nargs="+", help="the model to convert, or many of them")
     parser.add_argument(
         "-o",
         dest="file",
         metavar="OUT.onnx",
-        help="where to write (default: the model's name with .onnx); - is standard output",
+        help="where to write (default: beside it); a folder for many; - is stdout",
     )
     _add_ends(parser.add_argument_group("how inputs and outputs are stored"))
     _add_goal(parser.add_argument_group("what is minimised, and for what"))
     _add_reading(parser.add_argument_group("what is converted"))
     _add_bounds(parser.add_argument_group("what it may take"))
+    _add_many(parser.add_argument_group("many models"))
     _add_telling(parser.add_argument_group("what is told"))
     return parser
 
@@ -174,14 +238,14 @@ def _add_ends(group: _Group) -> None:
             action="append",
             default=[],
             metavar="NAME=LAYOUT",
-            help=f"one {end[:-1]}: keep, nchw, nhwc, free or SRC:DST as in NHWC:NCHW (may be repeated)",
+            help=f"one {end[:-1]}: one of these, or an order as in NHWC:NCHW (repeatable)",
         )
     group.add_argument(
         "--layout",
         action="append",
         default=[],
         metavar="NAME=SRC:DST",
-        help="store a tensor in another order of dimensions, as in image=NHWC:NCHW (may be repeated)",
+        help="any tensor in another order, as in image=NHWC:NCHW (repeatable)",
     )
 
 
@@ -189,7 +253,7 @@ def _add_goal(group: _Group) -> None:
     group.add_argument(
         "--objective",
         default="min-executed",
-        help="min-executed (default), min-transpose, min-bytes, min-nodes or min-latency",
+        help="min-executed (default), -transpose, -bytes, -nodes or -latency",
         metavar="OBJECTIVE",
     )
     group.add_argument(
@@ -201,12 +265,12 @@ def _add_goal(group: _Group) -> None:
     group.add_argument(
         "--target",
         metavar="NAME|FILE.json",
-        help="the runtime that the model is for: ort-cpu (default), another one or a file (docs/targets.md)",
+        help="the runtime: ort-cpu (default), others or a file (docs/targets.md)",
     )
     group.add_argument(
         "--contrib",
         action="store_true",
-        help="as --target ort-cpu-contrib: allow operators that only ONNX Runtime has, where they save a Transpose",
+        help="as --target ort-cpu-contrib: allow operators of ONNX Runtime alone",
     )
     group.add_argument(
         "--opset", type=int, metavar="N", help="the ONNX operator set (default: the lowest that is enough)"
@@ -222,34 +286,31 @@ def _add_reading(group: _Group) -> None:
         action="append",
         default=[],
         metavar="NAME=SIZES",
-        help="the shape of a dynamic input, as in image=1,224,224,3 (may be repeated)",
+        help="of a dynamic input, as in image=1,224,224,3 (repeatable)",
     )
     group.add_argument(
         "--custom",
         default="error",
         metavar="WHAT",
-        help="custom operators without a lowering: error (default), or passthrough to keep them as they are",
+        help="unknown custom operators: error (default), or passthrough",
     )
     group.add_argument(
         "--quant",
         default="qdq",
         metavar="WHAT",
-        help="quantised operators: qdq (default) for QuantizeLinear and DequantizeLinear around operators on real"
-        " numbers, qoperator for kernels on bytes (QLinearConv), float for real numbers that saturate, or exact for"
-        " integers that are LiteRT's, bit for bit",
+        help="quantised operators: qdq (default), qoperator, float or exact (bit for bit)",
     )
     group.add_argument(
         "--dynamic",
         default="float",
         metavar="WHAT",
-        help="dense layers of floats by weights of bytes: float (default), or integer, where that is faster",
+        help="dense layers of floats by bytes: float (default) or integer",
     )
     group.add_argument(
         "--weights",
         default="source",
         metavar="WHAT",
-        help="weights of bytes of convolutions: source (default), or symmetric for the nearest ones whose zero is 0,"
-        " which is faster and changes results a little",
+        help="weights of bytes: source (default), or symmetric (faster, rounded)",
     )
 
 
@@ -258,45 +319,73 @@ def _add_bounds(group: _Group) -> None:
         "--time-limit",
         type=float,
         metavar="S",
-        help="seconds that a conversion may take (default: counted work, the same on any machine)",
+        help="seconds it may take (default: counted work, the same anywhere)",
     )
     group.add_argument(
         "--max-size",
         type=int,
         metavar="BYTES",
-        help="the most bytes of the ONNX model (default: 4 times those of the source and 16 MiB more)",
+        help="of the ONNX model (default: 4 times the source and 16 MiB more)",
     )
     group.add_argument(
         "--external-data",
         action="store_true",
         default=None,
-        help="write constants to OUT.onnx.data (default: where they exceed 2 GB)",
+        help="constants in OUT.onnx.data (default: where they exceed 2 GB)",
     )
+
+
+def _add_many(group: _Group) -> None:
+    group.add_argument("--jobs", type=int, metavar="N", help="models at a time (default: 1)")
+    group.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="through Dask: tcp://HOST:PORT, or local for this machine",
+    )
+    group.add_argument("--resume", action="store_true", help="leave out models whose results are up to date")
 
 
 def _add_telling(group: _Group) -> None:
     group.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
     group.add_argument(
-        "--explain", action="store_true", help="tell why each Transpose and Reshape is there and what would remove it"
+        "--verify-tensors",
+        action="store_true",
+        help="all tensors inside too, and name the first operator that departs",
     )
-    group.add_argument("--profile", action="store_true", help="tell where the time goes in ONNX Runtime on one thread")
     group.add_argument(
-        "--certify", metavar="FILE.json", help="write a certificate of the price, which can be checked without a search"
+        "--verify-data",
+        metavar="FILE|FOLDER",
+        help="on arrays by the names of inputs, in the source's dimensions",
+    )
+    group.add_argument(
+        "--verify-samples",
+        type=int,
+        metavar="N",
+        help="on so many inputs (default: one, more where it is off)",
+    )
+    group.add_argument(
+        "--explain", action="store_true", help="why each Transpose and Reshape is there and what would remove it"
+    )
+    group.add_argument("--profile", action="store_true", help="where the time goes in ONNX Runtime on one thread")
+    group.add_argument(
+        "--certify", metavar="FILE.json", help="write a certificate of the price, to be checked without a search"
     )
     group.add_argument(
         "--check",
         metavar="FILE.json",
-        help="check a certificate of the model and of the ONNX model, instead of converting",
+        help="check a certificate of both models instead of converting",
     )
     group.add_argument(
         "--print",
         dest="stage",
         metavar="STAGE",
-        help="print what a stage makes instead of writing a model: graph, problem, assignment or applied",
+        help="print graph, problem, assignment or applied, and write no model",
     )
-    group.add_argument("--json", action="store_true", help="print one JSON object instead of a summary")
+    group.add_argument("--json", action="store_true", help="print one JSON object (for many models one a line)")
+    group.add_argument("--dry-run", action="store_true", help="tell what would be written, and write nothing")
+    group.add_argument("-q", "--quiet", action="store_true", help="print errors alone")
     group.add_argument(
-        "--debug", action="store_true", help="show the traceback of an unexpected error, as LAYOUTSOLVE_DEBUG=1 does"
+        "--debug", action="store_true", help="show the traceback of an unexpected error (LAYOUTSOLVE_DEBUG=1)"
     )
     group.add_argument("--version", action=_Version, help="show the version")
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Done:
-    """What there is to tell: the conversion, what was asked for besides, and the seconds it all took."""
+    """What there is to tell: the conversion, what was asked for besides, how many seconds it all took, and whether it
+    is written.
+    """
 
     output: str
     conversion: Conversion
@@ -29,11 +31,12 @@ class Done:
     explanation: Explanation | None
     profile: Profile | None
     spent: float
+    written: bool = True
 
 
 def as_json(options: argparse.Namespace, done: Done) -> str:
     """The report as one JSON object."""
-    report = {"model": options.model, "output": done.output, **done.conversion.report}
+    report = {"model": options.model, "output": done.output if done.written else None, **done.conversion.report}
     report["seconds"] = {**done.conversion.seconds, "total": round(done.spent, 6)}
     if done.rechecked is not None:
         report["certificate"] = {"file": options.certify, **asdict(done.rechecked)}
@@ -75,8 +78,9 @@ def as_text(done: Done) -> str:
     proof = " (proven minimal)" if conversion.assignment.status == "optimal" else ""
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
     hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
+    output = done.output if done.written else f"{done.output} (not written)"
     lines = [
-        f"{done.output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",
+        f"{output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",
         f"  {_counted(report['transposes'], 'Transpose')}{hidden}{proof}, "
         f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",

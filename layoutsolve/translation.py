@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.budget import Budget
 from layoutsolve.emit import LIMIT, External, Kernels, apply, constant_bytes, place, serialise
-from layoutsolve.ends import every_end, metadata
+from layoutsolve.ends import End, ends_of, every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph, Origin
@@ -58,7 +59,20 @@ def emitted(
     facts = {**applied.metadata, **metadata(every_end(graph, boundary, assignment))}
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)
-    return serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels), external
+    model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels)
+    _tell_copies(model, ends_of(graph, boundary, assignment, inputs=False))
+    return model, external
+
+
+def _tell_copies(model: onnx.ModelProto, outputs: Sequence[End]) -> None:
+    """Say how outputs are stored that have other names than their tensors: those that are inputs, or there twice."""
+    pairs = zip(model.graph.output, outputs, strict=False)
+    told = metadata([replace(end, name=port.name) for port, end in pairs if port.name != end.name])
+    if told:
+        facts = {prop.key: prop.value for prop in model.metadata_props} | told
+        del model.metadata_props[:]
+        for key, value in sorted(facts.items()):
+            model.metadata_props.add(key=key, value=value)
 
 
 def _apart(graph: Graph, asked: bool | None) -> bool:

@@ -207,6 +207,14 @@ def test_other_functions(tmp_path: Path) -> None:
         ("certificate", lambda: layoutsolve.check_certificate(model(), content, "a.json")),  # type: ignore[arg-type]
         ("seed", lambda: layoutsolve.verify(model(), conversion, seed="0")),  # type: ignore[arg-type]
         ("samples", lambda: layoutsolve.verify(model(), conversion, samples=1.0)),  # type: ignore[arg-type]
+        ("steps", lambda: layoutsolve.verify(model(), conversion, steps="1")),  # type: ignore[arg-type]
+        ("tensors", lambda: layoutsolve.verify(model(), conversion, tensors=1)),  # type: ignore[arg-type]
+        ("data", lambda: layoutsolve.verify(model(), conversion, data=5)),  # type: ignore[arg-type]
+        ("data", lambda: layoutsolve.verify(model(), conversion, data={"image": [[1], [1, 2]]})),
+        ("model", lambda: layoutsolve.Session(5)),  # type: ignore[arg-type]
+        ("threads", lambda: conversion.session(threads="1")),  # type: ignore[arg-type]
+        ("inputs", lambda: conversion.session().run([1])),  # type: ignore[arg-type]
+        ("states", lambda: conversion.session().reset(5)),  # type: ignore[arg-type]
     ]
     for name, call in calls:
         with pytest.raises(TypeError, match=name):
@@ -248,7 +256,7 @@ def test_the_nearest_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--objektive", "min-bytes"], "unrecognised argument '--objektive' (did you mean '--objective'"),
         (["--verfy"], "(did you mean '--verify' or '--certify'?)"),
         (["--opset", "x"], "argument --opset: invalid int value: 'x'"),
-        (["surplus"], "unrecognised argument 'surplus'"),
+        (["surplus.onnx"], "'surplus.onnx' is no TensorFlow Lite model: name the file to write with -o"),
         (["--inp", "x"], "ambiguous option"),
         (["-o"], "expected one argument"),
         (["--certify", "-"], "argument --certify: a certificate is written to a file"),

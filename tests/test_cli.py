@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -346,9 +347,9 @@ def test_verification_failure(
     source.write_bytes(small_model())
     original = layoutsolve.api.verify
 
-    def spoil(source: layoutsolve.source.Content, conversion: layoutsolve.Conversion) -> object:
+    def spoil(source: layoutsolve.source.Content, conversion: layoutsolve.Conversion, **chosen: Any) -> object:
         conversion.model.graph.node[0].op_type = "Neg"
-        return original(source, conversion)
+        return original(source, conversion, **chosen)
 
     monkeypatch.setattr(layoutsolve.api, "verify", spoil)
     assert main([str(source), "--verify"]) == 3

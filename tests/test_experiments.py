@@ -17,6 +17,7 @@ MODELS = "{models}"
 
 COMMANDS = {
     "agreement": [MODELS, "--samples", "1"],
+    "batch": [MODELS],
     "certificates": [MODELS, "--every", "3"],
     "counterexamples": ["3"],
     "demo": ["{scratch}/demo.tflite"],
@@ -45,6 +46,7 @@ COMMANDS = {
     "scale": ["50", "100"],
     "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib", "--plot", "{scratch}/speed.svg"],
     "strategies": [MODELS],
+    "streaming": [],
     "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
     "torch_exports": ["{scratch}"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],

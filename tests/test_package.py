@@ -19,6 +19,7 @@ from layoutsolve import errors
 
 ROOT = Path(__file__).parent.parent
 ROOMS = {
+    "layoutsolve/many": "layoutsolve/many",
     "layoutsolve/measurement": "layoutsolve/measurement",
     "layoutsolve/verification": "layoutsolve/verification",
     "frontend": "layoutsolve/frontend",

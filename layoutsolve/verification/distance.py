@@ -64,9 +64,12 @@ class Distance:
         return 1 - self.within_one_step <= beyond and self.mean <= mean and self.maximum < np.inf
 
     def _deviation(self, other: Distance) -> float:
-        """By how much the difference of two mean errors may deviate; 0 where there is one input only."""
+        """By how much the difference of two mean errors may deviate; 0 where there is one input only, or the other is
+        equal to the reference: that is not by chance.
+        """
         if (
-            len(self.means) != len(other.means)
+            other.mean == 0
+            or len(self.means) != len(other.means)
             or len(self.means) < 2
             or not np.isfinite(self.means + other.means).all()
         ):
@@ -93,15 +96,34 @@ def passes(compared: Kind, found: Distance, tolerance: float) -> bool:
     return found.relative <= tolerance if compared == "float" else found.maximum == 0
 
 
-def distance(port: Port, pairs: Sequence[tuple[Array, Array]]) -> Distance:
-    """How far results are from their references; results of another shape are infinitely far."""
+def reason(compared: Kind, found: Distance, tolerance: float, beside: str = "") -> str:
+    """In words, why an output passes or not: what was found and what may be, or ``beside``, what else it passes for."""
+    if not np.isfinite(found.maximum):
+        return "its shape, or where it has infinities and NaN, is not LiteRT's"
+    if compared == "quantised":
+        said = f"{_percent(found.within_one_step)} of its numbers are within one step of LiteRT's"
+        return said + (beside or f", {_percent(WITHIN_ONE_STEP)} have to be")
+    if compared == "float":
+        return f"it is off by {found.relative:.2g} of its range" + (beside or f", {tolerance:g} may be")
+    return "its numbers are LiteRT's" if found.maximum == 0 else f"its numbers are not LiteRT's{beside}"
+
+
+def _percent(share: float) -> str:
+    """A share that is all only where it is."""
+    return f"{np.floor(share * 1000) / 10:g} %"
+
+
+def distance(port: Port, pairs: Sequence[tuple[Array, Array]], steps: int = 1) -> Distance:
+    """How far results are from their references; results of another shape are infinitely far. So many ``steps`` are one
+    input: their errors are not independent.
+    """
     if any(reference.shape != result.shape for reference, result in pairs):
         return Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1) if port.quantised else (), 1)
     references = [_numbers(reference, port) for reference, _ in pairs]
     expected, actual = np.concatenate(references), np.concatenate([_numbers(result, port) for _, result in pairs])
     if expected.dtype.kind == "U":
         expected, actual = np.zeros(expected.shape), (expected != actual).astype(float)
-    ends = np.cumsum([each.size for each in references])[:-1].tolist()
+    ends = np.cumsum([each.size for each in references])[steps - 1 : -1 : steps].tolist()
     return _distance(expected, actual, port.quantised, ends)
 
 

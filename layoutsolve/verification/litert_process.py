@@ -4,14 +4,14 @@ LiteRT can abort on a model it does not like, so it never runs in the caller's p
 imports nothing of layoutsolve; :class:`layoutsolve.verification.runtimes.LiteRT` is the other end. A message in either
 direction is eight bytes of length, then an ``.npz`` with an array ``header`` of JSON text and arrays of data.
 
-Request: ``header`` = {"delegate": bool, "tensors": [indices], "runs": how many times on the same inputs, with the state
-that each run leaves}, ``model`` = the bytes of the model, ``input/0``... = the inputs by position. Answer: ``header`` =
+Request: ``header`` = {"delegate": bool, "tensors": [indices], "steps": how many runs, each with the state that the one
+before has left}, ``model`` = the bytes of the model, ``input/<step>/<position>`` = the inputs. Answer: ``header`` =
 {"error": text or null, "inputs": [...], "outputs": [...], "float16": whether tensors of that type occur},
-``output/0``... and ``tensor/<index>``, as far as they can be had.
+``output/<step>/<position>`` and ``tensor/<step>/<index>``, as far as they can be had.
 
 A model that is to be timed is held: {"hold": {"delegate": bool, "threads": N, "processor": whether the time is the
-processor's}} with ``model`` and the inputs is answered with the "seconds" that loading it took. {"turn": N} then runs
-it N times, and is answered with the "seconds" of them all. Both are measured here.
+processor's}} with ``model`` and the inputs of step 0 is answered with the "seconds" that loading it took. {"turn": N}
+then runs it N times, and is answered with the "seconds" of them all. Both are measured here.
 """
 
 from __future__ import annotations
@@ -129,28 +129,32 @@ def _set(interpreter: Any, inputs: list[npt.NDArray[Any]]) -> None:
             interpreter.set_tensor(detail["index"], data.astype(object) if data.dtype.kind == "S" else data)
 
 
-def _allocate(interpreter: Any, inputs: list[npt.NDArray[Any]]) -> None:
+def _allocate(interpreter: Any, inputs: list[npt.NDArray[Any]], again: bool = False) -> None:
+    """Make room for inputs; done ``again`` for those of the same shapes it would only clear the states."""
     details = interpreter.get_input_details()
     if len(details) != len(inputs):
         raise ValueError(f"{len(inputs)} inputs were given, the model has {len(details)}")
-    for detail, data in zip(details, inputs, strict=True):
-        if list(detail["shape"]) != list(data.shape):
-            interpreter.resize_tensor_input(detail["index"], list(data.shape))
-    interpreter.allocate_tensors()
+    other = [each for each in zip(details, inputs, strict=True) if list(each[0]["shape"]) != list(each[1].shape)]
+    for detail, data in other:
+        interpreter.resize_tensor_input(detail["index"], list(data.shape))
+    if other or not again:
+        interpreter.allocate_tensors()
 
 
-def _run(interpreter: Any, inputs: list[npt.NDArray[Any]], runs: int) -> None:
-    _allocate(interpreter, inputs)
-    for _ in range(runs):
-        _set(interpreter, inputs)
-        interpreter.invoke()
+def _inputs(arrays: Arrays, step: int) -> list[npt.NDArray[Any]]:
+    count = sum(name.startswith(f"input/{step}/") for name in arrays)
+    return [arrays[f"input/{step}/{position}"] for position in range(count)]
 
 
-def _tensors(interpreter: Any, indices: list[int]) -> Arrays:
-    found: Arrays = {}
-    for index in indices:
+def _step(interpreter: Any, step: int, inputs: list[npt.NDArray[Any]], tensors: list[int]) -> Arrays:
+    """Run once, and read what there is then."""
+    _set(interpreter, inputs)
+    interpreter.invoke()
+    outputs = enumerate(interpreter.get_output_details())
+    found = {f"output/{step}/{place}": _plain(interpreter.get_tensor(each["index"])).copy() for place, each in outputs}
+    for index in tensors:
         try:
-            found[f"tensor/{index}"] = _plain(interpreter.get_tensor(index)).copy()
+            found[f"tensor/{step}/{index}"] = _plain(interpreter.get_tensor(index)).copy()
         except (ValueError, RuntimeError):  # never computed, or of a type that has no numpy equivalent
             continue
     return found
@@ -163,7 +167,6 @@ def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arra
     if "turn" in header:
         return {"error": None, "seconds": _HELD[0].turn(header["turn"])}, {}
     interpreter = _interpreter(arrays["model"].tobytes(), header["delegate"], bool(header["tensors"]))
-    outputs = interpreter.get_output_details()
     reply = {
         "error": None,
         "inputs": [_port(details) for details in interpreter.get_input_details()],
@@ -171,18 +174,16 @@ def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arra
         "float16": any(details["dtype"] is np.float16 for details in interpreter.get_tensor_details()),
     }
     results: Arrays = {}
-    if header["runs"]:
-        inputs = [arrays[f"input/{position}"] for position in range(len(arrays) - 1)]
-        _run(interpreter, inputs, header["runs"])
-        for position, details in enumerate(outputs):
-            results[f"output/{position}"] = _plain(interpreter.get_tensor(details["index"])).copy()
-        results.update(_tensors(interpreter, header["tensors"]))
+    for step in range(header["steps"]):
+        inputs = _inputs(arrays, step)
+        _allocate(interpreter, inputs, again=step > 0)
+        results.update(_step(interpreter, step, inputs, header["tensors"]))
     return reply, results
 
 
 def _hold(asked: dict[str, Any], arrays: Arrays) -> float:
     """Keep a model instead of the one before; the seconds that loading it took."""
-    inputs = [arrays[f"input/{position}"] for position in range(len(arrays) - 1)]
+    inputs = _inputs(arrays, 0)
     start = time.perf_counter()
     interpreter = _interpreter(arrays["model"].tobytes(), asked["delegate"], False, asked["threads"])
     _allocate(interpreter, inputs)

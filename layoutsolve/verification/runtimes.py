@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from layoutsolve.emit.regions import STATE
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.verification import litert_process
@@ -92,7 +93,8 @@ class LiteRT:
 
     def describe(self, source: bytes) -> Run:
         """The inputs and outputs of a model, without running it: ``results`` is empty."""
-        return self._request(source, [], {"delegate": False, "tensors": [], "runs": 0})
+        answer, _ = self._answered({"delegate": False, "tensors": [], "steps": 0}, self._arrays(source, []))
+        return _run(answer, {}, 0, 0)
 
     def run(
         self,
@@ -110,7 +112,23 @@ class LiteRT:
         run several times on the same inputs, each time with the state that the run before has left. Raises
         :class:`VerifyError` where LiteRT refuses, aborts or exceeds the timeout.
         """
-        return self._request(source, inputs, {"delegate": delegate, "tensors": list(tensors), "runs": runs})
+        return self.steps(source, [inputs] * runs, delegate=delegate, tensors=tensors)[-1]
+
+    def steps(
+        self,
+        source: bytes,
+        inputs: Sequence[Sequence[Array]],
+        *,
+        delegate: bool = False,
+        tensors: Sequence[int] = (),
+    ) -> list[Run]:
+        """Run a model on one set of inputs after the other, each time with the state that the run before has left.
+
+        The rest is as for :meth:`run`.
+        """
+        header = {"delegate": delegate, "tensors": list(tensors), "steps": len(inputs)}
+        answer, results = self._answered(header, self._arrays(source, inputs))
+        return [_run(answer, results, step, len(answer["outputs"])) for step in range(len(inputs))]
 
     def hold(self, source: bytes, inputs: Sequence[Array], *, threads: int, delegate: bool, processor: bool) -> float:
         """Load a model into the process, to be timed on inputs given by position; the seconds that loading took.
@@ -118,7 +136,7 @@ class LiteRT:
         ``processor`` tells later times by the processor, else by the clock. Raises :class:`VerifyError` as :meth:`run`.
         """
         asked = {"delegate": delegate, "threads": threads, "processor": processor}
-        answer, _ = self._answered({"hold": asked}, self._arrays(source, inputs))
+        answer, _ = self._answered({"hold": asked}, self._arrays(source, [inputs]))
         return float(answer["seconds"])
 
     def turn(self, repeats: int) -> float:
@@ -145,15 +163,12 @@ class LiteRT:
             )
         return self._process
 
-    def _request(self, source: bytes, inputs: Sequence[Array], header: dict[str, Any]) -> Run:
-        answer, results = self._answered(header, self._arrays(source, inputs))
-        outputs = [results[f"output/{position}"] for position in range(len(answer["outputs"])) if header["runs"]]
-        tensors = {int(key[7:]): data for key, data in results.items() if key.startswith("tensor/")}
-        ports = (_ports(answer["inputs"]), _ports(answer["outputs"]))
-        return Run(*ports, answer["float16"], tuple(outputs), tensors)
-
-    def _arrays(self, source: bytes, inputs: Sequence[Array]) -> litert_process.Arrays:
-        arrays = {f"input/{position}": np.asarray(data) for position, data in enumerate(inputs)}
+    def _arrays(self, source: bytes, steps: Sequence[Sequence[Array]]) -> litert_process.Arrays:
+        arrays = {
+            f"input/{step}/{position}": np.asarray(data)
+            for step, inputs in enumerate(steps)
+            for position, data in enumerate(inputs)
+        }
         return {**arrays, "model": np.frombuffer(source, np.uint8)}
 
     def _answered(
@@ -193,6 +208,14 @@ class LiteRT:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return f": {lines[-1][:300]}" if lines else ""
+
+
+def _run(answer: Mapping[str, Any], results: litert_process.Arrays, step: int, outputs: int) -> Run:
+    """One step of what LiteRT answered."""
+    start = f"tensor/{step}/"
+    found = tuple(results[f"output/{step}/{position}"] for position in range(outputs))
+    tensors = {int(key[len(start) :]): data for key, data in results.items() if key.startswith(start)}
+    return Run(_ports(answer["inputs"]), _ports(answer["outputs"]), answer["float16"], found, tensors)
 
 
 def _ports(described: list[dict[str, Any]]) -> tuple[Port, ...]:
@@ -276,6 +299,16 @@ class OnnxRuntime:
         """The names of the outputs."""
         return [port.name for port in self._session.get_outputs()]
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the model tells of itself."""
+        return dict(self._session.get_modelmeta().custom_metadata_map)
+
+    @property
+    def following(self) -> dict[str, str]:
+        """The names of the states, each with that of the output that replaces it."""
+        return following_of(self.metadata)
+
     def end_profiling(self) -> Path:
         """The file in which everything is noted that has run."""
         return Path(self._session.end_profiling())
@@ -287,3 +320,19 @@ class OnnxRuntime:
         except Exception as error:  # as above
             raise VerifyError(f"ONNX Runtime fails to run the model: {error}") from error
         return [np.asarray(result) for result in results]
+
+
+def following_of(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The names of the states that metadata tell of, each with that of the output that replaces it."""
+    return {name[len(STATE) :]: output for name, output in metadata.items() if name.startswith(STATE)}
+
+
+def stepped(runtime: OnnxRuntime, steps: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+    """The outputs for one set of inputs after the other, each time with the states that the run before has left."""
+    states: dict[str, Array] = {}
+    found = []
+    for inputs in steps:
+        found.append(runtime.run({**inputs, **states}))
+        after = dict(zip(runtime.outputs, found[-1], strict=True))
+        states = {name: after[output] for name, output in runtime.following.items()}
+    return found

@@ -12,9 +12,22 @@ import onnx
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
+from layoutsolve.verification.data import Data
+from layoutsolve.verification.data import samples as given_samples
+from layoutsolve.verification.departure import Inside, Inspection, inspect
 from layoutsolve.verification.dequantised import dequantised
-from layoutsolve.verification.distance import FLOAT16_TOLERANCE, FLOAT_TOLERANCE, Distance, Kind, distance, kind, passes
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run
+from layoutsolve.verification.distance import (
+    FLOAT16_TOLERANCE,
+    FLOAT_TOLERANCE,
+    Distance,
+    Kind,
+    distance,
+    kind,
+    passes,
+    reason,
+)
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, stepped
+from layoutsolve.verification.signatures import exchanged, subgraph_of
 
 Results = tuple[Array, Array, Array | None]
 """One output on one input: LiteRT's plain result, the converted model's in the same axis order, and XNNPACK's."""
@@ -26,6 +39,13 @@ time, more than the ONNX model does, which keeps them as they are; it does not w
 
 ELEMENTS, MOST = 10_000, 30
 """To be compared with XNNPACK, an output needs so many elements: models run on more inputs, up to the second number."""
+
+OPTIMISER = "outputs agree where ONNX Runtime's optimiser is off, so that it is what departs"
+TOGETHER = "what is off in the outputs is what errors, or roundings, of many operators come to"
+"""What is said where outputs do not pass and no operator departs."""
+
+STEPS = 3
+"""How many times a model with states is run in turn, each with what the one before has left."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +76,19 @@ class OutputComparison:
         """Whether the converted model is about as close to the truth as LiteRT's own default path is."""
         return self.xnnpack is not None and self.distance.no_further_than(self.xnnpack)
 
+    @property
+    def reason(self) -> str:
+        """Why it passes, or does not, in words."""
+        beside = ", no further off than LiteRT's own default path" if self.passed and not self.agrees else ""
+        return reason(self.kind, self.distance, self.tolerance, beside)
+
     def __str__(self) -> str:
-        lines = [f"{'pass' if self.passed else 'FAIL'} {self.name} ({self.kind}): {self.distance}"]
+        lines = [
+            f"{'pass' if self.passed else 'FAIL'} {self.name} ({self.kind}): {self.reason}",
+            f"     {self.distance}",
+        ]
         if self.xnnpack is not None and (self.kind == "quantised" or not self.agrees):
-            verdict = ", no further off than that" if self.passed and not self.agrees else ""
-            lines.append(f"     LiteRT with XNNPACK: {self.xnnpack}{verdict}")
+            lines.append(f"     LiteRT with XNNPACK: {self.xnnpack}")
         if self.rounded is not None:
             lines.append(f"     by {self.truth}; from LiteRT as it is, which rounds activations: {self.rounded}")
         return "\n".join(lines)
@@ -68,20 +96,26 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class Verification:
-    """The comparison of all outputs, over ``samples`` inputs drawn from ``seed``."""
+    """The comparison of all outputs, over ``samples`` inputs drawn from ``seed``, or given, each of so many ``steps``.
+
+    ``inspection`` is that of the tensors inside, where it was asked for.
+    """
 
     outputs: tuple[OutputComparison, ...]
     seed: int
     samples: int
+    steps: int = 1
+    inspection: Inspection | None = None
     agrees: bool = field(init=False)
     passed: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        departs = self.inspection is not None and self.inspection.departure is not None
         object.__setattr__(self, "agrees", all(output.agrees for output in self.outputs))
-        object.__setattr__(self, "passed", all(output.passed for output in self.outputs))
+        object.__setattr__(self, "passed", all(output.passed for output in self.outputs) and not departs)
 
     def __str__(self) -> str:
-        return "\n".join(str(output) for output in self.outputs)
+        return "\n".join(map(str, (*self.outputs, self.inspection) if self.inspection is not None else self.outputs))
 
 
 def verify(
@@ -90,41 +124,52 @@ def verify(
     *,
     seed: int = 0,
     samples: int = 1,
+    steps: int | None = None,
+    data: Sequence[Data] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
     input_permutations: Mapping[str, Sequence[int]] | None = None,
     output_permutations: Mapping[str, Sequence[int]] | None = None,
     rounding: Collection[tuple[int, int]] = (),
+    signature: str = "",
+    inside: Inside | None = None,
     timeout: float = 300.0,
 ) -> Verification:
     """Run both models on the same inputs and compare their outputs by position.
 
     The truth is LiteRT's plain kernels. A model that does not agree is held against its float twin where it has one
     (see :data:`TWIN`), and run on more inputs where XNNPACK is off as well, so that the two distances tell something.
+    One that has states runs ``steps`` times in a row on each sample, by default :data:`STEPS`.
 
+    ``data`` are what both are run on instead of smooth data; for a model with states the steps of one sample.
     A model with external data is given as the path of its file. ``shapes`` gives the shape of a dynamic input by its
     name in the ONNX model; dynamic dimensions are 1 otherwise. The permutations say, by the same names, how an input or
     output is stored: ``stored = transpose(original, permutation)``. ``rounding`` are the operators, by subgraph and
-    index, that round activations in the ONNX model as well. ``timeout`` (in seconds) holds for each run of LiteRT.
-    Raises :class:`VerifyError` where a runtime is missing or refuses its model, and where the models do not fit
-    together.
+    index, that round activations in the ONNX model as well. ``signature`` is the one that was converted. With what is
+    ``inside`` the ONNX model, given as a proto or a path, the tensors in it are compared as well. ``timeout`` (in
+    seconds) holds for each run of LiteRT. Raises :class:`VerifyError` where a runtime is missing or refuses its model,
+    and where the models or the data do not fit together.
     """
     runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
+    place = subgraph_of(source, signature)
+    main, kept = exchanged(source, place), _exchanged(rounding, place)
     with LiteRT(timeout) as litert:
         moved = (input_permutations or {}, output_permutations or {})
-        bench = _Bench(litert, runtime, seed, shapes or {}, *moved)
-        found = bench.compared(source, samples)
-        if all(output.agrees for output in found):
-            return Verification(found, seed, samples)
-        judged, truth = source, PLAIN
-        if (twin := dequantised(source, rounding)) is not None:
-            judged, truth, rounded = twin, TWIN, found
-            found = bench.compared(judged, samples)
-        if (more := needed(found, samples)) > samples:
-            found = bench.compared(judged, more)
-    if truth == TWIN:
-        pairs = zip(found, rounded, strict=True)
-        found = tuple(replace(each, truth=truth, rounded=other.distance) for each, other in pairs)
-    return Verification(found, seed, max(samples, more))
+        bench = _Bench(litert, runtime, seed, steps, data, shapes or {}, *moved)
+        found, inspection = bench.judged(main, kept, samples), None
+        if inside is not None and not isinstance(model, bytes):
+            judged = dequantised(main, kept) or main
+            inspection = bench.inspected(judged, model, inside, samples)
+            if not found.passed and inspection.departure is None:
+                plain = OnnxRuntime(model if isinstance(model, Path) else model.SerializeToString(), level="none")
+                agrees = all(output.agrees for output in replace(bench, runtime=plain).compared(judged, samples))
+                inspection = replace(inspection, note=OPTIMISER if agrees else TOGETHER)
+    return replace(found, inspection=inspection)
+
+
+def _exchanged(rounding: Collection[tuple[int, int]], place: int) -> set[tuple[int, int]]:
+    """The same operators by subgraph and index, where a subgraph and the main one have changed places."""
+    numbers = {0: place, place: 0}
+    return {(numbers.get(subgraph, subgraph), index) for subgraph, index in rounding}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,29 +179,75 @@ class _Bench:
     litert: LiteRT
     runtime: OnnxRuntime
     seed: int
+    steps: int | None
+    data: Sequence[Data]
     shapes: Mapping[str, Sequence[int]]
     input_permutations: Mapping[str, Sequence[int]]
     output_permutations: Mapping[str, Sequence[int]]
+
+    def judged(self, source: bytes, rounding: Collection[tuple[int, int]], samples: int) -> Verification:
+        """All outputs, by the truth that fits and on as many inputs as tell something."""
+        found = self.compared(source, samples)
+        if all(output.agrees for output in found):
+            return self._verification(source, found, samples)
+        judged = source
+        if (twin := dequantised(source, rounding)) is not None:
+            judged, rounded = twin, found
+            found = self.compared(judged, samples)
+        if not self.data and (more := needed(found, samples)) > samples:
+            samples, found = more, self.compared(judged, more)
+        if twin is not None:
+            pairs = zip(found, rounded, strict=True)
+            found = tuple(replace(each, truth=TWIN, rounded=other.distance) for each, other in pairs)
+        return self._verification(source, found, samples)
+
+    def _verification(self, source: bytes, found: tuple[OutputComparison, ...], samples: int) -> Verification:
+        inputs = self.inputs(self.litert.describe(source), samples)
+        return Verification(found, self.seed, len(inputs), max(map(len, inputs)))
+
+    def inputs(self, ports: Run, samples: int) -> list[list[list[Array]]]:
+        """The inputs by position, in each sample and in each of its steps."""
+        names, states = [name for name, _, _ in self.runtime.inputs[: len(ports.inputs)]], bool(self.runtime.following)
+        if self.data:
+            found = given_samples(self.data, names, ports.inputs)
+            return [found] if states else [[each] for each in found]
+        steps = (STEPS if states else 1) if self.steps is None else self.steps
+        return [[self._drawn(ports, sample, step) for step in range(steps)] for sample in range(samples)]
+
+    def _drawn(self, ports: Run, sample: int, step: int) -> list[Array]:
+        """Smooth inputs of a sample; those of its first step do not depend on there being others."""
+        generator = np.random.default_rng([self.seed, sample, step] if step else [self.seed, sample])
+        sizes = [
+            _shape(port, self.shapes.get(name), stored, self.input_permutations.get(name))
+            for (name, _, stored), port in zip(self.runtime.inputs, ports.inputs, strict=False)
+        ]
+        return [smooth(port.dtype, size, generator) for port, size in zip(ports.inputs, sizes, strict=True)]
 
     def compared(self, source: bytes, samples: int) -> tuple[OutputComparison, ...]:
         """All outputs, by what LiteRT makes of ``source``."""
         litert, runtime = self.litert, self.runtime
         ports = litert.describe(source)
         _check_counts(runtime, ports)
-        sizes = [
-            _shape(port, self.shapes.get(name), stored, self.input_permutations.get(name))
-            for (name, _, stored), port in zip(runtime.inputs, ports.inputs, strict=False)
-        ]
-        found = []
-        for sample in range(samples):
-            generator = np.random.default_rng([self.seed, sample])
-            inputs = [smooth(port.dtype, size, generator) for port, size in zip(ports.inputs, sizes, strict=True)]
-            results = runtime.run(feeds(runtime, inputs, self.input_permutations))
-            truth, fast = litert.run(source, inputs), _delegated(litert, source, inputs)
-            found.append(_paired(truth, fast, runtime.outputs, results, self.output_permutations))
-        tolerance = FLOAT16_TOLERANCE if ports.float16 else FLOAT_TOLERANCE
+        found, sequences = [], self.inputs(ports, samples)
+        for steps in sequences:
+            results = stepped(runtime, [feeds(runtime, inputs, self.input_permutations) for inputs in steps])
+            truth, fast = litert.steps(source, steps), _delegated(litert, source, steps)
+            for step, outputs in enumerate(results):
+                other = None if fast is None else fast[step]
+                found.append(_paired(truth[step], other, runtime.outputs, outputs, self.output_permutations))
         compared = zip(ports.outputs, runtime.outputs, zip(*found, strict=True), strict=False)
-        return tuple(_compare(*output, tolerance) for output in compared)
+        return tuple(_compare(*output, len(sequences[0]), _tolerance(ports)) for output in compared)
+
+    def inspected(self, source: bytes, model: onnx.ModelProto | Path, inside: Inside, samples: int) -> Inspection:
+        """The tensors inside, by what LiteRT makes of ``source``."""
+        ports = self.litert.describe(source)
+        inputs = self.inputs(ports, samples)
+        fed = [[feeds(self.runtime, each, self.input_permutations) for each in steps] for steps in inputs]
+        return inspect(self.litert, source, model, inside, inputs, fed, _tolerance(ports))
+
+
+def _tolerance(ports: Run) -> float:
+    return FLOAT16_TOLERANCE if ports.float16 else FLOAT_TOLERANCE
 
 
 def needed(outputs: Sequence[OutputComparison], samples: int) -> int:
@@ -231,9 +322,9 @@ def _stored(data: Array, permutation: Sequence[int] | None) -> Array:
     return data if permutation is None else np.ascontiguousarray(np.transpose(data, permutation))
 
 
-def _delegated(litert: LiteRT, source: bytes, inputs: Sequence[Array]) -> Run | None:
+def _delegated(litert: LiteRT, source: bytes, steps: Sequence[Sequence[Array]]) -> list[Run] | None:
     try:
-        return litert.run(source, inputs, delegate=True)
+        return litert.steps(source, steps, delegate=True)
     except VerifyError:
         return None
 
@@ -253,8 +344,8 @@ def _paired(
     return pairs
 
 
-def _compare(port: Port, name: str, samples: Sequence[Results], tolerance: float) -> OutputComparison:
-    found = distance(port, [(reference, result) for reference, result, _ in samples])
-    fast = [(reference, result) for reference, _, result in samples if result is not None]
-    xnnpack = distance(port, fast) if fast else None
+def _compare(port: Port, name: str, runs: Sequence[Results], steps: int, tolerance: float) -> OutputComparison:
+    found = distance(port, [(reference, result) for reference, result, _ in runs], steps)
+    fast = [(reference, result) for reference, _, result in runs if result is not None]
+    xnnpack = distance(port, fast, steps) if len(fast) == len(runs) else None
     return OutputComparison(name, kind(port), found, xnnpack, tolerance)

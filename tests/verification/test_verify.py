@@ -200,6 +200,12 @@ def test_verdict_on_few_floats(count: int, passed: bool) -> None:
     assert OutputComparison("out", "float", ours, fast, 1e-4).passed is passed
 
 
+def test_nothing_is_no_further_off_than_what_is_equal() -> None:
+    """Errors that differ from input to input are no excuse where XNNPACK has none."""
+    ours, fast = (Distance(9.0 * mean, mean, mean, 0.9, (), 100, (mean / 2, 3 * mean / 2)) for mean in (0.2, 0.0))
+    assert not ours.no_further_than(fast) and fast.no_further_than(fast)
+
+
 @pytest.mark.parametrize(("spread", "passed"), [(0.0, False), (0.1, False), (3.0, True)])
 def test_verdict_on_errors_that_differ_from_input_to_input(spread: float, passed: bool) -> None:
     theirs = np.tile([1 - spread / 4, 1 + spread / 4], 15)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import layoutsolve
 from layoutsolve.cli import main
-from layoutsolve.errors import OptionError, VerifyError
+from layoutsolve.errors import OptionError
 from layoutsolve.graph import Size
 from tests.builder import Builder
 
@@ -72,8 +74,9 @@ def test_signature() -> None:
         assert [node.op for node in conversion.graph.nodes] == [operator]
         model = conversion.model.graph
         assert [model.input[0].name, model.output[0].name] == ["given", "made"]
-    with pytest.raises(VerifyError, match="main subgraph alone"):
-        layoutsolve.verify(two_signatures(), conversion)
+        assert layoutsolve.verify(two_signatures(), conversion).passed
+    sums = layoutsolve.convert(two_signatures(), signature="sum")
+    assert not layoutsolve.verify(two_signatures(), replace(sums, reading=conversion.reading)).passed
     with pytest.raises(OptionError, match="no signature 'quotient': those are 'sum', 'product'"):
         layoutsolve.convert(two_signatures(), signature="quotient")
 

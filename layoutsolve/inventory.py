@@ -1,0 +1,118 @@
+"""Which operators a model has, of which types, and what becomes of each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from layoutsolve.errors import Gap, UnsupportedError
+from layoutsolve.frontend import Reading, lowered, parse
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph
+from layoutsolve.graph import Graph
+from layoutsolve.source import Content
+from layoutsolve.wording import printable
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Operators of one name and with the same types.
+
+    ``first`` is the place of the first one, ``becomes`` the ONNX operators that they are written as: none for those
+    that are views of what they read, or whose results are known, or where others cannot be converted. ``refused`` says
+    why they cannot, and ``remedy`` what to do.
+    """
+
+    operator: str
+    types: str
+    count: int
+    first: str
+    becomes: tuple[str, ...] = ()
+    refused: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The kinds of operators of a model, the most frequent first; those that cannot be converted last."""
+
+    kinds: tuple[Kind, ...]
+
+    @property
+    def converts(self) -> bool:
+        """Whether all can be converted."""
+        return not any(kind.refused for kind in self.kinds)
+
+    def as_dicts(self) -> list[dict[str, object]]:
+        """One dictionary for each kind."""
+        return [asdict(kind) for kind in self.kinds]
+
+    def __str__(self) -> str:
+        rows = [("count", "operator", "types", "first", "becomes"), *map(self._row, self.kinds)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [f"{row[0]:>{widths[0]}}  {_joined(row[1:4], widths[1:4])}  {row[4]}" for row in rows]
+        return "\n".join(printable(line.rstrip()) for line in lines)
+
+    def _row(self, kind: Kind) -> tuple[str, ...]:
+        becomes = f"NOT CONVERTED: {kind.refused}; {kind.remedy}" if kind.refused else ", ".join(kind.becomes)
+        return str(kind.count), kind.operator, kind.types, kind.first, becomes or ("-" if self.converts else "")
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def inventory(content: Content, reading: Reading) -> Inventory:
+    """The operators of all subgraphs. Raises :class:`ConversionError` where the model cannot be read."""
+    model = parse(content.data)
+    try:
+        graph, gaps = lowered(model, content.name, reading), tuple[Gap, ...]()
+    except UnsupportedError as error:
+        graph, gaps = None, error.gaps
+    written, refused = _written(graph), {(gap.subgraph, gap.index): gap for gap in gaps}
+    if (0, -1) in refused:  # the whole model
+        raise UnsupportedError(gaps)
+    kinds: dict[tuple[str, str, str, str], list[tuple[int, int]]] = defaultdict(list)
+    for place, types, operator in _operators(model):
+        gap = refused.get(place)
+        kinds[operator.name, types, gap.reason if gap else "", gap.remedy if gap else ""].append(place)
+    found = [
+        Kind(name, types, len(places), _place(places[0]), _becomes(written, places), reason, remedy)
+        for (name, types, reason, remedy), places in kinds.items()
+    ]
+    return Inventory(
+        tuple(sorted(found, key=lambda kind: (bool(kind.refused), -kind.count, kind.operator, kind.types)))
+    )
+
+
+def _operators(model: Model) -> Iterator[tuple[tuple[int, int], str, Operator]]:
+    for number, subgraph in enumerate(model.subgraphs):
+        for operator in subgraph.operators:
+            yield (number, operator.index), _types(subgraph, operator), operator
+
+
+def _types(subgraph: Subgraph, operator: Operator) -> str:
+    """The types of what an operator reads, and of what it gives, each once."""
+    read, given = (
+        dict.fromkeys(subgraph.tensors[index].dtype for index in ends if index >= 0)
+        for ends in (operator.inputs, operator.outputs)
+    )
+    return f"{' '.join(read)} -> {' '.join(given)}"
+
+
+def _place(place: tuple[int, int]) -> str:
+    subgraph, index = place
+    return str(index) if subgraph == 0 else f"{subgraph}.{index}"
+
+
+def _written(graph: Graph | None) -> Mapping[tuple[int, int], list[str]]:
+    """The ONNX operators that each operator of the source is written as, but for what a layout may spare."""
+    found: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for node in graph.nodes if graph is not None else ():
+        if node.origin is not None and not node.pattern:
+            found[node.origin.subgraph, node.origin.index].append(node.op)
+    return found
+
+
+def _becomes(written: Mapping[tuple[int, int], list[str]], places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(op for place in places for op in written.get(place, ())))

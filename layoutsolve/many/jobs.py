@@ -1,0 +1,98 @@
+"""Which models are asked for, where each goes, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.parser import WILD, is_many
+from layoutsolve.wording import printable
+
+FAILED, DIFFERENT = 2, 3
+"""Exit codes, as the README lists them."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model: its path, its name among the others, and the path of what it becomes."""
+
+    source: str
+    name: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a model: the exit code, and the report where there is one, else the error. ``fresh`` is one that
+    was up to date before.
+    """
+
+    job: Job
+    code: int
+    report: dict[str, Any]
+    error: str = ""
+    fresh: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing was written."""
+        return not self.report
+
+    @property
+    def reason(self) -> str:
+        """The error on one line: of a list the first, and how many more there are."""
+        lines = [line.strip() for line in self.error.splitlines() if line.strip()]
+        more = f" (and {len(lines) - 2} more)" if len(lines) > 2 else ""
+        return printable(" ".join(lines[:2]) + more)
+
+    def as_json(self) -> str:
+        """One line for programs."""
+        if self.failed:
+            return json.dumps({"model": self.job.source, "error": self.error, "code": self.code})
+        return json.dumps({**self.report, "code": self.code, "up_to_date": self.fresh})
+
+
+def collected(names: Sequence[str], folder: str | None) -> list[Job]:
+    """The models that names of files, folders and patterns stand for, in this order, each once.
+
+    Results go beside their sources or to a ``folder``, in which those of a folder, or of a pattern, lie as they do
+    there. Raises :class:`ModelError` where a folder or a pattern has no models, :class:`OptionError` where two would
+    become the same file.
+    """
+    jobs: dict[str, Job] = {}
+    for name in names:
+        for job in _named(name, folder):
+            other = jobs.setdefault(os.path.realpath(job.output), job)
+            if os.path.realpath(other.source) != os.path.realpath(job.source):
+                both = f"'{printable(other.source)}' and '{printable(job.source)}'"
+                raise OptionError(f"{both} would both become '{printable(job.output)}': convert them apart")
+    return list(jobs.values())
+
+
+def _named(name: str, folder: str | None) -> Iterator[Job]:
+    if not name:
+        raise ModelError("the name of a model is empty: give the path of a TensorFlow Lite model")
+    base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name))
+    for path in paths:
+        inner = Path(path.name) if base is None else path.relative_to(base)
+        output = (path if folder is None else Path(folder) / inner).with_suffix(".onnx")
+        yield Job(str(path), str(path if base is None else inner), str(output))
+
+
+def _found(path: Path) -> tuple[Path, list[Path]]:
+    """The folder that many models have in common, and what is in it and in all folders below, or fits a pattern."""
+    base, pattern = path, os.path.join("**", "*.tflite")  # noqa: PTH118
+    if not path.is_dir():
+        wild = next(number for number, part in enumerate(path.parts) if any(mark in part for mark in WILD))
+        base, pattern = Path(*path.parts[:wild]), str(Path(*path.parts[wild:]))
+    found = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
+    if not found:
+        shown = printable(str(path))
+        what = f"the directory '{shown}' has no .tflite file" if path.is_dir() else f"nothing fits '{shown}'"
+        raise ModelError(f"{what}: give TensorFlow Lite models")
+    return base, sorted(found)

@@ -1,0 +1,88 @@
+"""What is up to date: beside results lies a record of what each was made of, a line of JSON for each time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from layoutsolve import parser
+from layoutsolve.errors import OutputError
+from layoutsolve.many.jobs import Done, Job
+from layoutsolve.wording import printable
+
+RECORD = ".layoutsolve.jsonl"
+"""The name of the file, one in each folder of results."""
+
+
+def key(options: argparse.Namespace) -> str:
+    """What results depend on beside their source: the version, what the options say, and the files that they name."""
+    from importlib.metadata import version
+
+    named = [Path(name) for name in (options.target, options.verify_data) if name is not None]
+    files = [each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    facts = {name: value for name, value in parser.said(options).items() if name not in ("json", "debug")}
+    facts |= {"version": version("layoutsolve"), "target": options.target, "verify_data": options.verify_data}
+    return sha256(json.dumps([facts, [_digest(str(path)) for path in files]], sort_keys=True).encode()).hexdigest()
+
+
+def up_to_date(jobs: Sequence[Job], asked: str) -> dict[Job, dict[str, Any]]:
+    """The reports of the results that are there, and were made so of what their sources are now."""
+    records = {folder: _records(folder) for folder in {Path(job.output).parent for job in jobs}}
+    found = {job: records[Path(job.output).parent].get(Path(job.output).name, {}) for job in jobs}
+    same = {job: each for job, each in found.items() if each and each == {**each, **_facts(job, asked)}}
+    return {job: each["report"] for job, each in same.items()}
+
+
+def note(done: Done, asked: str) -> None:
+    """Record how a result was made."""
+    path = Path(done.job.output).parent / RECORD
+    line = json.dumps({**_facts(done.job, asked), "report": done.report})
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+    except OSError as error:
+        raise OutputError(f"cannot write '{printable(str(path))}': {error.strerror}") from error
+
+
+def _records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The last record of each result of a folder."""
+    try:
+        lines = (folder / RECORD).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:  # it was cut short
+            continue
+        if isinstance(record, dict) and isinstance(record.get("report"), dict):
+            found[str(record.get("output"))] = record
+    return found
+
+
+def _facts(job: Job, asked: str) -> dict[str, str]:
+    """What a result is told by: its own digest and that of its constants, the source's, and the options'."""
+    return {
+        "output": Path(job.output).name,
+        "source": _digest(job.source),
+        "options": asked,
+        "digest": _digest(job.output),
+        "data": _digest(f"{job.output}.data"),
+    }
+
+
+def _digest(path: str) -> str:
+    """The digest of a file, '' where there is none."""
+    found = sha256()
+    try:
+        with Path(path).open("rb") as file:
+            while part := file.read(1 << 20):
+                found.update(part)
+    except OSError:
+        return ""
+    return found.hexdigest()

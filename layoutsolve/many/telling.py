@@ -1,0 +1,89 @@
+"""What is told of many models: how far they are, and in the end what became of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from layoutsolve.many.jobs import DIFFERENT, Done
+from layoutsolve.wording import printable
+
+Tell = Callable[[str], object]
+Step = Callable[[Done], object]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is called when a model is done: as it comes, and when all before it are done as well."""
+
+    came: Step
+    done: Step
+
+
+def _nothing(done: Done) -> None:
+    """Say nothing."""
+
+
+@contextmanager
+def watch(quiet: bool, as_json: bool, count: int, tell: Tell, warn: Tell) -> Iterator[Watch]:
+    """A bar on a terminal, else a line for each model, or nothing if that is asked for; objects where these are."""
+    numbers = iter(range(1, count + 1))
+
+    def line(done: Done) -> None:
+        warn(f"{next(numbers)}/{count} {printable(_line(done))}")
+
+    def told(done: Done) -> None:
+        tell(done.as_json())
+
+    if not quiet and sys.stderr is not None and sys.stderr.isatty():
+        from layoutsolve.many.bar import bar
+
+        with bar(count) as step:
+            yield Watch(step, told if as_json else _nothing)
+    else:
+        yield Watch(_nothing, told if as_json else _nothing if quiet else line)
+
+
+def _line(done: Done) -> str:
+    """One line of one model."""
+    if done.failed:
+        return f"{done.job.name}: failed: {done.reason}"
+    if done.fresh:
+        return f"{done.job.name}: up to date"
+    moves = f"{done.report['transposes']} Transposes, {done.report['hidden_transposes']} hidden"
+    told = f"{done.job.name}: {moves} ({done.report['status']}), {done.report['seconds']['total']:.2f} s"
+    return told if done.code != DIFFERENT else f"{told}, FAIL: it computes other numbers than LiteRT"
+
+
+def table(done: Sequence[Done]) -> str:
+    """A line for each model, those that failed last and with the reason, and how many there are of each."""
+    good, bad = [each for each in done if not each.failed], [each for each in done if each.failed]
+    rows = [("model", "status", "Transposes", "hidden", "seconds", "verified"), *map(_row, good)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [_aligned(row, widths) for row in rows] if good else []
+    lines += [f"{printable(each.job.name)}  failed: {each.reason}" for each in bad]
+    counts = {
+        "converted": sum(not each.fresh for each in good),
+        "up to date": sum(each.fresh for each in good),
+        "with other numbers than LiteRT's": sum(each.code == DIFFERENT for each in good),
+        "failed": len(bad),
+    }
+    noun = "model" if len(done) == 1 else "models"
+    return "\n".join([*lines, f"{len(done)} {noun}: {', '.join(f'{n} {what}' for what, n in counts.items() if n)}"])
+
+
+def _row(done: Done) -> tuple[str, ...]:
+    report, verified = done.report, done.report.get("verified")
+    numbers = (str(report["transposes"]), str(report["hidden_transposes"]), f"{report['seconds']['total']:.2f}")
+    verdict = "-" if verified is None else "pass" if verified["passed"] else "FAIL"
+    return (printable(done.job.name), "up to date" if done.fresh else report["status"], *numbers, verdict)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Words to the left, numbers to the right."""
+    name, status, *numbers, verdict = row
+    cells = [name.ljust(widths[0]), status.ljust(widths[1])]
+    cells += [each.rjust(width) for each, width in zip(numbers, widths[2:], strict=False)]
+    return "  ".join([*cells, verdict])

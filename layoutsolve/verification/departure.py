@@ -1,0 +1,346 @@
+"""Where a converted model departs from its source: every operator by itself, on LiteRT's own numbers.
+
+LiteRT keeps all its tensors. In the ONNX model each that is found there becomes an input, fed with what LiteRT has, and
+an output beside it that is computed from such inputs alone. So no error is passed on, and what is off was caused where
+it is. Tensors within branches and loops are not looked at: an If or a Loop is one operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from layoutsolve.budget import Budget
+from layoutsolve.emit import Stored, nodes_of
+from layoutsolve.emit.tensors import TYPES
+from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.graph import PACKED, Array, Quant, Size, Value
+from layoutsolve.names import Names
+from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.verification.distance import Distance, Kind, distance, kind, passes, reason
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, following_of, stepped
+
+NOISE = 2.0**-20
+"""The part of each float by which it is made another one, to see what rounding may make of an operator's result."""
+
+Pair = tuple[Array, Array]
+
+Inside = tuple[Mapping[str, Value], Mapping[str, Stored]]
+"""The values of the graph that layouts are of, and where each is found in the ONNX model."""
+
+
+@dataclass(frozen=True)
+class Departure:
+    """The first operator of the source that gives other numbers than LiteRT's, though it is given LiteRT's.
+
+    ``index`` and ``operator`` are its own, ``tensor`` is its output that is off, by ``distance``. ``others`` are the
+    operators of the source that were compared together with it, because what is between them is in no ONNX model.
+    """
+
+    index: int
+    operator: str
+    tensor: str
+    kind: Kind
+    distance: Distance
+    tolerance: float
+    others: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        others = f", which is written together with {', '.join(self.others)}," if self.others else ""
+        why = reason(self.kind, self.distance, self.tolerance)
+        name = f"operator {self.index} {self.operator} (output '{self.tensor}'){others}"
+        return f"{name} departs, given LiteRT's inputs: {why}\n     {self.distance}"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """How many tensors inside of a model were ``compared``, and the first that departs. ``note`` says what else may be
+    why outputs do.
+    """
+
+    compared: int
+    departure: Departure | None
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.departure is not None:
+            return f"FAIL {self.departure}"
+        return f"pass {self.compared} tensors inside, each computed from LiteRT's{self.note and f'; {self.note}'}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A tensor of the source, and what it is in the ONNX model."""
+
+    tensor: Tensor
+    value: Value
+    stored: Stored
+
+    @property
+    def port(self) -> Port:
+        """The tensor as it is compared."""
+        quant = quant_of(self.tensor)
+        parameters = (tuple(map(float, quant.scale)), tuple(map(int, quant.zero_point))) if quant else ((), ())
+        name = self.tensor.name or f"tensor_{self.tensor.index}"
+        return Port(name, self.tensor.dtype, (), (), *parameters)
+
+    def put(self, data: Array) -> Array | None:
+        """LiteRT's numbers as the ONNX model stores them, None where that cannot be told."""
+        numbers, wide = self._numbers(data), _wide(self.value, data.shape)
+        sizes = None if wide is None else _sizes(self.stored, wide)
+        if numbers is None or wide is None or sizes is None:
+            return None
+        more = [(0, size - own) for size, own in zip(wide, data.shape, strict=True)]
+        filler = 0 if self.value.quant is None else self.value.quant.zero_point[0]
+        whole = np.pad(numbers, more, constant_values=filler) if wide != data.shape else numbers
+        return _arranged(whole, self.stored.logical, self.stored.layout, sizes)
+
+    def back(self, data: Array, like: Array) -> Array:
+        """What the ONNX model stores, as LiteRT has it."""
+        wide = _wide(self.value, like.shape)
+        sizes = None if wide is None else _sizes(self.stored, wide)
+        if sizes is None or wide is None or list(data.shape) != _shape(self.stored.layout, sizes):
+            return data
+        whole = _arranged(data, self.stored.layout, self.stored.logical, sizes).reshape(wide)
+        own = whole[tuple(slice(size) for size in like.shape)]
+        after, before = self.value.quant, quant_of(self.tensor)
+        if after is None or before is None or own.dtype.kind == "f":
+            return own
+        return own.astype(np.int64) - int(after.zero_point[0]) + int(before.zero_point[0])
+
+    def _numbers(self, data: Array) -> Array | None:
+        after, before, dtype = self.value.quant, quant_of(self.tensor), self.value.dtype
+        if dtype in PACKED:
+            return None
+        if data.dtype.kind == "S":
+            return np.char.decode(data, "utf-8").astype(object) if dtype == "string" else None
+        if after is None:
+            if data.dtype.name == dtype or (data.dtype.kind == "f" and dtype.startswith("float")):
+                return data.astype(dtype)
+            return before.real(data) if before is not None and dtype == "float32" else None
+        if before is None or not _alike(before, after):
+            return None
+        shift = int(after.zero_point[0]) - int(before.zero_point[0])
+        return (data.astype(np.int64) + shift).astype(dtype) if shift or data.dtype.name != dtype else data
+
+
+def _alike(one: Quant, other: Quant) -> bool:
+    """Whether steps are of one size, which is the same."""
+    return one.scale.size == other.scale.size == 1 and bool(one.scale[0] == other.scale[0])
+
+
+def _wide(value: Value, shape: Sequence[int]) -> tuple[int, ...] | None:
+    """The shape of a value where the source's is this: it may have more channels, which are zeros."""
+    if len(value.shape) != len(shape):
+        return None
+    wide = tuple(size if isinstance(dim, Size) else dim for dim, size in zip(value.shape, shape, strict=True))
+    return wide if all(more >= own for more, own in zip(wide, shape, strict=True)) else None
+
+
+def _sizes(stored: Stored, shape: Sequence[int]) -> list[int] | None:
+    """How large each atom is in a tensor of this shape, None where that does not follow."""
+    known: dict[int, int] = {atom: size for atom, size in enumerate(stored.sizes) if not isinstance(size, Size)}
+    for group, size in zip(stored.logical, shape, strict=True):
+        unknown = [atom for atom in group if atom not in known]
+        rest = prod(known[atom] for atom in group if atom in known)
+        if len(unknown) > 1 or (unknown and (rest == 0 or size % rest)) or (not unknown and rest != size):
+            return None
+        known.update(dict.fromkeys(unknown, size // rest))
+    whole = sorted(order(stored.logical)) == sorted(order(stored.layout))
+    return [known.get(atom, 1) for atom in range(len(stored.sizes))] if whole else None
+
+
+def _arranged(data: Array, source: Layout, target: Layout, sizes: Sequence[int]) -> Array:
+    """The elements of a tensor in another layout."""
+    atoms = order(source)
+    moved = data.reshape([sizes[atom] for atom in atoms]).transpose([atoms.index(atom) for atom in order(target)])
+    return np.ascontiguousarray(moved.reshape(_shape(target, sizes)))
+
+
+def _shape(layout: Layout, sizes: Sequence[int]) -> list[int]:
+    return [prod(sizes[atom] for atom in group) for group in layout]
+
+
+Fed = Sequence[Sequence[Mapping[str, Array]]]
+"""What the ONNX model is fed by name: in each sample, in each of its steps."""
+
+
+def inspect(
+    litert: LiteRT,
+    source: bytes,
+    model: onnx.ModelProto | Path,
+    inside: Inside,
+    inputs: Sequence[Sequence[Sequence[Array]]],
+    fed: Fed,
+    tolerance: float,
+) -> Inspection:
+    """Compare every tensor that both have. ``inputs`` are LiteRT's in each sample and each of its steps, ``fed`` the
+    same as the ONNX model takes them.
+    """
+    subgraph, places = _places(source, inside)
+    runs = [litert.steps(source, sample, tensors=list(places)) for sample in inputs]
+    truth = [run.tensors for sample in runs for run in sample]
+    places = {index: each for index, each in places.items() if all(_fits(each, found.get(index)) for found in truth)}
+    cut = _Cut.of(model, places)
+    results, noisy = cut.run(runs, fed), cache(lambda: cut.run(runs, fed, np.random.default_rng(0)))
+    order = [index for operator in subgraph.operators for index in operator.outputs if index in places]
+    for index in order:
+        place, port = places[index], places[index].port
+        pairs = [(run[index], cut.own(place, run, here)) for run, here in zip(truth, results, strict=True)]
+        found = distance(port, pairs)
+        if passes(kind(port), found, tolerance):
+            continue
+        if kind(port) == "float" and found.maximum <= _noise(cut, place, truth, pairs, noisy()):
+            continue
+        operator, others = _written(subgraph, index, frozenset(places))
+        departure = Departure(operator.index, operator.name, port.name, kind(port), found, tolerance, others)
+        return Inspection(len(order), departure)
+    return Inspection(len(order), None)
+
+
+def _noise(
+    cut: _Cut,
+    place: _Place,
+    truth: Sequence[Mapping[int, Array]],
+    pairs: Sequence[Pair],
+    noisy: Sequence[Mapping[str, Array]],
+) -> float:
+    """By how much floats differ where their inputs do so by rounding, as those do that nearly cancel."""
+    other = [(own, cut.own(place, run, here)) for (_, own), run, here in zip(pairs, truth, noisy, strict=True)]
+    found = distance(place.port, other).maximum
+    return found if found < np.inf else 0.0
+
+
+def _places(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, _Place]]:
+    """The main subgraph, and the tensors in it that are found in the ONNX model, by number."""
+    values, stored = inside
+    model = parse(source)
+    subgraph = model.subgraphs[0]
+    names = Lowering(Draft(model, lambda lowering: None, budget=Budget())).tensor_names
+    given = (*subgraph.inputs, *(index for operator in subgraph.operators for index in operator.outputs))
+    held = [subgraph.tensors[index] for index in dict.fromkeys(given)]
+    named = {each.index: names[each.index] for each in held if not each.is_variable and each.data is None}
+    return subgraph, {
+        index: _Place(subgraph.tensors[index], values[name], stored[name])
+        for index, name in named.items()
+        if name in values and name in stored
+    }
+
+
+def _fits(place: _Place, data: Array | None) -> bool:
+    return data is not None and place.put(data) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """The ONNX model that reads each known tensor as an input, and gives what it computes in its place.
+
+    ``first`` are the known tensors by their name there, each as the one of the source that is read from it first.
+    ``outputs`` are what is computed instead of those that are no inputs anyway.
+    """
+
+    runtime: OnnxRuntime | None
+    first: Mapping[str, _Place]
+    outputs: Mapping[str, str]
+
+    @classmethod
+    def of(cls, model: onnx.ModelProto | Path, places: dict[int, _Place]) -> _Cut:
+        """The model with cuts; where it has its constants in a file, it is written beside that. Tensors that it does
+        not have are taken out of ``places``.
+        """
+        made = onnx.ModelProto()
+        made.CopyFrom(onnx.load(model, load_external_data=False) if isinstance(model, Path) else model)
+        there = {name for node in made.graph.node for name in node.output} | {port.name for port in made.graph.input}
+        for index in [index for index, place in places.items() if place.stored.name not in there]:
+            del places[index]
+        first = {place.stored.name: place for place in reversed(list(places.values()))}
+        outputs = _cut(made, first)
+        data = made.SerializeToString()
+        if isinstance(model, Path) and outputs:
+            path = model.with_name("cut.onnx")
+            path.write_bytes(data)
+            return cls(OnnxRuntime(path), first, outputs)
+        return cls(OnnxRuntime(data) if outputs else None, first, outputs)
+
+    def run(
+        self, runs: Sequence[Sequence[Run]], fed: Fed, noise: np.random.Generator | None = None
+    ) -> list[Mapping[str, Array]]:
+        """What is computed of LiteRT's tensors, in one step after the other; with ``noise`` floats are rounded more."""
+        found: list[Mapping[str, Array]] = []
+        for sample, given in zip(runs, fed, strict=True):
+            steps = [self._fed(run, inputs, noise) for run, inputs in zip(sample, given, strict=True)]
+            if self.runtime is None:
+                found += [{} for _ in steps]
+            else:
+                names = self.runtime.outputs
+                found += [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps)]
+        return found
+
+    def _fed(self, run: Run, inputs: Mapping[str, Array], noise: np.random.Generator | None) -> dict[str, Array]:
+        whole = {**inputs, **{name: _put(self.first[name], run.tensors) for name in self.outputs}}
+        return {name: data if noise is None else _rounded(data, noise) for name, data in whole.items()}
+
+    def own(self, place: _Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array:
+        """A tensor as LiteRT has it: as it was computed, or as it reads what an operator before it has written."""
+        name = place.stored.name
+        computed = self.first[name] is place and name in self.outputs
+        here = results[self.outputs[name]] if computed else _put(self.first[name], truth)
+        return place.back(here, truth[place.tensor.index])
+
+
+def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> dict[str, str]:
+    """Make each known tensor that is computed an input, and name the outputs that are computed instead."""
+    graph, own = model.graph, dict[str, str]()
+    states = following_of({prop.key: prop.value for prop in model.metadata_props})
+    taken = Names({name for node in nodes_of(graph) for name in (*node.input, *node.output)})
+    for node in graph.node:
+        for position, name in enumerate(node.output):
+            if name in known:
+                own[name] = node.output[position] = taken.unique(f"{name}/own")
+    kept = [port for port in graph.output if port.name in states.values()]
+    infos = [info for info in graph.value_info if info.name not in own]
+    del graph.output[:], graph.value_info[:]
+    graph.value_info.extend(infos)
+    for name, output in own.items():
+        code, rank = TYPES[known[name].value.dtype], len(known[name].stored.layout)
+        graph.input.append(helper.make_tensor_value_info(name, code, [None] * rank))
+        graph.output.append(helper.make_tensor_value_info(output, code, [None] * rank))
+    graph.output.extend(kept)
+    return own
+
+
+def _put(place: _Place, truth: Mapping[int, Array]) -> Array:
+    data = place.put(truth[place.tensor.index])
+    if data is None:
+        raise TypeError(f"'{place.tensor.name}' is stored in a way that is not known")
+    return data
+
+
+def _rounded(data: Array, noise: np.random.Generator) -> Array:
+    if data.dtype.kind != "f":
+        return data
+    return np.asarray(data * (1 + noise.uniform(-NOISE, NOISE, data.shape)), data.dtype)
+
+
+def _written(subgraph: Subgraph, index: int, known: frozenset[int]) -> tuple[Operator, tuple[str, ...]]:
+    """The operator that gives a tensor, and those before it of which no tensor is known."""
+    makers = {each: operator for operator in subgraph.operators for each in operator.outputs}
+    found: dict[int, Operator] = {makers[index].index: makers[index]}
+    waiting = list(makers[index].inputs)
+    while waiting:
+        each = waiting.pop()
+        if each in makers and each not in known and makers[each].index not in found:
+            found[makers[each].index] = makers[each]
+            waiting += makers[each].inputs
+    others = sorted(set(found) - {makers[index].index})
+    return makers[index], tuple(f"{found[each].name}#{each}" for each in others)

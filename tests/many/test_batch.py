@@ -1,0 +1,267 @@
+"""Many models in one run: each becomes what it does alone, whatever becomes of others and however many run at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import layoutsolve
+from layoutsolve.cli import main
+from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.many import workers
+from layoutsolve.many.jobs import collected
+from layoutsolve.many.records import RECORD
+from tests.random_models import network
+from tests.test_streams import LISTENING, small, start
+
+PROGRAM = [sys.executable, "-m", "layoutsolve"]
+NAMES = ("a.tflite", "sub/a.tflite", "sub/deep/b.tflite", "c d.tflite")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of four models, and one file that is none."""
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(NAMES):
+        path = tmp_path / "models" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(small(f"image{number}"))
+    (tmp_path / "models" / "bad.tflite").write_bytes(b"nothing")
+    yield tmp_path
+
+
+def written(place: Path) -> dict[str, bytes]:
+    """All files of a folder, but for records: hidden ones too."""
+    files = (path for path in place.rglob("*") if path.is_file() and path.name != RECORD)
+    return {path.relative_to(place).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_results_are_those_of_single_runs(folder: Path, jobs: int, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, name in enumerate(NAMES):
+        (folder / "models" / name).write_bytes(network(number).source)
+    assert main(["models/", "-o", "out", "--jobs", str(jobs)]) == 2
+    told = capsys.readouterr()
+    found = written(folder / "out")
+    assert sorted(found) == sorted(name.replace(".tflite", ".onnx") for name in NAMES)
+    for name in NAMES:
+        output = name.replace(".tflite", ".onnx")
+        alone = layoutsolve.convert(folder / "models" / name)
+        assert found[output] == alone.content(output)
+        (row,) = [line for line in told.out.splitlines() if line.startswith(f"{name} ")]
+        assert f" {alone.price.transposes}  " in row and row.endswith("-")
+    *_, last, count = told.out.splitlines()
+    assert (
+        last.startswith("bad.tflite  failed: not a TensorFlow Lite model")
+        and count == "5 models: 4 converted, 1 failed"
+    )
+    assert [line.split(" ")[0] for line in told.err.splitlines()] == [f"{number}/5" for number in range(1, 6)]
+
+
+def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An object a line, in the order of the models; quiet runs tell nothing but what is wrong."""
+    assert main(["models", "-o", "out", "--json", "--jobs", "2", "--verify"]) == 2
+    told = capsys.readouterr()
+    lines = [json.loads(line) for line in told.out.splitlines()]
+    names = ["a.tflite", "bad.tflite", "c d.tflite", "sub/a.tflite", "sub/deep/b.tflite"]
+    assert [line["model"] for line in lines] == [f"models/{name}" for name in names] and not told.err
+    assert [line["code"] for line in lines] == [0, 2, 0, 0, 0] and "not a TensorFlow Lite" in lines[1]["error"]
+    assert all(line["verified"]["passed"] for line in lines if line["code"] == 0)
+    assert main(["models/a.tflite", "models/c d.tflite", "-q", "-o", "out"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["models/a.tflite", "-q", "models/bad.tflite", "-o", "out"]) == 2
+    out, err = capsys.readouterr()
+    assert not out and err.startswith("layoutsolve: models/bad.tflite: not a TensorFlow Lite model")
+    assert main(["models/a.tflite", "-q"]) == 0 and capsys.readouterr() == ("", "")
+
+
+def test_patterns_and_places(folder: Path) -> None:
+    """What a folder or a pattern has in common is left out of names; files alone keep their own names."""
+    places = {
+        ("models", "out"): ["a", "bad", "c d", "sub/a", "sub/deep/b"],
+        ("models/sub/", "out"): ["a", "deep/b"],
+        ("models/*/*.tflite", "out"): ["sub/a"],
+        ("models/**/b.tflite", "out"): ["sub/deep/b"],
+        ("models/sub/deep/b.tflite", "out"): ["b"],
+    }
+    for (name, out), expected in places.items():
+        assert [job.output for job in collected([name], out)] == [f"{out}/{each}.onnx" for each in expected]
+    assert [job.output for job in collected(["models/sub"], None)] == ["models/sub/a.onnx", "models/sub/deep/b.onnx"]
+    assert len(collected(["models/a.tflite", "models/a.tflite"], "out")) == 1
+    (folder / "[x].tflite").write_bytes(small())
+    assert [job.output for job in collected(["[x].tflite"], None)] == ["[x].onnx"]
+    with pytest.raises(ModelError, match="is empty"):
+        collected(["models", ""], "out")
+    for names in (["models", "models/sub"], ["models/a.tflite", "models/sub/a.tflite"]):
+        with pytest.raises(OptionError, match=r"a.tflite' and 'models/sub/a.tflite' would both become 'out/a.onnx'"):
+            collected(names, "out")
+    for name, message in (("models/*.lite", "nothing fits"), (str(folder / "out"), "has no .tflite file")):
+        (folder / "out").mkdir(exist_ok=True)
+        with pytest.raises(ModelError, match=message):
+            collected([name], "out")
+
+
+REFUSED = {
+    "--certify": ["models", "--certify", "c.json"],
+    "--explain": ["models", "--explain"],
+    "--profile": ["models/", "--profile"],
+    "--print": ["models", "--print", "graph"],
+    "--jobs": ["models", "--jobs", "0"],
+    "-o": ["models", "-o", "-"],
+    "folder": ["models/a.tflite", "models/c d.tflite", "-o", "x.onnx"],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_for_one_model(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = written(folder)
+    assert main(REFUSED[name]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"layoutsolve: argument {name}" if name != "folder" else "layoutsolve: argument -o")
+    assert written(folder) == before
+
+
+def test_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is as it was asked for is left alone; what differs in anything is made again, and what failed is tried."""
+
+    def again(*more: str) -> set[str]:
+        main(["models", "-o", "out", "--resume", "--json", *more])
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return {line.get("output", "bad") for line in lines if not line.get("up_to_date")}
+
+    everything = {f"out/{name}".replace(".tflite", ".onnx") for name in NAMES}
+    assert again() == again() | everything == {"bad", *everything}
+    (folder / "models" / "bad.tflite").unlink()
+    before = written(folder / "out")
+    assert again("--jobs", "2") == set()
+    (folder / "out/a.onnx").write_bytes(b"changed")
+    (folder / "out/c d.onnx").unlink()
+    assert again() == {"out/a.onnx", "out/c d.onnx"} and written(folder / "out") == before
+    (folder / "models/a.tflite").write_bytes(small("another"))
+    assert again() == {"out/a.onnx"}
+    assert again("--objective", "min-bytes") == everything and again("--objective", "min-bytes") == set()
+    with (folder / "out" / RECORD).open("a") as file:
+        file.write('{"output": "a.onnx", "rep\n[]\n')
+    assert again("--objective", "min-bytes") == set()
+
+
+DYING = """
+import os
+from layoutsolve import cli
+original = cli.run_one
+def dies(options):
+    if "sub" in options.model:
+        os.write(2, b"the last words\\n")
+        os.kill(os.getpid(), 9)
+    return original(options)
+cli.run_one = dies
+"""
+
+
+SPOILING = """
+import layoutsolve.api
+original = layoutsolve.api.verify
+def spoil(source, conversion, **chosen):
+    conversion.model.graph.node[0].op_type = "Neg"
+    return original(source, conversion, **chosen)
+layoutsolve.api.verify = spoil
+"""
+
+
+def beginning_with(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Let processes that convert run some code first."""
+    head, mark, tail = workers._CODE.partition("from layoutsolve.worker")
+    monkeypatch.setattr(workers, "_CODE", f"{head}exec({code!r}); {mark}{tail}")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_process_that_dies(
+    folder: Path, jobs: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is one model that failed, as often as it happens."""
+    beginning_with(monkeypatch, DYING)
+    assert main(["models", "-o", "out", "--jobs", str(jobs)]) == 2
+    *_, first, second, count = capsys.readouterr().out.splitlines()
+    for line, name in ((first, "sub/a.tflite"), (second, "sub/deep/b.tflite")):
+        why = "the process that converted it was ended by signal 9, as the system does it where memory runs out"
+        assert line == f"{name}  failed: {why}: the last words"
+    assert count == "5 models: 2 converted, 3 failed"
+    assert {"a.onnx", "c d.onnx"} <= {*written(folder / "out")}
+
+
+def test_different_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    beginning_with(monkeypatch, SPOILING)
+    (folder / "one").mkdir()
+    (folder / "one" / "m.tflite").write_bytes(small())
+    for _ in range(2):  # it is never up to date
+        assert main(["one", "--resume", "--verify"]) == 3
+        told = capsys.readouterr().out
+        assert "FAIL" in told and told.endswith("1 model: 1 converted, 1 with other numbers than LiteRT's\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("wait", [0.3, 1.2])
+def test_interrupted(folder: Path, number: int, wait: float) -> None:
+    """Nothing is left that is not whole, and no process."""
+    for copy in range(40):
+        (folder / "models" / f"{copy}.tflite").write_bytes(network(copy % 4).source)
+    process = start("__main__.main()", "models", "-o", "out", "--jobs", "2", "-q")
+    time.sleep(wait)
+    children = subprocess.run(
+        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode in (2, 128 + number) and (process.returncode == 2 or not error)
+    for name in written(folder / "out") if (folder / "out").is_dir() else ():
+        assert name.endswith(".onnx") and not name.startswith(".")
+    assert not [child for child in children if alive(int(child))]
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_terminal(folder: Path) -> None:
+    """A bar on a terminal, with what failed above it; the table on standard output all the same."""
+    here, there = pty.openpty()
+    command = [*PROGRAM, "models", "-o", "out"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=there, env={**os.environ, "TERM": "xterm"})
+    os.close(there)
+    out = process.communicate(timeout=60)[0].decode()
+    shown = b""
+    while part := read(here):
+        shown += part
+    assert process.returncode == 2 and out.endswith("5 models: 4 converted, 1 failed\n")
+    assert b"bad.tflite: not a TensorFlow Lite model" in shown and b"/5" in shown and b"\x1b[?25h" in shown
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # its other end is closed
+        return b""
+
+
+def test_one_model_imports_nothing_of_it(folder: Path) -> None:
+    code = LISTENING + (
+        "from layoutsolve.cli import main\n"
+        "assert main(['models/a.tflite']) == 0\n"
+        "assert not [name for name in sys.modules if name.startswith(('rich', 'layoutsolve.many'))]\n"
+        "assert main(['models/a.tflite', '--jobs', '1']) == 0\n"
+        "assert not [name for name in sys.modules if name.startswith('rich')]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,0 +1,101 @@
+"""One fault in a written model, whatever it is and wherever it lies, is found in its operator of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import layoutsolve
+from layoutsolve import Conversion
+from layoutsolve.verification.departure import Inspection
+from tests.random_models import network
+
+FAULTS = 2
+"""How many faults are tried in each network."""
+
+
+def faulty(conversion: Conversion, random: np.random.Generator) -> Iterator[tuple[Conversion, int]]:
+    """The conversion with one operator or one constant that is wrong, and which operator of the source it belongs to.
+
+    Values that are moved between operators belong to none.
+    """
+    graph = conversion.model.graph
+    types = {info.name: info.type.tensor_type.elem_type for info in (*graph.value_info, *graph.output)}
+    floats = {item.name for item in graph.initializer if item.data_type == onnx.TensorProto.FLOAT}
+    readers = [name for node in graph.node for name in node.input]
+    for number in random.permutation(len(graph.node)).tolist():
+        node = graph.node[number]
+        origin = conversion.origins.get(node.name)
+        if origin is None or origin.subgraph or node.op_type in ("If", "Loop"):
+            continue
+        made = onnx.ModelProto()
+        made.CopyFrom(conversion.model)
+        constants = [name for name in node.input if name in floats and readers.count(name) == 1]
+        if constants:
+            _change(made.graph, constants[0])
+        elif types.get(node.output[0]) == onnx.TensorProto.FLOAT:
+            _disturb(made.graph, number)
+        else:
+            continue
+        yield replace(conversion, model=made), origin.index
+
+
+def _change(graph: onnx.GraphProto, name: str) -> None:
+    (tensor,) = [item for item in graph.initializer if item.name == name]
+    data = numpy_helper.to_array(tensor)
+    tensor.CopyFrom(numpy_helper.from_array((data * 1.7 + 0.3).astype(data.dtype), name))
+
+
+def _disturb(graph: onnx.GraphProto, number: int) -> None:
+    """What an operator gives is a little more than it is."""
+    node = graph.node[number]
+    kept, node.output[0] = node.output[0], f"fault/{node.output[0]}"
+    wrong = [
+        helper.make_node("Mul", [node.output[0], "fault/factor"], ["fault/product"]),
+        helper.make_node("Add", ["fault/product", "fault/more"], [kept]),
+    ]
+    graph.initializer.extend(
+        numpy_helper.from_array(np.array(value, np.float32), f"fault/{name}")
+        for name, value in (("factor", 1.4), ("more", 0.25))
+    )
+    after = [*graph.node[: number + 1], *wrong, *graph.node[number + 1 :]]
+    del graph.node[:]
+    graph.node.extend(after)
+
+
+def inspected(source: bytes, conversion: Conversion) -> Inspection:
+    found = layoutsolve.verify(source, conversion, tensors=True)
+    assert found.inspection is not None and (found.inspection.departure is None or not found.passed)
+    return found.inspection
+
+
+ENDS = {"inputs": "nchw", "outputs": "nchw"}
+WAYS: tuple[dict[str, object], ...] = ({}, ENDS, {"quant": "float"}, {"inputs": "free"})
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_fault_is_named(seed: int) -> None:
+    """Without one nothing departs. A fault that is not found makes no difference to any output."""
+    source = network(seed).source
+    conversion = layoutsolve.convert(source, **WAYS[seed % len(WAYS)])  # type: ignore[arg-type]
+    clean = layoutsolve.verify(source, conversion, tensors=True)
+    assert clean.inspection is not None and clean.inspection.departure is None and clean.inspection.compared
+    found = 0
+    for broken, index in faulty(conversion, np.random.default_rng(seed)):
+        told = layoutsolve.verify(source, broken, tensors=True)
+        assert told.inspection is not None
+        departure = told.inspection.departure
+        if departure is None:
+            assert told.outputs == clean.outputs
+            continue
+        assert index in (departure.index, *(int(other.rpartition("#")[2]) for other in departure.others))
+        assert not told.passed and f"operator {departure.index} {departure.operator} " in str(told)
+        found += 1
+        if found == FAULTS:
+            break
+    assert found

@@ -1,0 +1,170 @@
+"""What models are run on to be compared: data of one's own, signatures, states that last from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import flatbuffers
+import numpy as np
+import onnx
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+import layoutsolve
+from layoutsolve.cli import main
+from layoutsolve.errors import VerifyError
+from layoutsolve.graph import Array
+from layoutsolve.verification.runtimes import following_of
+from layoutsolve.verification.signatures import exchanged, subgraph_of
+from tests.builder import Builder, Quant
+from tests.conformance.test_states import CASES
+from tests.random_models import network
+from tests.truth import litert
+
+
+def two_inputs() -> bytes:
+    """A sum of floats and an image of bytes."""
+    builder, quant = Builder(), Quant([1 / 64], [3])
+    x = builder.input("x", (1, 4, 6, 3), signature=(-1, 4, 6, 3))
+    image = builder.input("image", (1, 4, 6, 3), "uint8", quant=quant)
+    real, out = builder.tensor("real", (1, 4, 6, 3)), builder.tensor("out", (1, 4, 6, 3), signature=(-1, 4, 6, 3))
+    builder.operator("DEQUANTIZE", [image], [real], {})
+    builder.operator("ADD", [x, real], [out], {})
+    builder.signature({"left": x, "right": image}, {"sum": out})
+    return builder.finish(out)
+
+
+def arrays(*front: int) -> dict[str, Array]:
+    random = np.random.default_rng(0)
+    image = random.integers(0, 256, (*front, 1, 4, 6, 3)).astype(np.uint8)
+    return {"left": random.normal(size=(*front, 1, 4, 6, 3)).astype(np.float32), "image": image}
+
+
+def test_data(tmp_path: Path) -> None:
+    """As a mapping, as a file, as a folder; each name is the one of the ONNX model or of the source."""
+    source = two_inputs()
+    conversion = layoutsolve.convert(source, inputs="nchw")
+    np.savez(tmp_path / "one.npz", **arrays())  # type: ignore[arg-type]
+    np.savez(tmp_path / "three.npz", **arrays(3))  # type: ignore[arg-type]
+    for data, count in ((arrays(), 1), (arrays(2), 2), (tmp_path / "three.npz", 3), (tmp_path, 4)):
+        found = layoutsolve.verify(source, conversion, data=data, tensors=True)
+        assert found.passed and found.samples == count and found.steps == 1
+        assert found.outputs[0].distance.count == count * 4 * 6 * 3
+    wide = {**arrays(), "left": np.ones((2, 4, 6, 3))}
+    assert layoutsolve.verify(source, conversion, data=wide).outputs[0].distance.count == 2 * 4 * 6 * 3
+
+
+WRONG: dict[str, tuple[Mapping[str, Array], str]] = {
+    "unknown": ({**arrays(), "imag": np.zeros(1)}, r"no input is called 'imag': .* \(did you mean 'image'\?\)"),
+    "missing": ({"left": arrays()["left"]}, "nothing for the inputs 'right'"),
+    "shape": (
+        {**arrays(), "image": np.zeros((1, 3, 4, 6), np.uint8)},
+        r"have the shape \[1, 3, 4, 6\], where .* \[1, 4,",
+    ),
+    "type": ({**arrays(), "image": np.zeros((1, 4, 6, 3))}, "of type float64, where the source has uint8"),
+    "text": ({**arrays(), "image": np.full((1, 4, 6, 3), "a")}, "of type <U1, where the source has uint8"),
+    "none": (arrays(0), "no samples"),
+    "range": ({**arrays(), "image": np.full((1, 4, 6, 3), 256)}, "of type int64, where the source has uint8"),
+    "counts": ({**arrays(2), "left": arrays(3)["left"]}, "2 and 3 samples"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_data_that_do_not_fit(name: str) -> None:
+    data, message = WRONG[name]
+    with pytest.raises(VerifyError, match=message):
+        layoutsolve.verify(two_inputs(), layoutsolve.convert(two_inputs()), data=data)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model is written where it can be compared, and only there."""
+    source, output = tmp_path / "model.tflite", tmp_path / "out.onnx"
+    source.write_bytes(two_inputs())
+    (tmp_path / "data").mkdir()
+    call = [str(source), "-o", str(output)]
+    for data, message in (
+        (tmp_path / "data", "has no .npz and no .npy file"),
+        (source, "no .npz"),
+        ("none", "cannot read"),
+    ):
+        assert main([*call, "--verify-data", str(data)]) == 2
+        assert message in capsys.readouterr().err and not output.exists()
+    assert main([*call, "--verify-samples", "0"]) == 2 and "at least 1" in capsys.readouterr().err
+    assert main([*call, "--verify-samples", "2", "--verify-data", "x"]) == 2 and not output.exists()
+    np.savez(tmp_path / "data" / "a.npz", **arrays())  # type: ignore[arg-type]
+    assert main([*call, "--verify-data", str(tmp_path / "data"), "--verify-tensors"]) == 0
+    told = capsys.readouterr().out
+    assert "pass sum (float): it is off by 0 of its range, 0.0001 may be" in told and "pass 2 tensors inside" in told
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", "ai_edge_litert"])
+def test_nothing_is_written_where_a_runtime_is_missing(
+    package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    original = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == package else original(name))
+    (tmp_path / "model.tflite").write_bytes(two_inputs())
+    assert main([str(tmp_path / "model.tflite"), "--verify"]) == 2
+    assert (
+        f"'{package}' is missing; install the runtimes with: pip install layoutsolve[verify]" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def as_signature(source: bytes) -> bytes:
+    """The model with its main subgraph in the last place, where a signature finds it."""
+    last = len(schema.ModelT.InitFromPackedBuf(source, 0).subgraphs) - 1
+    model = schema.ModelT.InitFromPackedBuf(exchanged(source, last), 0)
+    moved, places = model.subgraphs[last], ("inputs", "outputs")
+    ends = {
+        place: [
+            schema.TensorMapT(f"{place}{number}".encode(), index) for number, index in enumerate(getattr(moved, place))
+        ]
+        for place in places
+    }
+    model.signatureDefs = [schema.SignatureDefT(**ends, signatureKey=b"last", subgraphIndex=last)]
+    builder = flatbuffers.Builder(len(source))
+    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
+    return bytes(builder.Output())
+
+
+def with_subgraphs() -> list[int]:
+    """Seeds of networks that have branches or loops."""
+    return [seed for seed in range(60) if len(schema.ModelT.InitFromPackedBuf(network(seed).source, 0).subgraphs) > 1][
+        :4
+    ]
+
+
+@pytest.mark.parametrize("seed", with_subgraphs())
+def test_signatures(seed: int) -> None:
+    """A subgraph that a signature names is compared as a main one is, with the branches and loops in it."""
+    made = network(seed)
+    source = as_signature(made.source)
+    given = made.feeds(1)
+    again = exchanged(source, subgraph_of(source, "last"))
+    for one, other in zip(litert().run(made.source, given).results, litert().run(again, given).results, strict=True):
+        np.testing.assert_array_equal(one, other)
+    found = layoutsolve.verify(source, layoutsolve.convert(source, signature="last"), tensors=True)
+    assert found.passed and found.inspection is not None and found.inspection.compared
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "LSTM-float32" in case.name], ids=lambda case: case.name)
+def test_states(case: object) -> None:
+    """What a run leaves is compared by what later runs make of it."""
+    source = case.make().source  # type: ignore[attr-defined]
+    conversion = layoutsolve.convert(source)
+    found = layoutsolve.verify(source, conversion, tensors=True, samples=2)
+    assert found.passed and (found.samples, found.steps) == (2, 3)
+    made = onnx.ModelProto()
+    made.CopyFrom(conversion.model)
+    (first, *_) = following_of({prop.key: prop.value for prop in made.metadata_props}).values()
+    for node in made.graph.node:
+        if first in node.output:
+            node.op_type = "Neg"
+    broken = replace(conversion, model=made)
+    assert layoutsolve.verify(source, broken, steps=1).passed
+    assert not layoutsolve.verify(source, broken).passed
