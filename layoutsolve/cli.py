@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -216,9 +216,11 @@ def _convert(
     checked = verify(source, conversion, **_compared(options)) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain else None
     profile = _profile(conversion, stage) if options.profile else None
+    extracted = () if options.extract is None else _extracted(source, options.extract)
     if options.dry_run:
-        outputs = ()
-    with stage("write"), files.written(outputs, _read(options)):
+        outputs = extracted = ()
+    folder = files.folder(options.extract) if extracted else nullcontext()
+    with stage("write"), folder, files.written((*extracted, *outputs), _read(options)):
         done = Done(
             target,
             conversion,
@@ -228,10 +230,21 @@ def _convert(
             profile,
             time.perf_counter() - start,
             not options.dry_run,
+            None if options.extract is None else tuple(output.path for output in extracted),
         )
         if options.json or not options.quiet:
             _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+def _extracted(source: Content, place: str) -> tuple[files.Output, ...]:
+    """The files that are packed behind a model, in a folder."""
+    from layoutsolve.api import associated_files
+
+    def output(name: str, content: bytes) -> files.Output:
+        return files.Output("metadata", os.path.join(place, name), lambda file: file.write(content))  # noqa: PTH118
+
+    return tuple(output(name, content) for name, content in associated_files(source).items())
 
 
 def _require_runtimes() -> None:

@@ -66,6 +66,27 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
+@contextmanager
+def folder(path: str) -> Iterator[None]:
+    """A folder to write to, made where it is missing; where the body raises, what was made is gone again.
+
+    Raises :class:`OutputError`.
+    """
+    made = [each for each in (Path(path), *Path(path).parents) if not each.exists()]
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise OutputError(f"cannot make the folder '{printable(path)}': {reason}") from error
+    try:
+        yield
+    except BaseException:
+        for each in made:
+            with suppress(OSError):
+                each.rmdir()
+        raise
+
+
 def check(outputs: Sequence[Output], inputs: Sequence[str] = ()) -> None:
     """Raise :class:`OutputError` where it can be told beforehand that the outputs cannot be written."""
     _targets(outputs, inputs)

@@ -76,6 +76,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.check is not None and options.extract is not None:
+        raise OptionError("argument --check: it writes no files: leave --extract-metadata out")
     if options.certify is not None and options.dry_run:
         raise OptionError("argument --dry-run: it writes no certificate: leave --certify out")
     if options.check is not None:
@@ -174,6 +176,7 @@ def said(options: argparse.Namespace) -> dict[str, object]:
         "models",
         "file",
         "certify",
+        "extract",
         "check",
         "target",
         "verify_data",
@@ -369,6 +372,9 @@ def _add_telling(group: _Group) -> None:
     group.add_argument("--profile", action="store_true", help="where the time goes in ONNX Runtime on one thread")
     group.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of the price, to be checked without a search"
+    )
+    group.add_argument(
+        "--extract-metadata", dest="extract", metavar="DIR", help="write the files packed behind the model to a folder"
     )
     group.add_argument(
         "--check",

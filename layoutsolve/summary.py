@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Done:
-    """What there is to tell: the conversion, what was asked for besides, how many seconds it all took, and whether it
-    is written.
+    """What there is to tell: the conversion, what was asked for besides, how many seconds it all took, whether it is
+    written, and the files from behind the source that are ``extracted``.
     """
 
     output: str
@@ -32,6 +32,7 @@ class Done:
     profile: Profile | None
     spent: float
     written: bool = True
+    extracted: tuple[str, ...] | None = None
 
 
 def as_json(options: argparse.Namespace, done: Done) -> str:
@@ -46,6 +47,8 @@ def as_json(options: argparse.Namespace, done: Done) -> str:
         report["explanation"] = done.explanation.as_dicts()
     if done.profile is not None:
         report["profile"] = done.profile.as_dict()
+    if done.extracted is not None:
+        report["extracted"] = list(done.extracted)
     return json.dumps(_finite(report), allow_nan=False)
 
 
@@ -90,6 +93,8 @@ def as_text(done: Done) -> str:
         lines.append(f"  certificate: {done.rechecked}")
     for told in (done.checked, done.explanation, done.profile):
         lines += [f"  {line}" for line in str(told).splitlines()] if told is not None else []
+    if done.extracted is not None:
+        lines.append(f"  extracted: {', '.join(done.extracted) or 'no file is packed behind the model'}")
     return "\n".join(map(printable, lines))
 
 

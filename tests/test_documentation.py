@@ -25,10 +25,10 @@ RUN = "import sys; from layoutsolve.cli import main; assert main({}) == 0"
 def masks() -> bytes:
     """An image whose filter is a mask of it."""
     builder, rng = Builder(), np.random.default_rng(0)
-    image = builder.input("image", (1, 8, 8, 3))
+    image = builder.input("image", (1, 224, 224, 3))
     weights = builder.constant("weights", rng.normal(size=(3, 3, 3, 3)), "float32")
     bias = builder.constant("bias", rng.normal(size=3), "float32")
-    mask, result = builder.tensor("mask", (1, 8, 8, 3)), builder.tensor("result", (1, 8, 8, 3))
+    mask, result = builder.tensor("mask", (1, 224, 224, 3)), builder.tensor("scores", (1, 224, 224, 3))
     builder.operator("CONV_2D", [image, weights, bias], [mask], {"padding": "SAME", "stride_h": 1, "stride_w": 1})
     builder.operator("MUL", [image, mask], [result], {})
     return builder.finish(result)

@@ -37,7 +37,7 @@ def batch(options: argparse.Namespace, tell: Tell, warn: Tell) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Raise :class:`OptionError` for options that are for one model."""
     telling = {"--certify": options.certify, "--check": options.check, "--print": options.stage}
-    telling |= {"--explain": options.explain, "--profile": options.profile}
+    telling |= {"--explain": options.explain, "--profile": options.profile, "--extract-metadata": options.extract}
     for name in (name for name, value in telling.items() if value):
         raise OptionError(f"argument {name}: it tells of one model: give one")
     if options.file is not None and (options.file == "-" or options.file.endswith(".onnx")):

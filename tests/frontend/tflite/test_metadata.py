@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import zipfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import flatbuffers
 import pytest
 
 import layoutsolve
+from layoutsolve.cli import main
 from layoutsolve.frontend.tflite.reading import metadata
 from tests.builder import Builder
 
@@ -170,3 +173,24 @@ def test_damage(part: str) -> None:
             assert sum(map(len, found.values())) <= len(source()) + len(damaged)
     model = source(bytes(damaged)) if part == "metadata" else source() + bytes(damaged)
     assert layoutsolve.convert(model).model.graph == plain
+
+
+def test_files_are_written_to_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the model or not at all."""
+    (tmp_path / "m.tflite").write_bytes(source() + archive({"labels.txt": b"cat", "ids.bin": b"\xff"}))
+    given, place = str(tmp_path / "m.tflite"), tmp_path / "deep" / "files"
+    assert main([given, "--extract-metadata", str(place), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["extracted"] == [str(place / name) for name in ("labels.txt", "ids.bin")]
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == {"labels.txt": b"cat", "ids.bin": b"\xff"}
+    assert main([given, "--extract-metadata", str(tmp_path / "other"), "--dry-run"]) == 0
+    assert main([given, "--extract-metadata", str(tmp_path / "other"), "-o", str(tmp_path / "no" / "m.onnx")]) == 2
+    assert not (tmp_path / "other").exists()
+    assert main([given, "--extract-metadata", given]) == 2
+    assert main([given, given, "--extract-metadata", str(tmp_path), "-o", f"{tmp_path}/"]) == 2
+
+
+def test_no_files_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.tflite").write_bytes(source())
+    assert main([str(tmp_path / "m.tflite"), "--extract-metadata", str(tmp_path / "files")]) == 0
+    assert "no file is packed behind the model" in capsys.readouterr().out
+    assert not (tmp_path / "files").exists()
