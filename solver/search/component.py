@@ -2,7 +2,8 @@
 
 Tier by tier the linear relaxation gives a bound, and multipliers that strike out what no solution at that bound has. In
 what is left after the last tier a solution is mostly read off: where it meets all bounds it is optimal, and nothing is
-searched. Else CP-SAT looks for one among what is left; if there is none, it minimises tier by tier.
+searched. Else operators are eliminated where few of them hang together (:mod:`layoutsolve.solver.search.elimination`).
+Else CP-SAT looks for one among what is left; if there is none, it minimises tier by tier.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.elimination import eliminated
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.improved import improved
 from layoutsolve.solver.search.presolve import Component, price_of_component
@@ -61,7 +63,8 @@ def solve_component(
     if not stated.complete or limit.expired:
         limit.searched(0.0, finished=False)
         return search.outcome(())
-    return search.at_once(limit) or search.read(limit) or search.searched(limit)
+    quick = search.at_once(limit) or search.eliminated(limit) or search.read(limit)
+    return quick or search.eliminated(limit) or search.searched(limit)
 
 
 def bound_component(
@@ -97,12 +100,21 @@ def _relaxations(program: Program, tiers: Tiers, limit: Limit) -> Iterator[tuple
         program = proven.restricted(proven.least)
 
 
+def _at(problem: LayoutProblem, component: Component) -> Iterator[int]:
+    """The operators at the variables of a component."""
+    for variable in component.variables:
+        for place in (problem.writers[variable], *problem.readers[variable]):
+            if place is not None:
+                yield place[0]
+
+
 class _Search:
     """A search for the rows of a component: the best that are known, and what they cost by tiers."""
 
     def __init__(self, stated: Formulation, component: Component, start: Sequence[int], tiers: Tiers) -> None:
         self.problem, self.program, self.component, self.names = stated.problem, stated.program(), component, tiers
         self.domains = {number: stated.domains[number] for number in component.operators}
+        self.around = {number: stated.domains[number] for number in _at(stated.problem, component)}
         self.rows = list(start)
         self.price = self._priced(self.rows)
         self.first: Multipliers | None = None
@@ -134,6 +146,9 @@ class _Search:
         for number, row in found.items():
             rows[number] = row
         improved(self.problem, rows, domains, self.names, limit)
+        self._keep(rows)
+
+    def _keep(self, rows: list[int]) -> None:
         price = self._priced(rows)
         if price < self.price:
             self.rows, self.price = rows, price
@@ -158,15 +173,33 @@ class _Search:
 
         if reached() != proven.least:
             self._round(self.program, found, limit)
-        if reached() == proven.least or self._lowest(proven, reached(), limit):
+        if reached() == proven.least:
+            return self.outcome(self.price)
+        cheaper = proven.restricted(reached() - 1)
+        if self._eliminated(cheaper, limit) or self._empty(cheaper, limit):
             return self.outcome(self.price)
         return None
 
-    def _lowest(self, proven: Multipliers, total: int, limit: Limit) -> bool:
-        """Whether CP-SAT finds that no solution is below a total."""
+    def _eliminated(self, program: Program, limit: Limit) -> bool:
+        """Whether the best rows are the cheapest now, given that all cheaper ones are among those of a program."""
+        left: dict[int, list[int]] = {number: [] for number in self.component.operators}
+        for number, row in (*program.fixed.items(), *program.choices):
+            left[number].append(row)
+        if not all(left.values()):
+            return True
+        found = eliminated(self.problem, {**self.around, **left}, self.component, self.names, limit)
+        if found is None:
+            return False
+        rows = list(self.rows)
+        for number, row in found.items():
+            rows[number] = row
+        self._keep(rows)
+        return True
+
+    def _empty(self, program: Program, limit: Limit) -> bool:
+        """Whether CP-SAT finds that a program has no solution."""
         from layoutsolve.solver.search.cpsat import searched
 
-        program = proven.restricted(total - 1)
         most = limit.attempt(ASKED * (program.count + len(program.rows)))
         return not limit.expired and searched(program, None, 0, most).empty
 
@@ -189,6 +222,13 @@ class _Search:
             if tried.rows is not None:
                 self._improve(tried.rows, {}, limit)
         return self.outcome(bounds) if self.price == bounds else None
+
+    def eliminated(self, limit: Limit) -> Outcome | None:
+        """The cheapest rows, where operators can be eliminated; None where they cannot."""
+        program, first = self.program, self.first
+        if first is not None:
+            program = first.restricted(first.tier.total(self.price[0]))
+        return self.outcome(self.price) if self._eliminated(program, limit) else None
 
     def _round(self, program: Program, found: Relaxed, limit: Limit) -> None:
         """Rows by a relaxation: of each operator the one of which there is most, then what improves on that."""
