@@ -63,8 +63,7 @@ def solve_component(
     if not stated.complete or limit.expired:
         limit.searched(0.0, finished=False)
         return search.outcome(())
-    quick = search.at_once(limit) or search.eliminated(limit) or search.read(limit)
-    return quick or search.eliminated(limit) or search.searched(limit)
+    return search.at_once(limit) or search.eliminated(limit) or search.read(limit) or search.searched(limit)
 
 
 def bound_component(
@@ -181,7 +180,7 @@ class _Search:
         return None
 
     def _eliminated(self, program: Program, limit: Limit) -> bool:
-        """Whether the best rows are the cheapest now, given that all cheaper ones are among those of a program."""
+        """Whether nothing that a program has left is cheaper than the best rows are now."""
         left: dict[int, list[int]] = {number: [] for number in self.component.operators}
         for number, row in (*program.fixed.items(), *program.choices):
             left[number].append(row)
@@ -225,10 +224,18 @@ class _Search:
 
     def eliminated(self, limit: Limit) -> Outcome | None:
         """The cheapest rows, where operators can be eliminated; None where they cannot."""
-        program, first = self.program, self.first
-        if first is not None:
-            program = first.restricted(first.tier.total(self.price[0]))
-        return self.outcome(self.price) if self._eliminated(program, limit) else None
+        return self.outcome(self.price) if self._eliminated(self.program, limit) else None
+
+    def _narrowed(self, place: int, proven: Multipliers, limit: Limit) -> bool:
+        """Whether the best rows are the cheapest now, those before a tier being at their bounds: operators are
+        eliminated among what is left at its bound, where that is little, and at ever larger totals.
+        """
+        total, width = proven.least, 1
+        while self._eliminated(proven.restricted(total), limit):
+            if proven.tier.total(self.price[place]) <= total:
+                return True
+            total, width = total + width, 2 * width
+        return False
 
     def _round(self, program: Program, found: Relaxed, limit: Limit) -> None:
         """Rows by a relaxation: of each operator the one of which there is most, then what improves on that."""
@@ -243,7 +250,7 @@ class _Search:
         self._improve(rows, {number: [row for _, row in choices[number]] for number in unsure}, limit)
 
     def searched(self, limit: Limit) -> Outcome:
-        """The best rows that CP-SAT finds tier by tier."""
+        """The best rows that elimination or CP-SAT finds tier by tier."""
         self._improve({}, self.domains, limit)
         program, proven, bounds = self.program, self.first, list[int]()
         for place, names in enumerate(self.names):
@@ -251,6 +258,8 @@ class _Search:
             if place:
                 found = relaxed(program, tier, limit)
                 proven = None if found is None else multiplied(program, tier, found.duals)
+            if proven is not None and self._narrowed(place, proven, limit):
+                return self.outcome(self.price)
             least, optimal = self._least(place, program, tier, proven, limit)
             bounds.append(max(0, tier.value(least)))
             if not optimal:

@@ -25,7 +25,7 @@ from layoutsolve.solver.theory.layout import Layout
 
 Array = NDArray[np.int64]
 
-LARGEST, MOST = 2**21, 2**25
+LARGEST, MOST = 2**22, 2**26
 """The most entries of a table, and of all tables."""
 
 ENTRIES, EACH = 50, 100
