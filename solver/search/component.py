@@ -2,7 +2,8 @@
 
 Tier by tier the linear relaxation gives a bound, and multipliers that strike out what no solution at that bound has. In
 what is left after the last tier a solution is mostly read off: where it meets all bounds it is optimal, and nothing is
-searched. Else CP-SAT looks for one among what is left; if there is none, it minimises tier by tier.
+searched. Else operators are eliminated where few of them hang together (:mod:`layoutsolve.solver.search.elimination`).
+Else CP-SAT looks for one among what is left; if there is none, it minimises tier by tier.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.elimination import eliminated
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.improved import improved
 from layoutsolve.solver.search.presolve import Component, price_of_component
@@ -61,7 +63,7 @@ def solve_component(
     if not stated.complete or limit.expired:
         limit.searched(0.0, finished=False)
         return search.outcome(())
-    return search.at_once(limit) or search.read(limit) or search.searched(limit)
+    return search.at_once(limit) or search.eliminated(limit) or search.read(limit) or search.searched(limit)
 
 
 def bound_component(
@@ -97,12 +99,21 @@ def _relaxations(program: Program, tiers: Tiers, limit: Limit) -> Iterator[tuple
         program = proven.restricted(proven.least)
 
 
+def _at(problem: LayoutProblem, component: Component) -> Iterator[int]:
+    """The operators at the variables of a component."""
+    for variable in component.variables:
+        for place in (problem.writers[variable], *problem.readers[variable]):
+            if place is not None:
+                yield place[0]
+
+
 class _Search:
     """A search for the rows of a component: the best that are known, and what they cost by tiers."""
 
     def __init__(self, stated: Formulation, component: Component, start: Sequence[int], tiers: Tiers) -> None:
         self.problem, self.program, self.component, self.names = stated.problem, stated.program(), component, tiers
         self.domains = {number: stated.domains[number] for number in component.operators}
+        self.around = {number: stated.domains[number] for number in _at(stated.problem, component)}
         self.rows = list(start)
         self.price = self._priced(self.rows)
         self.first: Multipliers | None = None
@@ -134,6 +145,9 @@ class _Search:
         for number, row in found.items():
             rows[number] = row
         improved(self.problem, rows, domains, self.names, limit)
+        self._keep(rows)
+
+    def _keep(self, rows: list[int]) -> None:
         price = self._priced(rows)
         if price < self.price:
             self.rows, self.price = rows, price
@@ -158,15 +172,33 @@ class _Search:
 
         if reached() != proven.least:
             self._round(self.program, found, limit)
-        if reached() == proven.least or self._lowest(proven, reached(), limit):
+        if reached() == proven.least:
+            return self.outcome(self.price)
+        cheaper = proven.restricted(reached() - 1)
+        if self._eliminated(cheaper, limit) or self._empty(cheaper, limit):
             return self.outcome(self.price)
         return None
 
-    def _lowest(self, proven: Multipliers, total: int, limit: Limit) -> bool:
-        """Whether CP-SAT finds that no solution is below a total."""
+    def _eliminated(self, program: Program, limit: Limit) -> bool:
+        """Whether nothing that a program has left is cheaper than the best rows are now."""
+        left: dict[int, list[int]] = {number: [] for number in self.component.operators}
+        for number, row in (*program.fixed.items(), *program.choices):
+            left[number].append(row)
+        if not all(left.values()):
+            return True
+        found = eliminated(self.problem, {**self.around, **left}, self.component, self.names, limit)
+        if found is None:
+            return False
+        rows = list(self.rows)
+        for number, row in found.items():
+            rows[number] = row
+        self._keep(rows)
+        return True
+
+    def _empty(self, program: Program, limit: Limit) -> bool:
+        """Whether CP-SAT finds that a program has no solution."""
         from layoutsolve.solver.search.cpsat import searched
 
-        program = proven.restricted(total - 1)
         most = limit.attempt(ASKED * (program.count + len(program.rows)))
         return not limit.expired and searched(program, None, 0, most).empty
 
@@ -190,6 +222,21 @@ class _Search:
                 self._improve(tried.rows, {}, limit)
         return self.outcome(bounds) if self.price == bounds else None
 
+    def eliminated(self, limit: Limit) -> Outcome | None:
+        """The cheapest rows, where operators can be eliminated; None where they cannot."""
+        return self.outcome(self.price) if self._eliminated(self.program, limit) else None
+
+    def _narrowed(self, place: int, proven: Multipliers, limit: Limit) -> bool:
+        """Whether the best rows are the cheapest now, those before a tier being at their bounds: operators are
+        eliminated among what is left at its bound, where that is little, and at ever larger totals.
+        """
+        total, width = proven.least, 1
+        while self._eliminated(proven.restricted(total), limit):
+            if proven.tier.total(self.price[place]) <= total:
+                return True
+            total, width = total + width, 2 * width
+        return False
+
     def _round(self, program: Program, found: Relaxed, limit: Limit) -> None:
         """Rows by a relaxation: of each operator the one of which there is most, then what improves on that."""
         rows, unsure = dict(program.fixed), list[int]()
@@ -203,7 +250,7 @@ class _Search:
         self._improve(rows, {number: [row for _, row in choices[number]] for number in unsure}, limit)
 
     def searched(self, limit: Limit) -> Outcome:
-        """The best rows that CP-SAT finds tier by tier."""
+        """The best rows that elimination or CP-SAT finds tier by tier."""
         self._improve({}, self.domains, limit)
         program, proven, bounds = self.program, self.first, list[int]()
         for place, names in enumerate(self.names):
@@ -211,6 +258,8 @@ class _Search:
             if place:
                 found = relaxed(program, tier, limit)
                 proven = None if found is None else multiplied(program, tier, found.duals)
+            if proven is not None and self._narrowed(place, proven, limit):
+                return self.outcome(self.price)
             least, optimal = self._least(place, program, tier, proven, limit)
             bounds.append(max(0, tier.value(least)))
             if not optimal:

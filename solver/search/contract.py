@@ -51,6 +51,7 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limi
     if any("reshapes" in tier for tier in tiers):
         return Contraction(problem, domains, {}, problem)
     follows: dict[int, dict[Layout, int]] = {}
+    renamed: dict[object, tuple[Row, ...]] = {}
     home = dict(enumerate(problem.writers))
     for number, operator in enumerate(problem.operators):
         if limit.over:
@@ -71,7 +72,12 @@ def contract(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limi
         limit.spend(len(domains[producer]) * len(domains[number]))
         if _loses(problem, domains, target, operators[producer], domains[producer], port, choices, operator):
             continue
-        operators[producer] = _renamed(operators[producer], port, target, operator, choices)
+        key = (id(operators[producer].rows), port, id(operator.rows), _port(problem, operator), *domains[number])
+        if key not in renamed:
+            renamed[key] = _renamed(operators[producer], port, operator, choices)
+        ports = operators[producer].ports
+        ports = (*ports[:port], target, *ports[port + 1 :])
+        operators[producer] = replace(operators[producer], ports=ports, rows=renamed[key])
         operators[number] = replace(operator, ports=(), inputs=0, rows=(Row(()),))
         home[target] = writer
         follows[number] = choices
@@ -102,8 +108,10 @@ def _loses(
     return problem.loses(result, given, wanted)
 
 
-def _renamed(producer: Operator, port: int, target: int, follower: Operator, choices: dict[Layout, int]) -> Operator:
-    """The producer, writing the follower's result instead of what the follower reads."""
+def _renamed(producer: Operator, port: int, follower: Operator, choices: dict[Layout, int]) -> tuple[Row, ...]:
+    """The rows of a producer that writes the follower's result instead of what the follower reads: one tuple for all
+    that are alike, as their rows are.
+    """
     rows = []
     for row in producer.rows:
         choice = choices.get(row.layouts[port])
@@ -111,8 +119,7 @@ def _renamed(producer: Operator, port: int, target: int, follower: Operator, cho
             result = follower.rows[choice].layouts[follower.inputs]
             row = replace(row, layouts=(*row.layouts[:port], result, *row.layouts[port + 1 :]))
         rows.append(row)
-    ports = (*producer.ports[:port], target, *producer.ports[port + 1 :])
-    return replace(producer, ports=ports, rows=tuple(rows))
+    return tuple(rows)
 
 
 def _choices(problem: LayoutProblem, domain: Sequence[int], operator: Operator) -> dict[Layout, int] | None:

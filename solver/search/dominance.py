@@ -28,6 +28,9 @@ from layoutsolve.solver.theory.row import Price, Row
 Place = tuple[int, int]
 """An operator and one of its ports."""
 
+AROUND = 8
+"""Of what more operators touch none is found to be alike."""
+
 
 _Losses = dict[Place, tuple[int, tuple[dict[Layout, int], ...]]]
 """Which moves at a place lose at least so much, for each level of losses and each layout that is open there: a bit for
@@ -82,6 +85,8 @@ class _Dominance:
         self.open: dict[Place, frozenset[Layout]] = {}
         self.tallies: dict[int, _Tally] = {}
         self.sets: dict[object, list[frozenset[Layout]]] = {}
+        self.equal: dict[frozenset[Layout], frozenset[Layout]] = {}
+        self.kept: dict[object, list[int]] = {}
         for number in range(len(problem.operators)):
             self._refresh(number)
 
@@ -122,7 +127,8 @@ class _Dominance:
         key = (id(operator.rows), len(operator.ports), *domain)
         if key not in self.sets:
             rows = [operator.rows[row] for row in domain]
-            self.sets[key] = [frozenset([row.layouts[port] for row in rows]) for port in range(len(operator.ports))]
+            found = [frozenset([row.layouts[port] for row in rows]) for port in range(len(operator.ports))]
+            self.sets[key] = [self.equal.setdefault(each, each) for each in found]
         return self.sets[key]
 
     def _seen(self, variable: int) -> object:
@@ -139,13 +145,36 @@ class _Dominance:
         return self.tallies[variable]
 
     def _strike(self, number: int) -> bool:
-        """Remove the rows that the most promising one dominates."""
-        domain, rows = self.domains[number], self.problem.operators[number].rows
+        """Remove the rows that the most promising one dominates; of operators that are alike, all around, the same."""
+        domain = self.domains[number]
         if len(domain) < 2:
             return False
         ports = self._ports(number)
         if ports is None:
             return False
+        if all(len(self.places[self._at(place)]) <= AROUND for place in ports):
+            key = (id(self.problem.operators[number].rows), *domain, *map(self._around, ports))
+            if key not in self.kept:
+                self.kept[key] = self._undominated(number, ports)
+            kept = self.kept[key]
+        else:
+            kept = self._undominated(number, ports)
+        if len(kept) == len(domain):
+            return False
+        self.domains[number] = list(kept)
+        return True
+
+    def _around(self, place: Place) -> object:
+        """All that matters of a port beside the rows of its operator: what the places of its variable have open."""
+        variable, writer = self._at(place), self.problem.writers[self._at(place)]
+        readers = sorted(id(self.open[each]) for each in self.problem.readers[variable])
+        writes = None if writer is None else id(self.open[writer])
+        size, charged = self.problem.variables[variable].bytes, self.problem.charges(variable)
+        return place[1], place == writer, writes, *readers, size, charged
+
+    def _undominated(self, number: int, ports: Sequence[Place]) -> list[int]:
+        """The rows of an operator but for those that the most promising one dominates."""
+        domain, rows = self.domains[number], self.problem.operators[number].rows
         self.limit.spend(len(domain) * (len(ports) + 1))
         costs = self._costs(ports, [(row, rows[row].layouts) for row in domain])
         best = min(
@@ -158,11 +187,7 @@ class _Dominance:
             ),
         )
         losses: _Losses = {}
-        kept = [row for row in domain if row == best or not self._dominates(rows, best, row, ports, costs, losses)]
-        if len(kept) == len(domain):
-            return False
-        self.domains[number] = kept
-        return True
+        return [row for row in domain if row == best or not self._dominates(rows, best, row, ports, costs, losses)]
 
     def _ports(self, number: int) -> list[Place] | None:
         """One port for every variable at which the rows differ; None where their moves are not counted by layouts."""

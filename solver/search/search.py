@@ -64,7 +64,7 @@ class Solution:
 
     def at_full_price(self, tiers: Tiers) -> Solution:
         """The same rows with every move at its price; the bounds are those of the problem that was solved."""
-        problem = replace(self.problem, charged=None)
+        problem = self.problem.charging(None)
         return replace(self, problem=problem, values=_values(problem, self.rows, tiers))
 
 

@@ -10,7 +10,7 @@ same layout share the move.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from layoutsolve.graph import Dim, Size
@@ -160,6 +160,13 @@ class LayoutProblem:
             for port in range(operator.inputs):
                 found[operator.ports[port]].append((number, port))
         return tuple(tuple(places) for places in found)
+
+    def charging(self, charged: frozenset[int] | None) -> LayoutProblem:
+        """The same problem, in which moves of other variables are charged."""
+        made = replace(self, charged=charged)
+        known = vars(self)
+        vars(made).update({name: known[name] for name in ("writers", "readers") if name in known})
+        return made
 
     def moving(self) -> list[int]:
         """The variables whose moves cost something: those that are not constant."""

@@ -126,7 +126,7 @@ class _Search:
         so many blocks at ``most`` is not charged.
         """
         charged, reach = frozenset[int](), 1
-        problem = replace(problem, charged=charged)
+        problem = problem.charging(charged)
         least = replace(found, problem=problem)
         proofs: list[Solution] = []
         while True:
@@ -143,7 +143,7 @@ class _Search:
             if limit.expired or found.values == least.values:
                 break
         if charged and found.values != least.values and not limit.expired:
-            found = _least([found, self._solved(replace(problem, charged=None), limit)])
+            found = _least([found, self._solved(problem.charging(None), limit)])
         return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
 
 
@@ -184,7 +184,7 @@ def _known_by(proof: Solution | None, found: Solution) -> Solution:
 
 def _dearer(least: Solution) -> frozenset[int]:
     """The variables whose moves cost more than the problem has it."""
-    problem, full = least.problem, replace(least.problem, charged=None)
+    problem, full = least.problem, least.problem.charging(None)
     prices = ((variable, price_of_variable(problem, least.rows, variable)) for variable in problem.moving())
     return frozenset(
         variable

@@ -61,6 +61,7 @@ class Atoms:
         self._ports: dict[object, Port] = {}
         self._unseen: frozenset[int] = frozenset()
         self._link_all()
+        self._split: dict[int, list[int]] = {}
 
     def without(self, factors: Collection[int]) -> Atoms:
         """The same factoring, in which layouts leave some factors out; these are the axes that atoms are."""
@@ -84,12 +85,18 @@ class Atoms:
         return self._reading(self._axes[name])
 
     def _reading(self, axes: Axes) -> tuple[Layout, list[int]]:
-        parts = [self._factoring.leaves([axis]) for axis in axes]
+        parts = [self._leaves(axis) for axis in axes]
         leaves = [leaf for part in parts for leaf in part]
         layout = grouped(range(len(leaves)), map(len, parts))
         if self._unseen:
             layout = tuple(tuple(atom for atom in group if leaves[atom] not in self._unseen) for group in layout)
         return layout, leaves
+
+    def _leaves(self, axis: int) -> list[int]:
+        """The factors of an axis, when all are linked."""
+        if axis not in self._split:
+            self._split[axis] = self._factoring.leaves([axis])
+        return self._split[axis]
 
     def size(self, axis: int) -> int | Size:
         """The size of an atom's axis."""
@@ -100,7 +107,7 @@ class Atoms:
         node = self.graph.nodes[number]
         if node.op == "Transpose":
             return tuple(source[axis] for axis in _perm(node.attributes, len(source)))
-        leaves = (self._factoring.leaves([axis]) for axis in self._axes[node.outputs[0]])
+        leaves = (self._leaves(axis) for axis in self._axes[node.outputs[0]])
         counts = [sum(leaf not in self._unseen for leaf in each) for each in leaves]
         return grouped((atom for group in source for atom in group), counts)
 
@@ -124,7 +131,7 @@ class Atoms:
             rest = iter(group)
             for label in (name for each in whole for name in factors.get(each, (each,))) if factors else whole:
                 name = label.partition(":")[0]
-                leaves = enumerate(self._factoring.leaves([axes[label]]))
+                leaves = enumerate(self._leaves(axes[label]))
                 own = {index: next(rest) for index, leaf in leaves if leaf not in self._unseen}
                 if name in linked.rule.solid:
                     atoms[name, 0] = (*atoms.get((name, 0), ()), *own.values())

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations_with_replacement, pairwise
+from itertools import chain, combinations_with_replacement, pairwise
 from typing import TypeVar
 
 from layoutsolve.graph import Dim, Shape, product
@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 
 def order(layout: Layout) -> Order:
     """The atoms from the outermost to the innermost; what a Transpose changes and a Reshape does not."""
-    return tuple(atom for group in layout for atom in group)
+    return tuple(chain.from_iterable(layout))
 
 
 def finest(layout: Layout) -> Layout:

@@ -1,0 +1,102 @@
+"""Elimination of operators: it finds what enumeration does, and knows when tables become too large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.search import component as solving
+from layoutsolve.solver.search import elimination, program
+from layoutsolve.solver.search.component import _Search
+from layoutsolve.solver.search.elimination import eliminated
+from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
+from layoutsolve.solver.search.search import enumerated, solve
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.statement.statement import Statement
+from tests.solver.mixed_graphs import mixed_graph
+from tests.solver.random_graphs import CONTROL, random_graph
+from tests.solver.test_optimality import conflicting_grid, narrow_graph
+
+TIERS = coarse_tiers(OBJECTIVES["min-executed"]) or ()
+
+
+def family(objective: str) -> Iterator[tuple[LayoutProblem, Domains, Component]]:
+    """Components of random graphs, with some rows of their operators, all moves at their price or some."""
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        made = (mixed_graph, narrow_graph, lambda each: random_graph(each, 9, CONTROL))[seed % 3]
+        problem = Statement(made(seed), goal=Goal(objective)).orders()
+        charged = frozenset(each for each in problem.moving() if random.random() < 0.5)
+        problem = problem.charging((None, charged)[seed % 2])
+        domains = [
+            sorted(random.choice(len(operator.rows), min(4, len(operator.rows)), replace=False).tolist())
+            for operator in problem.operators
+        ]
+        for component in components(problem, domains):
+            if len(component.operators) <= 7:
+                yield problem, domains, component
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes", "min-latency"])
+def test_rows_equal_enumeration(objective: str) -> None:
+    """The least of all tiers, wherever what is open at a variable comes from."""
+    tiers, compared = coarse_tiers(OBJECTIVES[objective]) or (), 0
+    for problem, domains, component in family(objective):
+        start = [domain[0] for domain in domains]
+        best = enumerated(problem, domains, component, start, tiers)
+        found = eliminated(problem, dict(enumerate(domains)), component, tiers, unlimited())
+        assert found is not None
+        assert all(row in domains[number] for number, row in found.items())
+        rows = [found.get(number, row) for number, row in enumerate(start)]
+        least = ranked(price_of_component(problem, best, component), tiers)
+        assert ranked(price_of_component(problem, rows, component), tiers) == least
+        compared += any(least)
+    assert compared > 20
+
+
+def test_what_is_too_large_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By entries, by work, by how large a number all tiers are together; and where groupings count."""
+    refused = 0
+    for problem, domains, component in family("min-executed"):
+        given = problem, dict(enumerate(domains)), component, TIERS
+        assert eliminated(*given, Limit(0)) is None
+        assert eliminated(*given[:3], (*TIERS, ("reshapes",)), unlimited()) is None
+        for size in (2**56, 2**62):
+            huge = tuple(replace(each, bytes=size + number) for number, each in enumerate(problem.variables))
+            refused += eliminated(replace(problem, variables=huge), *given[1:], unlimited()) is None
+        with monkeypatch.context() as small:
+            small.setattr(elimination, "LARGEST", 1)
+            assert eliminated(*given, unlimited()) is None
+    assert refused > 40
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_searches_with_and_without_it_agree(narrowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is conflicting leaves a gap, which is closed by elimination at the price that CP-SAT comes to: of all tiers
+    in one sum, or tier by tier among what multipliers leave (``narrowed``).
+    """
+    if narrowed:
+        monkeypatch.setattr(program, "LARGEST", 0)
+        monkeypatch.setattr(_Search, "eliminated", lambda *given: None)
+    answers: list[bool] = []
+
+    def noted(*given: Any) -> dict[int, int] | None:
+        found = eliminated(*given)
+        answers.append(found is not None)
+        return found
+
+    graphs = [conflicting_grid(2, 1), conflicting_grid(2, 2), conflicting_grid(3, 1)]
+    for graph in (*graphs, *map(mixed_graph, range(20))):
+        problem = Statement(graph).orders()
+        monkeypatch.setattr(solving, "eliminated", noted)
+        found = solve(problem, TIERS)
+        monkeypatch.setattr(solving, "eliminated", lambda *given: None)
+        other = solve(problem, TIERS)
+        assert found.values == found.bounds == other.values == other.bounds
+    assert any(answers)
