@@ -17,6 +17,9 @@ from layoutsolve.wording import printable
 RECORD = ".layoutsolve.jsonl"
 """The name of the file, one in each folder of results."""
 
+LARGEST = 1 << 28
+"""The most bytes of it that are read: more are no records of a folder."""
+
 
 def key(options: argparse.Namespace) -> str:
     """What results depend on beside their source: the version, what the options say, and the files that they name."""
@@ -41,6 +44,8 @@ def note(done: Done, asked: str) -> None:
     """Record how a result was made."""
     path = Path(done.job.output).parent / RECORD
     line = json.dumps({**_facts(done.job, asked), "report": done.report})
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write '{printable(str(path))}': it is no file")
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
@@ -50,19 +55,32 @@ def note(done: Done, asked: str) -> None:
 
 def _records(folder: Path) -> dict[str, dict[str, Any]]:
     """The last record of each result of a folder."""
+    path = folder / RECORD
     try:
-        lines = (folder / RECORD).read_text(encoding="utf-8", errors="replace").splitlines()
+        if not (path.is_file() and path.stat().st_size <= LARGEST):
+            return {}
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
     found: dict[str, dict[str, Any]] = {}
     for line in lines:
         try:
             record = json.loads(line)
-        except ValueError:  # it was cut short
+        except (ValueError, RecursionError):  # it was cut short, or is none
             continue
-        if isinstance(record, dict) and isinstance(record.get("report"), dict):
+        if isinstance(record, dict) and _is_report(record.get("report")):
             found[str(record.get("output"))] = record
     return found
+
+
+def _is_report(found: Any) -> bool:
+    """Whether this has what is told of a result."""
+    if not isinstance(found, dict) or not isinstance(found.get("seconds"), dict):
+        return False
+    numbers = (found.get("transposes"), found.get("hidden_transposes"), found["seconds"].get("total"))
+    verified = found.get("verified", {"passed": True})
+    passed = isinstance(verified, dict) and isinstance(verified.get("passed"), bool)
+    return all(isinstance(each, (int, float)) for each in numbers) and isinstance(found.get("status"), str) and passed
 
 
 def _facts(job: Job, asked: str) -> dict[str, str]:
@@ -80,6 +98,8 @@ def _digest(path: str) -> str:
     """The digest of a file, '' where there is none."""
     found = sha256()
     try:
+        if not Path(path).is_file():
+            return ""
         with Path(path).open("rb") as file:
             while part := file.read(1 << 20):
                 found.update(part)

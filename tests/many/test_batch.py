@@ -265,3 +265,28 @@ def test_one_model_imports_nothing_of_it(folder: Path) -> None:
         "assert not [name for name in sys.modules if name.startswith('rich')]\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 200_000, "null", "[]", '{"report": {}}', '{"output": "a.onnx", "report": {"status": 1}}', "\0", "{",
+        '{"output": "a.onnx", "report": {"status": "x", "transposes": "1", "seconds": {"total": null}}}',
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_records_that_are_none(folder: Path, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be read is made again."""
+    (folder / "out").mkdir()
+    (folder / "out" / RECORD).write_text(f"{line}\n")
+    assert main(["models/a.tflite", "-o", "out/", "--resume"]) == 0
+    assert "up to date" not in capsys.readouterr().out
+    assert main(["models/a.tflite", "-o", "out/", "--resume"]) == 0
+    assert "up to date" in capsys.readouterr().out
+
+
+def test_records_that_are_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "out").mkdir()
+    os.mkfifo(folder / "out" / RECORD)
+    assert main(["models/a.tflite", "-o", "out/", "--resume"]) == 2
+    assert "is no file" in capsys.readouterr().err
