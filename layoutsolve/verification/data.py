@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,13 @@ _ONE = ""
 """What the array of a ``.npy`` file is called: it is that of the only input."""
 
 
+_TIMES, _SPARE = 64, 1 << 26
+"""How many times its size an archive may unpack to, and so many bytes more."""
+
+_BROKEN = (ValueError, EOFError, RuntimeError, MemoryError, TypeError, SyntaxError, zipfile.BadZipFile, zlib.error)
+"""What numpy and zipfile raise for files that are none of theirs, are encrypted, or claim to be larger."""
+
+
 def read(path: str) -> list[Data]:
     """The data of a ``.npz`` file (arrays by names of inputs), a ``.npy`` file, or a folder of either, by their names.
 
@@ -40,15 +48,28 @@ def read(path: str) -> list[Data]:
 def _arrays(path: Path) -> Data:
     shown = printable(str(path))
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {_ONE: found}
-        with found as archive:
-            return dict(archive)
+        if path.exists() and not path.is_file():
+            raise VerifyError(f"cannot read '{shown}': it is no file")
+        with path.open("rb") as file:
+            packed = zipfile.is_zipfile(file)
+        return _unpacked(path) if packed else {_ONE: np.load(path, mmap_mode="r", allow_pickle=False)}
     except OSError as error:
         raise VerifyError(f"cannot read '{shown}': {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except _BROKEN as error:
         raise VerifyError(f"cannot read '{shown}': it is no .npz or .npy file of plain numbers") from error
+
+
+def _unpacked(path: Path) -> Data:
+    """The arrays of an archive, which has to unpack to some multiple of its size at most."""
+    found, left = dict[str, Array](), _SPARE + _TIMES * path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            left -= entry.file_size
+            if left < 0:
+                most = f"more than {_TIMES} times its size"
+                raise VerifyError(f"cannot read '{printable(str(path))}': its arrays unpack to {most}")
+            found[entry.filename.removesuffix(".npy")] = np.load(io.BytesIO(archive.read(entry)), allow_pickle=False)
+    return found
 
 
 def samples(data: Sequence[Data], names: Sequence[str], ports: Sequence[Port]) -> list[list[Array]]:
@@ -96,7 +117,8 @@ def _fitted(name: str, array: Array, port: Port) -> Array:
             raise VerifyError(f"the data of '{name}' are of type {array.dtype}, where the source has text")
         return np.char.encode(whole, "utf-8") if array.dtype.kind == "U" else whole
     fits = np.can_cast(array.dtype, port.dtype, "same_kind")
-    cast = whole.astype(port.dtype) if fits else whole
+    with np.errstate(over="ignore"):  # what is beyond the type is infinite
+        cast = whole.astype(port.dtype) if fits else whole
     if not fits or (array.dtype.kind in "iu" and (cast != whole).any()):
         raise VerifyError(f"the data of '{name}' are of type {array.dtype}, where the source has {port.dtype}")
     return cast

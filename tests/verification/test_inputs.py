@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -168,3 +169,48 @@ def test_states(case: object) -> None:
     broken = replace(conversion, model=made)
     assert layoutsolve.verify(source, broken, steps=1).passed
     assert not layoutsolve.verify(source, broken).passed
+
+
+def saved(tmp_path: Path, kind: str) -> Path:
+    """A file that is not what its name says."""
+    path = tmp_path / ("data.npy" if kind in ("fifo", "claim") else "data.npz")
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "claim":
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000, 1000), }".ljust(117) + b"\n"
+        path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    elif kind == "bomb":
+        np.savez_compressed(path, image=np.zeros((1 << 27,), np.uint8))
+    else:
+        np.savez(path, image=np.zeros(8, np.uint8))
+        data = bytearray(path.read_bytes())
+        for mark, place, bits in ((b"PK\x03\x04", 6, 1), (b"PK\x01\x02", 8, 1)) if kind == "encrypted" else ():
+            data[data.index(mark) + place] |= bits
+        for mark, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)) if kind == "method" else ():
+            data[data.index(mark) + place] = 77
+        path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("fifo", "is no file"),
+        ("claim", "plain numbers"),
+        ("bomb", "unpack to more than"),
+        ("encrypted", "plain numbers"),
+        ("method", "plain numbers"),
+    ],
+)
+def test_files_of_data_that_are_none(kind: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(VerifyError, match=message):
+        layoutsolve.verify(two_inputs(), layoutsolve.convert(two_inputs()), data=saved(tmp_path, kind))
+
+
+def test_numbers_beyond_a_type_are_infinite() -> None:
+    builder = Builder()
+    x, y = builder.input("x", (2,)), builder.tensor("y", (2,))
+    builder.operator("ABS", [x], [y])
+    source = builder.finish(y)
+    found = layoutsolve.verify(source, layoutsolve.convert(source), data={"x": np.array([1e300, -1.0])})
+    assert found.passed
