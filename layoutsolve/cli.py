@@ -217,10 +217,9 @@ def _convert(
     explanation = conversion.explain(options.time_limit) if options.explain else None
     profile = _profile(conversion, stage) if options.profile else None
     extracted = () if options.extract is None else _extracted(source, options.extract)
-    if options.dry_run:
-        outputs = extracted = ()
-    folder = files.folder(options.extract) if extracted else nullcontext()
-    with stage("write"), folder, files.written((*extracted, *outputs), _read(options)):
+    writing = () if options.dry_run else (*extracted, *outputs)
+    folder = files.folder(options.extract) if extracted and writing else nullcontext()
+    with stage("write"), folder, files.written(writing, _read(options)):
         done = Done(
             target,
             conversion,
@@ -233,7 +232,7 @@ def _convert(
             None if options.extract is None else tuple(output.path for output in extracted),
         )
         if options.json or not options.quiet:
-            _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in outputs])
+            _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
     return DIFFERENT if checked is not None and not checked.passed else 0
 
 

@@ -76,6 +76,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.extract == "":
+        raise OptionError("argument --extract-metadata: the name of the folder is empty")
     if options.check is not None and options.extract is not None:
         raise OptionError("argument --check: it writes no files: leave --extract-metadata out")
     if options.certify is not None and options.dry_run:

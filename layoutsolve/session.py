@@ -45,7 +45,7 @@ class _Port:
         if given.ndim != len(self.shape) or any(size != own for size, own in fixed):
             wanted = ", ".join(str(own) if isinstance(own, int) else "any" for own in self.own)
             raise SessionError(f"'{self.name}' is given the shape {list(given.shape)}, where the model has [{wanted}]")
-        return np.ascontiguousarray(np.transpose(self._typed(given), self.permutation))
+        return np.asarray(np.transpose(self._typed(given), self.permutation), order="C")
 
     def _typed(self, given: Array) -> Array:
         if self.dtype == "string":

@@ -164,7 +164,7 @@ def _arranged(data: Array, source: Layout, target: Layout, sizes: Sequence[int])
     """The elements of a tensor in another layout."""
     atoms = order(source)
     moved = data.reshape([sizes[atom] for atom in atoms]).transpose([atoms.index(atom) for atom in order(target)])
-    return np.ascontiguousarray(moved.reshape(_shape(target, sizes)))
+    return np.array(moved.reshape(_shape(target, sizes)), order="C")
 
 
 def _shape(layout: Layout, sizes: Sequence[int]) -> list[int]:

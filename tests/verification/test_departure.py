@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 import layoutsolve
 from layoutsolve import Conversion
 from layoutsolve.verification.departure import Inspection
+from tests.builder import Builder
 from tests.random_models import network
 
 FAULTS = 2
@@ -99,3 +100,20 @@ def test_a_fault_is_named(seed: int) -> None:
         if found == FAULTS:
             break
     assert found
+
+
+def scalars() -> bytes:
+    """Numbers without dimensions."""
+    builder = Builder()
+    x, y, z = builder.input("x", ()), builder.tensor("y", ()), builder.tensor("z", ())
+    builder.operator("ABS", [x], [y])
+    builder.operator("NEG", [y], [z])
+    return builder.finish(z)
+
+
+def test_scalars_do_not_depart() -> None:
+    source = scalars()
+    conversion = layoutsolve.convert(source)
+    found = inspected(source, conversion)
+    assert found.departure is None and found.compared == 2
+    assert conversion.session().run({"x": np.float32(-2)})["z"].shape == ()

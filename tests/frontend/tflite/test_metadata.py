@@ -183,6 +183,8 @@ def test_files_are_written_to_a_folder(tmp_path: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["extracted"] == [str(place / name) for name in ("labels.txt", "ids.bin")]
     assert {path.name: path.read_bytes() for path in place.iterdir()} == {"labels.txt": b"cat", "ids.bin": b"\xff"}
     assert main([given, "--extract-metadata", str(tmp_path / "other"), "--dry-run"]) == 0
+    assert "extracted: " in (told := capsys.readouterr().out) and "labels.txt" in told
+    assert main([given, "--extract-metadata", ""]) == 2
     assert main([given, "--extract-metadata", str(tmp_path / "other"), "-o", str(tmp_path / "no" / "m.onnx")]) == 2
     assert not (tmp_path / "other").exists()
     assert main([given, "--extract-metadata", given]) == 2
