@@ -81,7 +81,7 @@ class Session:
         self._session = _loaded(given, count)
         facts = dict(self._session.get_modelmeta().custom_metadata_map)
         self._moved = {
-            name[len(METADATA) :]: tuple(map(int, numbers.split()))
+            name[len(METADATA) :]: tuple(int(each) if each.isdecimal() else -1 for each in numbers.split())
             for name, numbers in facts.items()
             if name.startswith(METADATA)
         }
@@ -91,7 +91,7 @@ class Session:
         states = (*inputs, *self._session.get_overridable_initializers())
         self._states = {port.name: self._port(port) for port in states if port.name in self._after}
         self._needed = {port.name for port in inputs} - set(self._inputs)
-        self._outputs = [port.name for port in self._session.get_outputs()]
+        self._outputs = [self._port(port).name for port in self._session.get_outputs()]
         self._memory: dict[str, Array] = {}
 
     @property
@@ -137,6 +137,8 @@ class Session:
     def _port(self, port: Any) -> _Port:
         kind = port.type.removeprefix("tensor(").removesuffix(")")
         moved = self._moved.get(port.name, tuple(range(len(port.shape))))
+        if sorted(moved) != [*range(len(port.shape))]:
+            raise SessionError(f"the metadata of the model say no order of the dimensions of '{port.name}'")
         return _Port(port.name, _TYPES.get(kind, kind), tuple(port.shape), moved)
 
     def _own(self, name: str, data: Array) -> Array:

@@ -138,3 +138,16 @@ def test_variables(ends: str) -> None:
     for turn in range(3):
         np.testing.assert_array_equal(session.run({"x": x})["sum"], turn * x)
     np.testing.assert_array_equal(session.states["total"], 2 * x)
+
+
+@pytest.mark.parametrize("numbers", ["0 3 1", "a b c d", "9 9 9 9", "0 1 1 2", "-1 0 1 2", ""])
+@pytest.mark.parametrize("end", ["image", "result"])
+def test_damaged_metadata(numbers: str, end: str) -> None:
+    build = Builder()
+    x, y = build.input("image", (1, 2, 3, 4)), build.tensor("result", (1, 2, 3, 4))
+    build.operator("ABS", [x], [y])
+    model = layoutsolve.convert(build.finish(y), inputs="nchw", outputs="nchw").model
+    (prop,) = [each for each in model.metadata_props if each.key == f"layoutsolve.layout.{end}"]
+    prop.value = numbers
+    with pytest.raises(SessionError, match=f"no order of the dimensions of '{end}'"):
+        layoutsolve.Session(model.SerializeToString())
