@@ -1,4 +1,4 @@
-.PHONY: help install check test lint types imports operators
+.PHONY: help install check test lint types imports operators site
 
 PYTHON ?= .venv/bin/python
 
@@ -24,3 +24,6 @@ test:  ## All tests
 
 operators:  ## Write docs/operators.md anew
 	$(PYTHON) -m tests.operators
+
+site:  ## Build the documentation into site/
+	$(PYTHON) -m mkdocs build --strict
