@@ -13,7 +13,7 @@ from tests.solver.every_layout import TARGETS, TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.turned_graphs import large_turned_graph
 
-GRAPHS = 80
+GRAPHS = 60
 """The random graphs for each objective and target."""
 
 
