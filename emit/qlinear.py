@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from layoutsolve.emit.writer import Kernels, Writer
-from layoutsolve.graph import Array, Graph, Node, Quant, Value
-
-BYTES = ("int8", "uint8")
+from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
 
 SMALLEST, LARGEST = 1e-30, 1e30
 """Steps between which float32 holds all bits of their products and quotients."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,11 @@ from layoutsolve.names import short
 
 STATE = "layoutsolve.state."
 """The prefix of the metadata that tell for each input that is a state which output replaces it."""
+
+
+def following_of(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The names of the states that metadata tell of, each with that of the output that replaces it."""
+    return {name[len(STATE) :]: output for name, output in metadata.items() if name.startswith(STATE)}
 
 
 @dataclass(eq=False)

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from layoutsolve import files, parser
-from layoutsolve.errors import ConversionError, InternalError, OutputError, UnsupportedError
+from layoutsolve.errors import (
+    DIFFERENT,
+    FAILED,
+    INTERNAL,
+    INTERRUPTED,
+    ConversionError,
+    InternalError,
+    OutputError,
+    UnsupportedError,
+)
 from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
@@ -24,8 +33,6 @@ if TYPE_CHECKING:
     from layoutsolve.measurement.profile import Profile
     from layoutsolve.source import Content
     from layoutsolve.stages import Stages
-
-FAILED, DIFFERENT, INTERNAL, INTERRUPTED = 2, 3, 70, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from layoutsolve.wording import printable
 
+FAILED, DIFFERENT, INTERNAL, INTERRUPTED = 2, 3, 70, 130
+"""Exit codes of the command line, as the README lists them."""
+
 
 class ConversionError(Exception):
     """Base of all errors that layoutsolve raises; the command line exits with 2, on an :class:`InternalError` with 70.

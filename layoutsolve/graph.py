@@ -54,6 +54,9 @@ class Size:
 Dim = int | Size
 Shape = tuple[Dim, ...]
 
+BYTES = ("int8", "uint8")
+"""Types of one byte that most quantised numbers are of."""
+
 PACKED = ("int4", "uint4")
 """Types of which two elements share a byte."""
 

@@ -11,7 +11,7 @@ from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph
 from layoutsolve.graph import Graph
 from layoutsolve.source import Content
-from layoutsolve.wording import printable
+from layoutsolve.wording import aligned, printable
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,11 @@ class Inventory:
 
     def __str__(self) -> str:
         rows = [("count", "operator", "types", "first", "becomes"), *map(self._row, self.kinds)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [f"{row[0]:>{widths[0]}}  {_joined(row[1:4], widths[1:4])}  {row[4]}" for row in rows]
-        return "\n".join(printable(line.rstrip()) for line in lines)
+        return "\n".join(map(printable, aligned(rows, (0,))))
 
     def _row(self, kind: Kind) -> tuple[str, ...]:
         becomes = f"NOT CONVERTED: {kind.refused}; {kind.remedy}" if kind.refused else ", ".join(kind.becomes)
         return str(kind.count), kind.operator, kind.types, kind.first, becomes or ("-" if self.converts else "")
-
-
-def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
 
 
 def inventory(content: Content, reading: Reading) -> Inventory:

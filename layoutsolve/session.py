@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from layoutsolve import arguments
-from layoutsolve.emit.regions import STATE
+from layoutsolve.emit.regions import following_of
 from layoutsolve.ends import METADATA
 from layoutsolve.errors import SessionError
 from layoutsolve.graph import Array
@@ -85,7 +85,7 @@ class Session:
             for name, numbers in facts.items()
             if name.startswith(METADATA)
         }
-        self._after = {name[len(STATE) :]: output for name, output in facts.items() if name.startswith(STATE)}
+        self._after = following_of(facts)
         inputs = self._session.get_inputs()
         self._inputs = {port.name: self._port(port) for port in inputs if port.name not in self._after}
         states = (*inputs, *self._session.get_overridable_initializers())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from reprlib import repr as shortened
 
@@ -44,6 +44,17 @@ def nearest(given: str, known: Iterable[str]) -> str:
     names = {name.casefold(): name for name in islice(known, _COMPARED) if 0 < len(name) <= _LONGEST}
     found = [names[name] for name in get_close_matches(given.casefold(), names, n=2)]
     return f" (did you mean {' or '.join(repr(name) for name in found)}?)" if found else ""
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
+    """The rows of a table, a line each, with columns side by side: those at some places are set to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_padded(row, widths, right)).rstrip() for row in rows]
+
+
+def _padded(row: Sequence[str], widths: Sequence[int], right: Container[int]) -> Iterator[str]:
+    for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        yield cell.rjust(width) if place in right else cell.ljust(width)
 
 
 def html_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = ()) -> str:

@@ -13,12 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.frontend.passes.live import used
-from layoutsolve.graph import Array, Graph, Node, Quant, Value
+from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
 from layoutsolve.names import Names
 
 LOWEST, HIGHEST = -128, 127
-
-BYTES = ("int8", "uint8")
 
 BIAS = 2
 """The input of a convolution that is added."""

@@ -11,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from layoutsolve.frontend.passes.unsigned import HALF, WEIGHED, shifted
-from layoutsolve.graph import Graph, Node, Quant, Value
+from layoutsolve.graph import BYTES, Graph, Node, Quant, Value
 from layoutsolve.storage import WeightStorage
-
-BYTES = ("int8", "uint8")
 
 SUMMING = frozenset(("Conv", "Gemm", "MatMul"))
 """The operators with kernels on bytes that add products of several weights."""

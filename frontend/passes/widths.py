@@ -18,7 +18,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.classes import Classes
 from layoutsolve.frontend.passes.live import used
-from layoutsolve.graph import Array, Graph, Node, Quant, Value
+from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
 from layoutsolve.names import Names
 
 CHANNELS = 1
@@ -26,8 +26,6 @@ CHANNELS = 1
 
 IMAGE = 4
 """The dimensions of what is kept in blocks."""
-
-BYTES = ("int8", "uint8")
 
 POOLS = frozenset(("AveragePool", "GlobalAveragePool", "MaxPool"))
 """Operators on every channel by itself that make zeros of zeros."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from layoutsolve.errors import OptionError
-from layoutsolve.many.jobs import DIFFERENT, FAILED, Done, Job, collected
+from layoutsolve.errors import DIFFERENT, FAILED, OptionError
+from layoutsolve.many.jobs import Done, Job, collected
 from layoutsolve.many.records import key, note, up_to_date
 from layoutsolve.many.telling import Tell, Watch, table, watch
 from layoutsolve.many.workers import DIED, Answer, answers

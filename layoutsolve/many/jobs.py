@@ -13,9 +13,6 @@ from layoutsolve.errors import ModelError, OptionError
 from layoutsolve.parser import WILD, is_many
 from layoutsolve.wording import printable
 
-FAILED, DIFFERENT = 2, 3
-"""Exit codes, as the README lists them."""
-
 
 @dataclass(frozen=True)
 class Job:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from layoutsolve.many.jobs import DIFFERENT, Done
-from layoutsolve.wording import printable
+from layoutsolve.errors import DIFFERENT
+from layoutsolve.many.jobs import Done
+from layoutsolve.wording import aligned, printable
 
 Tell = Callable[[str], object]
 Step = Callable[[Done], object]
@@ -61,8 +62,7 @@ def table(done: Sequence[Done]) -> str:
     """A line for each model, those that failed last and with the reason, and how many there are of each."""
     good, bad = [each for each in done if not each.failed], [each for each in done if each.failed]
     rows = [("model", "status", "Transposes", "hidden", "seconds", "verified"), *map(_row, good)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [_aligned(row, widths) for row in rows] if good else []
+    lines = aligned(rows, (2, 3, 4)) if good else []
     lines += [f"{printable(each.job.name)}  failed: {each.reason}" for each in bad]
     counts = {
         "converted": sum(not each.fresh for each in good),
@@ -79,11 +79,3 @@ def _row(done: Done) -> tuple[str, ...]:
     numbers = (str(report["transposes"]), str(report["hidden_transposes"]), f"{report['seconds']['total']:.2f}")
     verdict = "-" if verified is None else "pass" if verified["passed"] else "FAIL"
     return (printable(done.job.name), "up to date" if done.fresh else report["status"], *numbers, verdict)
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Words to the left, numbers to the right."""
-    name, status, *numbers, verdict = row
-    cells = [name.ljust(widths[0]), status.ljust(widths[1])]
-    cells += [each.rjust(width) for each, width in zip(numbers, widths[2:], strict=False)]
-    return "  ".join([*cells, verdict])

@@ -35,7 +35,7 @@ from layoutsolve.measurement.timing import (
 )
 from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime, Port, optimised, require
 from layoutsolve.verification.verify import smooth
-from layoutsolve.wording import printable
+from layoutsolve.wording import aligned, printable
 
 RUNTIMES = ("ONNX Runtime", "LiteRT, XNNPACK", "LiteRT, plain", "OpenVINO")
 """What files run in."""
@@ -92,13 +92,7 @@ class Bench:
     def _lines(self) -> Iterator[str]:
         head = ("file", "runtime", "load ms", "ms", "by first", "nodes", "Transposes", "reorders", "integer", "float")
         table = [head, *(_cells(row) for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        for cells in table:
-            padded = (
-                cell.ljust(width) if place < 2 else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-            )
-            yield "  ".join(padded).rstrip()
+        yield from aligned(table, range(2, len(head)))
         for row in self.rows:
             if row.executed is not None and row.executed.floating:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in row.executed.floating.items())

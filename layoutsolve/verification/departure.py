@@ -19,6 +19,7 @@ from onnx import helper
 
 from layoutsolve.budget import Budget
 from layoutsolve.emit import Stored, nodes_of
+from layoutsolve.emit.regions import following_of
 from layoutsolve.emit.tensors import TYPES
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
@@ -28,7 +29,7 @@ from layoutsolve.graph import PACKED, Array, Quant, Size, Value
 from layoutsolve.names import Names
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.verification.distance import Distance, Kind, distance, kind, passes, reason
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, following_of, stepped
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, stepped
 
 NOISE = 2.0**-20
 """The part of each float by which it is made another one, to see what rounding may make of an operator's result."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from layoutsolve.emit.regions import STATE
+from layoutsolve.emit.regions import following_of
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.verification import litert_process
@@ -320,11 +320,6 @@ class OnnxRuntime:
         except Exception as error:  # as above
             raise VerifyError(f"ONNX Runtime fails to run the model: {error}") from error
         return [np.asarray(result) for result in results]
-
-
-def following_of(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The names of the states that metadata tell of, each with that of the output that replaces it."""
-    return {name[len(STATE) :]: output for name, output in metadata.items() if name.startswith(STATE)}
 
 
 def stepped(runtime: OnnxRuntime, steps: Sequence[Mapping[str, Array]]) -> list[list[Array]]:

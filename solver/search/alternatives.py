@@ -58,10 +58,7 @@ def _free(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit) 
     """Keep the rows of assignments that cost nothing: nothing is moved, so every variable has one order."""
     for operator, domain in zip(problem.operators, domains, strict=True):
         domain[:] = [row for row in domain if not any(ranked(operator.rows[row].price, tiers))]
-    touching: dict[int, list[tuple[int, int]]] = {
-        variable: [place for place in (problem.writers[variable], *problem.readers[variable]) if place is not None]
-        for variable in problem.moving()
-    }
+    touching = {variable: problem.places(variable) for variable in problem.moving()}
     waiting = deque(variable for variable, places in touching.items() if places)
     queued = set(waiting)
     while waiting and not limit.over:

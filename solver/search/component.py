@@ -99,21 +99,14 @@ def _relaxations(program: Program, tiers: Tiers, limit: Limit) -> Iterator[tuple
         program = proven.restricted(proven.least)
 
 
-def _at(problem: LayoutProblem, component: Component) -> Iterator[int]:
-    """The operators at the variables of a component."""
-    for variable in component.variables:
-        for place in (problem.writers[variable], *problem.readers[variable]):
-            if place is not None:
-                yield place[0]
-
-
 class _Search:
     """A search for the rows of a component: the best that are known, and what they cost by tiers."""
 
     def __init__(self, stated: Formulation, component: Component, start: Sequence[int], tiers: Tiers) -> None:
         self.problem, self.program, self.component, self.names = stated.problem, stated.program(), component, tiers
         self.domains = {number: stated.domains[number] for number in component.operators}
-        self.around = {number: stated.domains[number] for number in _at(stated.problem, component)}
+        at = (number for variable in component.variables for number, _ in stated.problem.places(variable))
+        self.around = {number: stated.domains[number] for number in at}
         self.rows = list(start)
         self.price = self._priced(self.rows)
         self.first: Multipliers | None = None

@@ -77,11 +77,10 @@ def eliminated(
 def _scope(problem: LayoutProblem, domains: Mapping[int, Sequence[int]], variable: int) -> set[int]:
     """The operators of which a variable may have several layouts."""
     found = set()
-    for place in (problem.writers[variable], *problem.readers[variable]):
-        if place is not None:
-            rows = problem.operators[place[0]].rows
-            if len({rows[row].layouts[place[1]] for row in domains[place[0]]}) > 1:
-                found.add(place[0])
+    for number, port in problem.places(variable):
+        rows = problem.operators[number].rows
+        if len({rows[row].layouts[port] for row in domains[number]}) > 1:
+            found.add(number)
     return found
 
 

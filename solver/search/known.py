@@ -52,8 +52,7 @@ class Known:
     def _variable(self, problem: LayoutProblem, domains: Domains, number: int, inside: set[int]) -> Hashable:
         """What the price of a variable depends on but for the rows of operators inside."""
         variable, outside = problem.variables[number], list[tuple[bool, Layout]]()
-        places = [place for place in (problem.writers[number], *problem.readers[number]) if place is not None]
-        for place in places:
+        for place in problem.places(number):
             if place[0] not in inside:
                 first = problem.operators[place[0]].rows[domains[place[0]][0]]
                 outside.append((place != problem.writers[number], first.layouts[place[1]]))

@@ -262,6 +262,5 @@ def _closing(problem: LayoutProblem, component: Component) -> list[list[int]]:
     place = {number: index for index, number in enumerate(component.operators)}
     closing: list[list[int]] = [[] for _ in component.operators]
     for variable in component.variables:
-        touching = [problem.writers[variable], *problem.readers[variable]]
-        closing[max(place.get(each[0], 0) for each in touching if each is not None)].append(variable)
+        closing[max(place.get(number, 0) for number, _ in problem.places(variable))].append(variable)
     return closing

@@ -161,6 +161,11 @@ class LayoutProblem:
                 found[operator.ports[port]].append((number, port))
         return tuple(tuple(places) for places in found)
 
+    def places(self, variable: int) -> list[tuple[int, int]]:
+        """The operators and ports at a variable: where it is produced, if it is, and then those that read it."""
+        writer = self.writers[variable]
+        return [*self.readers[variable]] if writer is None else [writer, *self.readers[variable]]
+
     def charging(self, charged: frozenset[int] | None) -> LayoutProblem:
         """The same problem, in which moves of other variables are charged."""
         made = replace(self, charged=charged)

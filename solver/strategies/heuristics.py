@@ -56,8 +56,7 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
         _settle(problem, number, rows[number], layouts, queue)
     while queue:
         variable, layout = queue.popleft()
-        places = [place for place in (problem.writers[variable], *problem.readers[variable]) if place is not None]
-        for number, port in places:
+        for number, port in problem.places(variable):
             if number in settled:
                 continue
             matching = [

@@ -195,7 +195,7 @@ def _dearer(least: Solution) -> frozenset[int]:
 
 def _blocks(problem: LayoutProblem, variable: int) -> int:
     """How many blocks a variable has."""
-    places = [place for place in (problem.writers[variable], *problem.readers[variable]) if place]
+    places = problem.places(variable)
     return len(blocks(row.layouts[port] for number, port in places for row in problem.operators[number].rows))
 
 

@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from layoutsolve import cli
-from layoutsolve.errors import MeasureError
+from layoutsolve.errors import FAILED, MeasureError
 from layoutsolve.measurement import calibrate, forms
 from layoutsolve.measurement.kernels import results
 from layoutsolve.measurement.moves import Move
@@ -168,7 +168,7 @@ def test_a_measurement(tmp_path: Path) -> None:
 
 def test_a_busy_machine_is_an_error(tmp_path: Path) -> None:
     done = run(tmp_path / "mine.json", most=0.0)
-    assert done.returncode == cli.FAILED
+    assert done.returncode == FAILED
     assert done.stderr.startswith("layoutsolve: the machine is too busy: half of the rounds differ")
     assert not list(tmp_path.iterdir())
 
@@ -183,7 +183,7 @@ def test_a_busy_machine_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_options(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["calibrate", *arguments]) == cli.FAILED
+    assert cli.main(["calibrate", *arguments]) == FAILED
     assert message in capsys.readouterr().err
 
 

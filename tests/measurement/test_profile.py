@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from layoutsolve import cli
+from layoutsolve.errors import FAILED
 from layoutsolve.measurement.executed import Executed
 from layoutsolve.measurement.profile import ADDED, INSERTED, made, place_of
 from tests.networks import Network
@@ -99,5 +100,5 @@ def test_a_model_is_profiled_and_written_as_it_is(tmp_path: Path, capsys: pytest
 def test_what_writes_no_model_has_no_profile(
     options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main([source(tmp_path / "m.tflite"), *options, "--profile"]) == cli.FAILED
+    assert cli.main([source(tmp_path / "m.tflite"), *options, "--profile"]) == FAILED
     assert "profile" in capsys.readouterr().err
