@@ -24,10 +24,13 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Zone:
-    """Operators whose choices count, ``free``, and those that are borders to them, ``fixed``, in ascending order."""
+    """Operators whose choices count, ``free``, and those that are borders to them, ``fixed``, in ascending order, and
+    the variables between them.
+    """
 
     free: tuple[int, ...]
     fixed: tuple[int, ...]
+    variables: tuple[int, ...]
 
     @property
     def operators(self) -> list[int]:
@@ -40,25 +43,42 @@ def zone_of(entries: Sequence[Entry], problem: LayoutProblem, rows: Sequence[int
 
     ``entries`` are what the problem was stated from.
     """
-    return _Zones(entries, problem, kept).zone(rows)
+    parts = Zones(entries, problem, kept).parts(rows)
+    free = {number for part in parts for number in part.free}
+    fixed = {number for part in parts for number in part.fixed} - free
+    variables = {variable for part in parts for variable in part.variables}
+    return Zone(tuple(sorted(free)), tuple(sorted(fixed)), tuple(sorted(variables)))
 
 
-class _Zones:
-    """Variables that are connected by operators which are no borders between them."""
+class Zones:
+    """Variables that are connected by operators which are no borders between them.
+
+    Each operator has the orders of some rows to choose from, ``kept``; ``entries`` are what the problem is stated from.
+    """
 
     def __init__(self, entries: Sequence[Entry], problem: LayoutProblem, kept: Orders) -> None:
         self.entries, self.problem, self.kept = entries, problem, kept
         self.borders: dict[Place, bool] = {}
 
-    def zone(self, rows: Sequence[int]) -> Zone:
-        moving = self.problem.moving()
-        found = dict.fromkeys(each for each in moving if price_of_variable(self.problem, rows, each).reshapes)
-        free = {
-            number for number in range(len(self.problem.operators)) if chosen(self.problem, rows, number).price.reshapes
-        }
-        for number in sorted(free):
-            found.update(dict.fromkeys(self._passes(number)))
-        waiting = list(found)
+    def parts(self, rows: Sequence[int]) -> list[Zone]:
+        """The zones of the Reshapes that a solution makes: what is chosen in one is no concern of the others."""
+        begun = [
+            (number, self._passes(number))
+            for number in range(len(self.problem.operators))
+            if chosen(self.problem, rows, number).price.reshapes
+        ]
+        moved = ([each] for each in self.problem.moving() if price_of_variable(self.problem, rows, each).reshapes)
+        found, known = list[Zone](), set[int]()
+        for number, variables in [*begun, *((None, each) for each in moved)]:
+            if not variables or known.isdisjoint(variables):
+                found.append(self._part(number, variables))
+                known.update(found[-1].variables)
+        return found
+
+    def _part(self, number: int | None, variables: Sequence[int]) -> Zone:
+        """What is connected with some variables, and an operator that they are at."""
+        free = set[int]() if number is None else {number}
+        found, waiting = dict.fromkeys(variables), list(variables)
         while waiting:
             for number, port in self._touching(waiting.pop()):
                 if number not in free and not self._border(number, port):
@@ -67,7 +87,12 @@ class _Zones:
                     found.update(dict.fromkeys(fresh))
                     waiting += fresh
         touching = {number for variable in found for number, _ in self._touching(variable)}
-        return Zone(tuple(sorted(free)), tuple(sorted(touching - free)))
+        return Zone(tuple(sorted(free)), tuple(sorted(touching - free)), tuple(sorted(found)))
+
+    def neighbours(self, number: int) -> set[int]:
+        """The operators whose choices have to do with those of this one, by some variable between the two."""
+        places = (place for variable in self._passes(number) for place in self._touching(variable))
+        return {other for other, port in places if not self._border(other, port)} - {number}
 
     def _touching(self, variable: int) -> Iterator[Place]:
         writer = self.problem.writers[variable]

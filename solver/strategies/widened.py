@@ -12,64 +12,102 @@ from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.alternatives import alternatives
+from layoutsolve.solver.search.known import Known
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.search.settle import settled
-from layoutsolve.solver.search.zone import Zone, zone_of
+from layoutsolve.solver.search.zone import Zone, Zones
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import ranked, searched_tiers
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies.pieces import Scope, fewest, needed
 from layoutsolve.solver.theory.layout import Order, order
 from layoutsolve.solver.theory.row import Row
 
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
-ALL_STATED, ALL_STATED_EACH, ALL_SEARCHED = 4_000, 250, 10
-"""The most work of finding all groupings: so much in any case, and so much for each Reshape; and as above the least of
-searching among them.
-"""
+NEEDED, NEEDED_EACH = 100_000, 20_000
+"""The most work of finding out how many Reshapes are needed."""
 
-MOST_CHOICES = 80
-"""The most rows of orders of which all groupings are looked for."""
+FEWEST = 0.5
+"""The most of what is left of that which a part of the zone may take as a whole."""
 
 
 def widened(statement: Statement, orders: Solution, found: Assignment, whole: Limit, work: int) -> Assignment:
-    """An assignment with the fewest Reshapes over all cheapest orders, as far as so much work allows to find out. Where
-    all groupings of them are looked at, which is tried first, that is proven; else nothing more is claimed of it.
+    """An assignment with the fewest Reshapes over all cheapest orders, as far as so much work allows to find out, and
+    how many of them are proven to be needed.
 
     ``orders`` are some of the cheapest, proven without stops among all candidates, and ``found`` has the fewest
     Reshapes for these. Where time counts, what is least is the time with that of Reshapes.
     """
     limit = whole.attempt(work)
+    scope = _scope(statement, orders, found, limit)
+    if scope is None:
+        return found
+    bound = 0
+    if _claimable(statement, orders):
+        scope, bound = _proven(scope, whole.attempt(NEEDED + NEEDED_EACH * found.price.reshapes))
+        found = replace(scope.found, bounds=(*found.bounds, bound))
+    if found.price.reshapes == bound:
+        return found
+    zone = scope.zone()
+    solution = _among_some(scope, zone, limit)
+    return found if solution is None else _best(scope, solution, zone)
+
+
+def _scope(statement: Statement, orders: Solution, found: Assignment, limit: Limit) -> Scope | None:
+    """What Reshapes depend on over all orders that cost as little; None where finding out takes too much."""
     kept: list[Sequence[Row]] = [operator.rows for operator in orders.problem.operators]
-    zone = zone_of(statement.entries, found.problem, found.rows, kept)
-    moved: Collection[int] = range(len(statement.variables))
-    several = any(_several(found.problem, number, kept[number]) for number in zone.free)
-    if several:
-        left = _alternatives(statement, orders, found, zone, limit)
-        if left is None:
-            return found
-        for number, rows in left[0].items():
-            kept[number] = rows
-        moved = left[1]
-        zone = zone_of(statement.entries, found.problem, found.rows, kept)
-        several = any(_several(found.problem, number, kept[number]) for number in zone.free)
-    free = {number: kept[number] for number in zone.free}
-    fixed = {number: found.row(number) for number in zone.fixed}
-    choices = sum(map(len, free.values()))
-    if _claimable(statement, orders) and choices <= MOST_CHOICES and STATED * choices <= limit.work:
-        stating = whole.attempt(min(work, ALL_STATED + ALL_STATED_EACH * found.price.reshapes))
-        problem = statement.part(free, fixed, moved, stating, complete=True)
-        if not problem.capped and (solution := _solved(problem, statement, ALL_SEARCHED, limit)) is not None:
-            return _proven(_best(statement, found, solution, zone), solution)
-    if several and STATED * choices <= limit.work:
-        problem = statement.part(free, fixed, moved, limit)
-        if not limit.expired and (solution := _solved(problem, statement, SEARCHED, limit)) is not None:
-            return _best(statement, found, solution, zone)
-    return found
+    scope = Scope(statement, found, kept, range(len(statement.variables)))
+    zone = scope.zone()
+    if not any(_several(found.problem, number, kept[number]) for number in zone.free):
+        return scope
+    left = _alternatives(statement, orders, found, zone, limit)
+    if left is None:
+        return None
+    for number, rows in left[0].items():
+        kept[number] = rows
+    return replace(scope, moved=left[1])
+
+
+def _proven(scope: Scope, limit: Limit) -> tuple[Scope, int]:
+    """How many Reshapes are needed, as far as that is found out, with what has the fewest where that was found: what
+    is chosen in one part of the zone is no concern of the others.
+    """
+    bound, known, found = 0, Known(), scope.found
+    for part in Zones(scope.statement.entries, found.problem, scope.kept).parts(found.rows):
+        solution = fewest(scope, part, limit.part(FEWEST), known)
+        if solution is not None:
+            bound += solution.values[-2]
+            scope = replace(scope, found=_best(scope, solution, part))
+        else:
+            bound += needed(scope, part, _free(scope, part), limit, known)
+    return scope, bound
+
+
+def _free(scope: Scope, part: Zone) -> bool:
+    """Whether all that comes before Reshapes costs nothing in a part of the zone."""
+    paid, _ = _part(scope.found.problem, scope.found.rows, part)
+    return not any(ranked(price(paid, [0] * len(paid.operators)), searched_tiers(scope.found.goal.tiers)))
+
+
+def _among_some(scope: Scope, zone: Zone, limit: Limit) -> Solution | None:
+    """The fewest Reshapes of the groupings that closure leads to; None where these are too many, or there is nothing to
+    choose.
+    """
+    several = any(_several(scope.found.problem, number, scope.kept[number]) for number in zone.free)
+    free = scope.rows(zone.free)
+    if not several or STATED * sum(map(len, free.values())) > limit.work:
+        return None
+    problem = scope.statement.part(free, scope.fixed(zone.fixed), scope.moved, limit)
+    rows = [len(operator.rows) for operator in problem.operators]
+    if limit.expired or SEARCHED * sum(rows) > limit.work or not all(rows):
+        return None
+    solution = solve(problem, scope.found.goal.tiers, limit)
+    return solution if solution.optimal else None
 
 
 def _claimable(statement: Statement, orders: Solution) -> bool:
@@ -80,21 +118,6 @@ def _claimable(statement: Statement, orders: Solution) -> bool:
     """
     free = any(entry.free for entry in statement.entries)
     return not (free or orders.unseen or statement.goal.timed)
-
-
-def _solved(problem: LayoutProblem, statement: Statement, each: int, limit: Limit) -> Solution | None:
-    """The solution of a problem, given so much work for each row; None if that is too much, or it is not proven."""
-    rows = [len(operator.rows) for operator in problem.operators]
-    if each * sum(rows) > limit.work or not all(rows):
-        return None
-    solution = solve(problem, statement.goal.tiers, limit)
-    return solution if solution.optimal else None
-
-
-def _proven(found: Assignment, solution: Solution) -> Assignment:
-    """An assignment whose Reshapes are those of the solution of a zone, which has the fewest that there are."""
-    proven = found.price.reshapes == solution.values[-2]
-    return replace(found, bounds=(*found.bounds, found.price.reshapes)) if proven else found
 
 
 def _alternatives(
@@ -136,9 +159,10 @@ def _several(problem: LayoutProblem, number: int, rows: Sequence[Row]) -> bool:
     return len(found) > 1
 
 
-def _best(statement: Statement, found: Assignment, solution: Solution, zone: Zone) -> Assignment:
+def _best(scope: Scope, solution: Solution, zone: Zone) -> Assignment:
     """The better one of an assignment and what it is with the solution of a zone."""
-    operators, rows, tiers = list[Operator](found.problem.operators), list(found.rows), statement.goal.tiers
+    found = scope.found
+    operators, rows, tiers = list[Operator](found.problem.operators), list(found.rows), found.goal.tiers
     for place, number in enumerate(zone.operators):
         if number not in zone.fixed:
             operators[number] = solution.problem.operators[place]
@@ -148,7 +172,7 @@ def _best(statement: Statement, found: Assignment, solution: Solution, zone: Zon
     known = ranked(found.price, tiers)[:-1]
     if cost >= known:
         return found
-    chosen_rows = shared_rows(problem, settled(statement.graph, problem, rows, tiers))
+    chosen_rows = shared_rows(problem, settled(scope.statement.graph, problem, rows, tiers))
     branched = found.branched + solution.branched
     total = price(problem, chosen_rows)
     return replace(found, problem=problem, rows=chosen_rows, price=total, branched=branched)
