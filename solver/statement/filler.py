@@ -26,6 +26,9 @@ SEQUENCES = 64
 GROUPINGS = 256
 """The most groupings that a loose form has in one sequence of its slots."""
 
+GROUPED = 10
+"""The work of making a grouping, for each of its slots."""
+
 
 class Filler:
     """Answers as a :class:`Generator` does, with all rows of some orders that have a layout.
@@ -83,6 +86,7 @@ class Filler:
         """All rows that have a layout at a port, with others of their groupings, without those known already."""
         found: list[Row] = []
         for each in self._showing.get((port, order(layout)), ()):
+            self.limit.spend(GROUPED)
             for grouping in each.having(port, layout, self.most):
                 found += self._rows(each, grouping)
         return found
@@ -94,7 +98,7 @@ class Filler:
             self.limit.spend()
             return []
         met.add(grouping)
-        self.limit.spend(len(filling.slots) + 1)
+        self.limit.spend(GROUPED * (len(filling.slots) + 1))
         return self.generator.fresh([(filling.number, filling.rows(grouping))])
 
     def rest(self) -> list[Row]:

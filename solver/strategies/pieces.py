@@ -26,7 +26,7 @@ from layoutsolve.solver.theory.row import FREE, Row
 ROWS = 3000
 """The most rows of a problem of all groupings that is solved."""
 
-STATED = 0.3
+STATED = 0.6
 """The most of what is left of a limit that stating one piece may take."""
 
 

@@ -8,7 +8,8 @@ Their groupings are searched for where these matter (:mod:`layoutsolve.solver.se
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import factorial
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.alternatives import alternatives
@@ -19,7 +20,7 @@ from layoutsolve.solver.search.zone import Zone, Zones
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import ranked, searched_tiers
-from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.price import price, price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.pieces import Scope, fewest, needed
@@ -29,10 +30,12 @@ from layoutsolve.solver.theory.row import Row
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
-NEEDED, NEEDED_EACH = 100_000, 20_000
-"""The most work of finding out how many Reshapes are needed."""
+NEEDED, NEEDED_EACH, NEEDED_MOST = 200_000, 20_000, 800_000
+"""The most work of finding out how many Reshapes are needed: so much in any case, for each that is made, and for all of
+them.
+"""
 
-FEWEST = 0.5
+FEWEST = 0.7
 """The most of what is left of that which a part of the zone may take as a whole."""
 
 
@@ -47,11 +50,12 @@ def widened(statement: Statement, orders: Solution, found: Assignment, whole: Li
     scope = _scope(statement, orders, found, limit)
     if scope is None:
         return found
-    bound = 0
-    if _claimable(statement, orders):
-        scope, bound = _proven(scope, whole.attempt(NEEDED + NEEDED_EACH * found.price.reshapes))
-        found = replace(scope.found, bounds=(*found.bounds, bound))
-    if found.price.reshapes == bound:
+    if _claimable(statement, orders, found):
+        scope, parts = _proven(scope, whole.attempt(min(NEEDED_MOST, NEEDED + NEEDED_EACH * found.price.reshapes)))
+        bounds = _with_time(orders, scope.found, parts) if statement.goal.timed else (*found.bounds, _reshapes(parts))
+        found = replace(scope.found, bounds=bounds)
+        scope = replace(scope, found=found)
+    if ranked(found.price, found.goal.tiers)[:-1] == found.bounds:
         return found
     zone = scope.zone()
     solution = _among_some(scope, zone, limit)
@@ -73,19 +77,59 @@ def _scope(statement: Statement, orders: Solution, found: Assignment, limit: Lim
     return replace(scope, moved=left[1])
 
 
-def _proven(scope: Scope, limit: Limit) -> tuple[Scope, int]:
-    """How many Reshapes are needed, as far as that is found out, with what has the fewest where that was found: what
-    is chosen in one part of the zone is no concern of the others.
+@dataclass(frozen=True)
+class _Part:
+    """What is known of a part of a zone: the least ``values`` of its tiers, else how many Reshapes are ``needed``."""
+
+    zone: Zone
+    values: tuple[int, ...] | None
+    needed: int = 0
+
+
+def _proven(scope: Scope, limit: Limit) -> tuple[Scope, list[_Part]]:
+    """What is proven of the parts of the zone, and what has the fewest Reshapes where that was found: what is chosen in
+    one part is no concern of the others.
     """
-    bound, known, found = 0, Known(), scope.found
-    for part in Zones(scope.statement.entries, found.problem, scope.kept).parts(found.rows):
-        solution = fewest(scope, part, limit.part(FEWEST), known)
+    parts, known, found = list[_Part](), Known(), scope.found
+    for zone in Zones(scope.statement.entries, found.problem, scope.kept).parts(found.rows):
+        solution = fewest(scope, zone, limit.part(FEWEST), known)
         if solution is not None:
-            bound += solution.values[-2]
-            scope = replace(scope, found=_best(scope, solution, part))
+            parts.append(_Part(zone, solution.values))
+            scope = replace(scope, found=_best(scope, solution, zone))
         else:
-            bound += needed(scope, part, _free(scope, part), limit, known)
-    return scope, bound
+            parts.append(_Part(zone, None, needed(scope, zone, _free(scope, zone), limit, known)))
+    return scope, parts
+
+
+def _reshapes(parts: Sequence[_Part]) -> int:
+    """How many Reshapes are needed."""
+    return sum(part.needed if part.values is None else part.values[-2] for part in parts)
+
+
+def _with_time(orders: Solution, found: Assignment, parts: Sequence[_Part]) -> tuple[int, ...]:
+    """The bounds of the tiers where Reshapes take time: orders that take more than the least are in question as well.
+
+    Where an answer takes as much as is proven of the time, its orders are the cheapest, or those of the parts are the
+    least of all.
+    """
+    least, target = orders.bounds[0], found.goal.target
+    for part in parts:
+        if part.values is None:
+            least += part.needed * target.reshape_price(1, timed=True).nanoseconds
+        else:
+            least += part.values[0] - _nanoseconds(orders, part.zone)
+    tiers = ranked(found.price, found.goal.tiers)[:-1]
+    if tiers[0] > least:
+        return (least,)
+    sure = all(part.values for part in parts) or tiers[1:-1] == orders.bounds[1:]
+    return tiers if sure else tiers[:1]
+
+
+def _nanoseconds(orders: Solution, part: Zone) -> int:
+    """The time that orders take in a part of a zone."""
+    rows = sum(chosen(orders.problem, orders.rows, number).price.nanoseconds for number in part.free)
+    moves = (price_of_variable(orders.problem, orders.rows, variable) for variable in part.variables)
+    return rows + sum(each.nanoseconds for each in moves)
 
 
 def _free(scope: Scope, part: Zone) -> bool:
@@ -110,14 +154,39 @@ def _among_some(scope: Scope, zone: Zone, limit: Limit) -> Solution | None:
     return solution if solution.optimal else None
 
 
-def _claimable(statement: Statement, orders: Solution) -> bool:
-    """Whether all orders that cost as little as proven ones are candidates, and Reshapes come after all they cost.
+def _claimable(statement: Statement, orders: Solution, found: Assignment) -> bool:
+    """Whether all orders that may cost as little as an assignment are candidates.
 
-    What is free at an end demands no order, so that others which nobody demands may cost as little. A proof by some
-    atoms has few candidates of all.
+    What is free at an end demands no order, so that others which nobody demands may cost as little: unless all that it
+    may have are candidates. A proof by some atoms has few candidates of all. Where Reshapes take time, an order that
+    nobody demands takes a move more than others, and may still save Reshapes: unless these take less.
     """
-    free = any(entry.free for entry in statement.entries)
-    return not (free or orders.unseen or statement.goal.timed)
+    if orders.unseen or not all(
+        _demanded(orders, number) for number, each in enumerate(statement.entries) if each.free
+    ):
+        return False
+    if not statement.goal.timed:
+        return True
+    spared = found.price.nanoseconds - orders.bounds[0]
+    return all(
+        spared < statement.target.least_price(orders.problem.variables[variable], True).nanoseconds
+        for variable in orders.problem.moving()
+        if not _every_order(orders, variable)
+    )
+
+
+def _every_order(orders: Solution, variable: int) -> bool:
+    """Whether all orders that a variable can have are candidates."""
+    places = orders.problem.places(variable)
+    found = {order(row.layouts[port]) for number, port in places for row in orders.problem.operators[number].rows}
+    return len(found) == factorial(len(orders.problem.variables[variable].sizes))
+
+
+def _demanded(orders: Solution, number: int) -> bool:
+    """Whether something that keeps whole dimensions has these in all sequences among its rows."""
+    rows = orders.problem.operators[number].rows
+    dimensions = sum(bool(group) for group in rows[0].layouts[0])
+    return len({tuple(map(order, row.layouts)) for row in rows}) == factorial(dimensions)
 
 
 def _alternatives(

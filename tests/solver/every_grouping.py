@@ -38,14 +38,19 @@ def fewest_reshapes(found: Assignment, boundary: Boundary | None = None, seconds
     Raises :class:`TooLargeError` where there are too many layouts, or too little time, and ValueError where nothing
     costs as little.
     """
-    statement = Statement(found.graph, boundary, found.goal)
     tiers = tiers_of_orders(found.goal.tiers)
-    kept = cheapest_rows(found, boundary, seconds)
-    rows = [every_row(entry, statement, tiers, orders) for entry, orders in zip(statement.entries, kept, strict=True)]
-    return _Model(statement, rows, tiers, ranked(found.price, tiers)).solved(seconds)
+    return _Model(found, boundary, tiers, ranked(found.price, tiers), seconds).least(("reshapes",), seconds)
 
 
-def every_row(entry: Entry, statement: Statement, tiers: Tiers, kept: set[Orders]) -> dict[Layouts, set[Price]]:
+def least_time(found: Assignment, boundary: Boundary | None = None, seconds: float = 60.0) -> int:
+    """The least nanoseconds of all orders and groupings, where an answer of the objective is known.
+
+    Raises :class:`TooLargeError` as above.
+    """
+    return _Model(found, boundary, (), (), seconds).least(("nanoseconds",), seconds)
+
+
+def every_row(entry: Entry, statement: Statement, kept: set[Orders]) -> dict[Layouts, set[Price]]:
     """All rows of an operator in some orders, told apart by the layouts of what is no constant."""
     moving = [not statement.variables[variable].constant for variable in entry.ports]
     found: dict[Layouts, set[Price]] = defaultdict(set)
@@ -149,12 +154,16 @@ def _with_units(groups: Arrangement, most: int) -> Iterator[Arrangement]:
 
 
 class _Model:
-    """All rows, and all moves between what is written and what is read, at most at some price."""
+    """All rows of orders that cost no more than an answer's, and all moves between what is written and what is read, at
+    most at some price.
+    """
 
     def __init__(
-        self, statement: Statement, rows: Sequence[dict[Layouts, set[Price]]], tiers: Tiers, known: Sequence[int]
+        self, found: Assignment, boundary: Boundary | None, tiers: Tiers, known: Sequence[int], seconds: float
     ) -> None:
-        self.statement, self.rows = statement, rows
+        self.statement = statement = Statement(found.graph, boundary, found.goal)
+        kept = zip(statement.entries, cheapest_rows(found, boundary, seconds), strict=True)
+        rows = [every_row(entry, statement, orders) for entry, orders in kept]
         self.model = cp_model.CpModel()
         self.costs: list[tuple[Price, cp_model.IntVar]] = []
         self.chosen: list[list[tuple[Layouts, cp_model.IntVar]]] = []
@@ -226,9 +235,9 @@ class _Model:
                     model.add(paid >= first[layout] + sum(sources) - 1)
                     self.costs.append((price, paid))
 
-    def solved(self, seconds: float) -> int:
-        """The fewest Reshapes."""
-        self.model.minimize(self._total(("reshapes",)))
+    def least(self, tier: Iterable[str], seconds: float) -> int:
+        """The least total of a tier."""
+        self.model.minimize(self._total(tier))
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.max_time_in_seconds = seconds

@@ -99,8 +99,7 @@ def test_reshapes_depend_on_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known(graph)[3] == "reshapes 3 (for these orders)"
     monkeypatch.setattr(staged, "WIDENED", 10_000_000)
     assert known(graph)[3] == "reshapes 2 (optimal)"
-    monkeypatch.setattr(widened, "ALL_STATED", 0)
-    monkeypatch.setattr(widened, "ALL_STATED_EACH", 0)
+    monkeypatch.setattr(widened, "NEEDED_MOST", 0)
     assert known(graph)[3] == "reshapes 2 (for these orders)"
 
 
