@@ -54,7 +54,7 @@ class Tier:
         known = self.status
         if self.status == "conditional":
             known = f"for these {'orders' if 'reshapes' in self.names else 'layouts'}"
-        elif self.status == "feasible" and self.bound:
+        if self.status != "optimal" and self.bound:
             known += f", at least {self.bound}"
         return f"{' + '.join(self.names)} {self.value} ({known})"
 
