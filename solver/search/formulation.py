@@ -25,8 +25,10 @@ from layoutsolve.solver.theory.layout import Layout, Order, move, order
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
 
-LOOKED_AT, TERM = 8, 2
-"""How many layouts are looked at in a unit of work, and the work of stating a term of a constraint."""
+LOOKED_AT, TERM, TIMED = 8, 2, 6
+"""How many layouts are looked at in a unit of work, and the work of stating a term of a constraint, and of finding out
+how long a move takes.
+"""
 
 CONSTRAINTS = 40_000
 """The most constraints of a program that is stated: its relaxation takes 2 to 3 kB for each of them."""
@@ -141,6 +143,8 @@ class Formulation:
         if not needs or any(written[layout] is None for layout in serving) or not sources:
             return None
         classes: dict[tuple[int, int], list[Layout]] = {}
+        if self.problem.timed:
+            self.limit.spend(TIMED * len(sources))
         for source, hidden in sources.items():
             spent = self.problem.move_price(variable, source, members[0]).nanoseconds if self.problem.timed else 0
             classes.setdefault((hidden, spent), []).append(source)

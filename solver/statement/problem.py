@@ -9,7 +9,7 @@ same layout share the move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -98,11 +98,26 @@ class LayoutProblem:
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
         """What moving a variable from one layout to another costs."""
         if self.charges(variable) or order(source) == order(target):
-            return self.target.move_price(self.variables[variable], source, target, self.timed)
+            return self._charged(self.variables[variable], source, target)
         known = self._least
         if variable not in known:
             known[variable] = self.target.least_price(self.variables[variable], self.timed)
         return known[variable]
+
+    def _charged(self, moved: Variable, source: Layout, target: Layout) -> Price:
+        """What a move costs; its time, which takes long to tell, is told once for all variables that are alike."""
+        if not self.timed:
+            return self.target.move_price(moved, source, target)
+        known = self._prices.setdefault((moved.sizes, moved.bytes, moved.turns), {})
+        found = known.get((source, target))
+        if found is None:
+            found = known[source, target] = self.target.move_price(moved, source, target, timed=True)
+        return found
+
+    @cached_property
+    def _prices(self) -> dict[Hashable, dict[tuple[Layout, Layout], Price]]:
+        """Those of moves with their time, where they were asked for."""
+        return {}
 
     @cached_property
     def _least(self) -> dict[int, Price]:
@@ -170,7 +185,7 @@ class LayoutProblem:
         """The same problem, in which moves of other variables are charged."""
         made = replace(self, charged=charged)
         known = vars(self)
-        vars(made).update({name: known[name] for name in ("writers", "readers") if name in known})
+        vars(made).update({name: known[name] for name in ("writers", "readers", "_prices") if name in known})
         return made
 
     def moving(self) -> list[int]:
