@@ -55,6 +55,9 @@ class Scope:
 
     def groupings(self, zone: Zone, limit: Limit) -> LayoutProblem | None:
         """The problem of a zone, or a part of one, over all groupings; None where these are too many."""
+        limit.spend(len(self.statement.variables))
+        if limit.over:
+            return None
         free, fixed = self.rows(zone.free), self.fixed(zone.fixed)
         stated = self.statement.part(free, fixed, self.moved, limit, complete=True)
         rows = [len(operator.rows) for operator in stated.operators]
@@ -63,8 +66,9 @@ class Scope:
 
 def paying(problem: LayoutProblem, zone: Zone) -> LayoutProblem:
     """The problem of a zone in which nothing is paid but at its variables and by the operators that have a choice."""
-    variables, among = set(zone.variables), zip(zone.operators, problem.operators, strict=True)
-    operators = (_among(each, variables, problem, number in zone.free) for number, each in among)
+    variables, free = set(zone.variables), frozenset(zone.free)
+    among = zip(zone.operators, problem.operators, strict=True)
+    operators = (_among(each, variables, problem, number in free) for number, each in among)
     return replace(problem, operators=tuple(operators))
 
 

@@ -25,7 +25,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.pieces import Scope, fewest, needed
 from layoutsolve.solver.theory.layout import Order, order
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.row import Price, Row
 
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
@@ -91,13 +91,16 @@ def _proven(scope: Scope, limit: Limit) -> tuple[Scope, list[_Part]]:
     one part is no concern of the others.
     """
     parts, known, found = list[_Part](), Known(), scope.found
+    tiers = found.goal.tiers
     for zone in Zones(scope.statement.entries, found.problem, scope.kept).parts(found.rows):
         solution = fewest(scope, zone, limit.part(FEWEST), known)
-        if solution is not None:
-            parts.append(_Part(zone, solution.values))
-            scope = replace(scope, found=_best(scope, solution, zone))
+        made = ranked(_paid(scope.found.problem, scope.found.rows, zone), tiers)
+        if solution is None:
+            free = not any(made[: len(searched_tiers(tiers))])
+            parts.append(_Part(zone, None, needed(scope, zone, free, limit, known)))
         else:
-            parts.append(_Part(zone, None, needed(scope, zone, _free(scope, zone), limit, known)))
+            parts.append(_Part(zone, solution.values))
+            scope = replace(scope, found=_best(scope, solution, zone)) if solution.values < made else scope
     return scope, parts
 
 
@@ -117,7 +120,7 @@ def _with_time(orders: Solution, found: Assignment, parts: Sequence[_Part]) -> t
         if part.values is None:
             least += part.needed * target.reshape_price(1, timed=True).nanoseconds
         else:
-            least += part.values[0] - _nanoseconds(orders, part.zone)
+            least += part.values[0] - _paid(orders.problem, orders.rows, part.zone).nanoseconds
     tiers = ranked(found.price, found.goal.tiers)[:-1]
     if tiers[0] > least:
         return (least,)
@@ -125,17 +128,10 @@ def _with_time(orders: Solution, found: Assignment, parts: Sequence[_Part]) -> t
     return tiers if sure else tiers[:1]
 
 
-def _nanoseconds(orders: Solution, part: Zone) -> int:
-    """The time that orders take in a part of a zone."""
-    rows = sum(chosen(orders.problem, orders.rows, number).price.nanoseconds for number in part.free)
-    moves = (price_of_variable(orders.problem, orders.rows, variable) for variable in part.variables)
-    return rows + sum(each.nanoseconds for each in moves)
-
-
-def _free(scope: Scope, part: Zone) -> bool:
-    """Whether all that comes before Reshapes costs nothing in a part of the zone."""
-    paid, _ = _part(scope.found.problem, scope.found.rows, part)
-    return not any(ranked(price(paid, [0] * len(paid.operators)), searched_tiers(scope.found.goal.tiers)))
+def _paid(problem: LayoutProblem, rows: Sequence[int], zone: Zone) -> Price:
+    """What a zone costs, its borders left out."""
+    total = sum((chosen(problem, rows, number).price for number in zone.free), Price())
+    return sum((price_of_variable(problem, rows, variable) for variable in zone.variables), total)
 
 
 def _among_some(scope: Scope, zone: Zone, limit: Limit) -> Solution | None:
@@ -212,9 +208,10 @@ def _part(
     """The problem of a zone, and the numbers of its operators: the chosen row of each, with ``whole`` all rows of those
     that are free.
     """
+    free = frozenset(zone.free if whole else ())
     operators = [
         problem.operators[number]
-        if whole and number in zone.free
+        if number in free
         else replace(problem.operators[number], rows=(chosen(problem, rows, number),))
         for number in zone.operators
     ]
@@ -232,8 +229,9 @@ def _best(scope: Scope, solution: Solution, zone: Zone) -> Assignment:
     """The better one of an assignment and what it is with the solution of a zone."""
     found = scope.found
     operators, rows, tiers = list[Operator](found.problem.operators), list(found.rows), found.goal.tiers
+    fixed = frozenset(zone.fixed)
     for place, number in enumerate(zone.operators):
-        if number not in zone.fixed:
+        if number not in fixed:
             operators[number] = solution.problem.operators[place]
             rows[number] = solution.rows[place]
     problem = replace(found.problem, operators=tuple(operators))
