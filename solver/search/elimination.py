@@ -90,6 +90,8 @@ def _planned(sizes: Mapping[int, int], scopes: Iterable[Collection[int]]) -> dic
     """
     around = {number: {number} for number in sizes}
     for scope in scopes:
+        if len(scope) >= LARGEST.bit_length():  # each has two rows at least
+            return None
         for number in scope:
             around[number].update(scope)
     waiting = [(prod(sizes[each] for each in near), number) for number, near in around.items()]

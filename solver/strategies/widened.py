@@ -120,9 +120,10 @@ def _part(
     """The problem of a zone, and the numbers of its operators: the chosen row of each, with ``whole`` all rows of those
     that are free.
     """
+    free = frozenset(zone.free if whole else ())
     operators = [
         problem.operators[number]
-        if whole and number in zone.free
+        if number in free
         else replace(problem.operators[number], rows=(chosen(problem, rows, number),))
         for number in zone.operators
     ]
@@ -139,8 +140,9 @@ def _several(problem: LayoutProblem, number: int, rows: Sequence[Row]) -> bool:
 def _best(statement: Statement, found: Assignment, solution: Solution, zone: Zone) -> Assignment:
     """The better one of an assignment and what it is with the solution of a zone."""
     operators, rows, tiers = list[Operator](found.problem.operators), list(found.rows), statement.goal.tiers
+    fixed = frozenset(zone.fixed)
     for place, number in enumerate(zone.operators):
-        if number not in zone.fixed:
+        if number not in fixed:
             operators[number] = solution.problem.operators[place]
             rows[number] = solution.rows[place]
     problem = replace(found.problem, operators=tuple(operators))
