@@ -194,7 +194,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(row(found), flush=True)
     for family, measured in families.items():
         if len(measured) > 1:
-            print(f"{family}: exponent of time over operators {exponent(measured):.2f}")
+            slope = exponent([each.operators for each in measured], [each.seconds for each in measured])
+            print(f"{family}: exponent of time over operators {slope:.2f}")
     write_json(options.json, [asdict(each) for measured in families.values() for each in measured])
 
 

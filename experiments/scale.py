@@ -7,7 +7,6 @@ exponent of time over size, by least squares on logarithms. Seconds are the proc
 from __future__ import annotations
 
 import argparse
-import math
 import resource
 import time
 from collections.abc import Sequence
@@ -160,11 +159,9 @@ def measure(operators: int, seed: int, objective: str, limit: float | None) -> M
     )
 
 
-def exponent(measured: Sequence[Measurement]) -> float:
+def exponent(operators: Sequence[int], seconds: Sequence[float]) -> float:
     """The slope of log seconds over log operators."""
-    sizes = [math.log(item.operators) for item in measured]
-    times = [math.log(item.seconds) for item in measured]
-    return float(np.polyfit(sizes, times, 1)[0])
+    return float(np.polyfit(np.log(operators), np.log(seconds), 1)[0])
 
 
 def main() -> None:
@@ -187,7 +184,8 @@ def main() -> None:
             flush=True,
         )
     if len(measured) > 1:
-        print(f"exponent of time over size: {exponent(measured):.2f}")
+        slope = exponent([item.operators for item in measured], [item.seconds for item in measured])
+        print(f"exponent of time over size: {slope:.2f}")
 
 
 if __name__ == "__main__":

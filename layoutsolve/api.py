@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from layoutsolve import arguments
+from layoutsolve import arguments, collector
 from layoutsolve.budget import Budget
 from layoutsolve.emit import External, apply, nodes_of, stored
 from layoutsolve.ends import End, ends_of, every_end
@@ -201,6 +201,7 @@ class Conversion:
             return Explanation(explain(self.graph, self.boundary, self.assignment, limit))
 
 
+@collector.paused()
 def convert(
     source: Source,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from layoutsolve import arguments
+from layoutsolve import arguments, collector
 from layoutsolve.api import Conversion
 from layoutsolve.certificate import Bound, Certificate, CertifiedRow
 from layoutsolve.checker import Recheck, check, digest, digest_of
@@ -18,6 +18,7 @@ from layoutsolve.stages import Stages
 PROVING = ("cpsat", "mincut")
 
 
+@collector.paused()
 def certify(source: Source, conversion: Conversion, path: str | os.PathLike[str] | None = None) -> Certificate:
     """The certificate of a conversion, given the source that it was made from, as a path or as bytes.
 
@@ -69,6 +70,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
     )
 
 
+@collector.paused()
 def check_certificate(
     source: Source, model: Source, certificate: Certificate, *, target: str | os.PathLike[str] | None = None
 ) -> Recheck:

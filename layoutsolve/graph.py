@@ -226,6 +226,11 @@ class Graph:
         """The index of the node that produces each value."""
         return {output: index for index, node in enumerate(self.nodes) for output in node.outputs}
 
+    @cached_property
+    def results(self) -> frozenset[str]:
+        """The names of the outputs."""
+        return frozenset(self.outputs)
+
     def region(self, name: str) -> Region | None:
         """Where a value comes to be: the value that a Carry writes first is one of the loop's body."""
         index = self.producers.get(name)

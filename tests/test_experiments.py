@@ -49,6 +49,7 @@ COMMANDS = {
     "streaming": [],
     "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
     "torch_exports": ["{scratch}"],
+    "whole": ["40", "80"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
 }
 """How each experiment is run here."""

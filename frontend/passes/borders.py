@@ -59,9 +59,9 @@ def _absorb(
             if wider is None or node.inputs[0] != read or read in node.inputs[1:] or node in changed:
                 return
             found.append((node, replace(wider, inputs=(source, *node.inputs[1:])) if read == padded else wider))
-        if read in graph.outputs:
+        if read in graph.results:
             return
-    if padded in graph.outputs or not found:
+    if padded in graph.results or not found:
         return
     changed.update(found)
     for node, _ in found:

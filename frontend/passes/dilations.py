@@ -116,7 +116,7 @@ def _view(graph: Graph, readers: Readers, index: int) -> _View | None:
     nodes = [graph.nodes[index]]
     while len(nodes) < 3:
         name = next(iter(nodes[-1].outputs), "")
-        if len(readers.get(name, ())) != 1 or name in graph.outputs:
+        if len(readers.get(name, ())) != 1 or name in graph.results:
             return None
         (index,) = readers[name]
         nodes.append(graph.nodes[index])

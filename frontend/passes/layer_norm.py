@@ -242,7 +242,7 @@ def _results(graph: Graph, readers: Readers, found: _Statistics, terms: Mapping[
     behind: set[str] = set()
     for name in normal:
         following = [graph.nodes[index].outputs[0] for index in readers.get(name, ())]
-        ends = len(following) != 1 or following[0] not in normal or name in graph.outputs
+        ends = len(following) != 1 or following[0] not in normal or name in graph.results
         if behind.intersection(graph.nodes[graph.producers[name]].inputs):
             behind.add(name)
         elif ends:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 from layoutsolve.solver.statement.bound import Offers, Open, prices, weighted
@@ -110,7 +111,7 @@ class Question:
             if number in opened or len(rows) < len(self.problem.operators[number].rows)
         }
 
-    @property
+    @cached_property
     def grain(self) -> int:
         """What every value of the tier is a multiple of."""
         return grain(self.problem, self.tiers[-1])

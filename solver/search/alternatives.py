@@ -42,10 +42,10 @@ def alternatives(problem: LayoutProblem, tiers: Tiers, values: Sequence[int], li
     moved = frozenset[int]()
     if any(values):
         size = sum(map(len, domains))
-        limit.spend(EACH * size * len(values))
-        if size > ROWS or limit.over:
+        if size > ROWS:
             return None
-        priced = _priced(problem, domains, tiers[: len(values)], values)
+        limit.spend(EACH * size * len(values))
+        priced = None if limit.over else _priced(problem, domains, tiers[: len(values)], values)
         if priced is None:
             return None
         moved = priced

@@ -60,9 +60,11 @@ def solve_component(
         return Outcome({number: start[number] for number in component.operators}, (0,) * len(tiers))
     stated = Formulation(problem, domains, component, tiers, limit)
     search = _Search(stated, component, start, tiers)
-    if not stated.complete or limit.expired:
-        limit.searched(0.0, finished=False)
-        return search.outcome(())
+    if limit.expired or not stated.complete:
+        found = None if limit.expired else search.eliminated(limit)
+        if found is None:
+            limit.searched(0.0, finished=False)
+        return found or search.outcome(())
     return search.at_once(limit) or search.eliminated(limit) or search.read(limit) or search.searched(limit)
 
 

@@ -11,8 +11,9 @@ Only for orders: what groupings cost is not told by one move after the other.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from math import gcd, prod
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,8 @@ def eliminated(
     if any("reshapes" in tier for tier in tiers) or moved > TOTAL:
         return None
     sizes = {number: len(domains[number]) for number in component.operators if len(domains[number]) > 1}
+    if not sizes:
+        return {number: domains[number][0] for number in component.operators}
     scopes = {variable: _scope(problem, domains, variable).intersection(sizes) for variable in component.variables}
     plan = _planned(sizes, scopes.values())
     if plan is None:
@@ -65,12 +68,14 @@ def eliminated(
         return None
     stated = _Stated(problem, domains, tiers, limit)
     place = {number: at for at, number in enumerate(plan)}
-    tables = [stated.of_rows(number) for number in plan]
-    tables += [stated.of_variable(each, tuple(sorted(scope, key=place.__getitem__))) for each, scope in scopes.items()]
-    whole = None if limit.over else _in_one(tables, len(tiers))
-    if whole is None:
+    costs = [stated.of_rows(number) for number in plan]
+    for variable, scope in scopes.items():
+        if scope and problem.writers[variable] and problem.readers[variable] and not limit.over:
+            costs.append(stated.of_variable(variable, tuple(sorted(scope, key=place.__getitem__))))
+    counted = None if limit.over else _in_one(costs)
+    if counted is None:
         return None
-    choices = _solved(plan, whole)
+    choices = _solved(plan, (each.table(*counted) for each in costs))
     return {number: domains[number][choices.get(number, 0)] for number in component.operators}
 
 
@@ -90,6 +95,8 @@ def _planned(sizes: Mapping[int, int], scopes: Iterable[Collection[int]]) -> dic
     """
     around = {number: {number} for number in sizes}
     for scope in scopes:
+        if len(scope) >= LARGEST.bit_length():  # each has two rows at least
+            return None
         for number in scope:
             around[number].update(scope)
     waiting = [(prod(sizes[each] for each in near), number) for number, near in around.items()]
@@ -109,8 +116,39 @@ def _planned(sizes: Mapping[int, int], scopes: Iterable[Collection[int]]) -> dic
     return {number: tuple(sorted(scope, key=place.__getitem__)) for number, scope in plan.items()}
 
 
+@dataclass(frozen=True, eq=False)
+class _Costs:
+    """What is paid for the rows of the operators in a ``scope``, by tier, source and target: for each target that is
+    ``wanted``, unless it was wanted before, from the source that is ``written``. Both are numbers along the axes of the
+    operators.
+    """
+
+    scope: Scope
+    paid: Array
+    written: NDArray[np.intp]
+    wanted: Sequence[NDArray[np.intp]]
+
+    @property
+    def most(self) -> Array:
+        """No less than what may be paid, by tier."""
+        targets = np.count_nonzero(self.paid, 2).max(1)
+        most: Array = np.minimum(targets, len(self.wanted)) * self.paid.max((1, 2))
+        return most
+
+    def table(self, scales: Array, counted: Array) -> Table:
+        """What is paid for all rows in one number: each tier in parts of a scale, so many times."""
+        paid = np.tensordot(counted, (self.paid.T // scales).T, 1)
+        total = np.zeros((), np.int64)
+        for at, own in enumerate(self.wanted):
+            fresh = np.ones((), bool)
+            for other in self.wanted[:at]:
+                fresh = fresh & (own != other)
+            total = total + paid[self.written, own] * fresh
+        return self.scope, total
+
+
 class _Stated:
-    """What rows and moves cost, a table for each tier."""
+    """What rows and moves cost, by tier."""
 
     def __init__(
         self, problem: LayoutProblem, domains: Mapping[int, Sequence[int]], tiers: Tiers, limit: Limit
@@ -118,32 +156,20 @@ class _Stated:
         self.problem, self.domains, self.tiers, self.limit = problem, domains, tiers, limit
         self.known: dict[object, Array] = {}
 
-    def of_rows(self, number: int) -> Table:
+    def of_rows(self, number: int) -> _Costs:
         """What the rows of an operator cost."""
         rows = self.problem.operators[number].rows
-        paid = [ranked(rows[row].price, self.tiers) for row in self.domains[number]]
-        return (number,), np.array(paid, np.int64).T
+        paid = np.array([ranked(rows[row].price, self.tiers) for row in self.domains[number]], np.int64)
+        return _Costs((number,), paid.T[:, None], np.zeros((), np.intp), [np.arange(len(paid))])
 
-    def of_variable(self, variable: int, scope: Scope) -> Table:
-        """What moving a variable costs: for each reader what it wants, if neither the writer has it nor a reader before
-        wants it.
-        """
+    def of_variable(self, variable: int, scope: Scope) -> _Costs:
+        """What moving a variable costs, from where it is written to what its readers want."""
         writer, readers = self.problem.writers[variable], self.problem.readers[variable]
-        paid = np.zeros((len(self.tiers), *(len(self.domains[number]) for number in scope)), np.int64)
-        if writer is None or self.limit.over:
-            return scope, paid
+        assert writer is not None
         sources, targets = dict[Layout, int](), dict[Layout, int]()
         written = self._numbered(writer, scope, sources)
-        wanted = list(
-            {_key(each): each for each in (self._numbered(place, scope, targets) for place in readers)}.values()
-        )
-        costs = self._costs(variable, list(sources), list(targets))
-        for at, own in enumerate(wanted):
-            fresh = np.ones((), bool)
-            for other in wanted[:at]:
-                fresh = fresh & (own != other)
-            paid += costs[:, written, own] * fresh
-        return scope, paid
+        wanted = {_key(each): each for each in (self._numbered(place, scope, targets) for place in readers)}
+        return _Costs(scope, self._costs(variable, list(sources), list(targets)), written, list(wanted.values()))
 
     def _numbered(self, place: tuple[int, int], scope: Scope, numbers: dict[Layout, int]) -> NDArray[np.intp]:
         """The number of the layout that each row of an operator has at a port, along the operator's axis of a table."""
@@ -172,18 +198,17 @@ def _key(numbers: NDArray[np.intp]) -> object:
     return numbers.shape, numbers.tobytes()
 
 
-def _in_one(tables: Sequence[Table], tiers: int) -> list[Table] | None:
-    """All tiers in one sum, each of which counts more than all that come after it; None where that is too large."""
-    weights: list[tuple[int, int]] = []
-    total = 1
-    for tier in reversed(range(tiers)):
-        scale = gcd(*(int(np.gcd.reduce(paid[tier], axis=None)) for _, paid in tables)) or 1
-        weights.append((scale, total))
-        total *= 1 + sum(int(paid[tier].max()) for _, paid in tables) // scale
-    if total > TOTAL:
-        return None
-    scales, counted = (np.array(each, np.int64) for each in zip(*reversed(weights), strict=True))
-    return [(scope, np.tensordot(counted, (paid.T // scales).T, 1)) for scope, paid in tables]
+def _in_one(costs: Sequence[_Costs]) -> tuple[Array, Array] | None:
+    """In parts of what each tier is counted, and how often, so that all are one number in which each counts more than
+    all that come after it; None where that is too large.
+    """
+    most = np.sum([each.most.astype(object) for each in costs], 0).tolist()
+    scales = np.gcd.reduce([np.gcd.reduce(each.paid, (1, 2)) for each in costs]).clip(1).tolist()
+    counted, total = list[int](), 1
+    for scale, each in zip(reversed(scales), reversed(most), strict=True):
+        counted.insert(0, total)
+        total *= 1 + each // scale
+    return None if total > TOTAL else (np.array(scales, np.int64), np.array(counted, np.int64))
 
 
 def _solved(plan: dict[int, Scope], tables: Iterable[Table]) -> dict[int, int]:

@@ -64,9 +64,9 @@ def prices(
         number, port = _writer(problem, variable)
         rows = problem.operators[number].rows
         sources = {row: rows[row].layouts[port] for row in left[number]}
-        back = _paid_back(problem, variable, weights, offers, set(sources.values()), left)
+        back = _paid_back(problem, variable, weights, offers, left)
         for row, source in sources.items():
-            left[number][row] -= back[source]
+            left[number][row] -= back.get(source, 0)
     return left
 
 
@@ -98,10 +98,11 @@ def _paid_back(
     variable: int,
     weights: Weights,
     offers: Offers,
-    sources: set[Layout],
     left: Sequence[Mapping[int, int]],
 ) -> dict[Layout, int]:
-    """For each layout that a variable may be written in, the most that the offers come to beyond the cost of moves."""
+    """For each layout that a variable may be written in, the most that the offers come to beyond the cost of moves,
+    where that is more than nothing.
+    """
     together: dict[Order, int] = {}
     wanted: dict[Order, dict[Layout, int]] = {}
     for place in problem.readers[variable]:
@@ -116,19 +117,18 @@ def _paid_back(
             if (known := wanted.get(order(layout))) is not None:
                 known[layout] = known.get(layout, 0) + said.get(layout, 0)
     regrouping = weighted(problem.target.reshape_price(1, problem.variables[variable].turns, problem.timed), weights)
-    back = dict.fromkeys(sources, 0)
-    for source in back:
-        for atoms, layouts in wanted.items():
-            beyond = {layout: max(0, amount - regrouping) for layout, amount in layouts.items()}
-            rest = sum(beyond.values()) + together.get(atoms, 0)
-            if atoms == order(source):
-                back[source] += rest + layouts.get(source, 0) - beyond.get(source, 0)
-                continue
-            back[source] += max(
-                [0]
-                + [
-                    rest + amount - beyond[layout] - weighted(problem.move_price(variable, source, layout), weights)
-                    for layout, amount in layouts.items()
-                ]
-            )
+    back: dict[Layout, int] = {}
+    for atoms, layouts in wanted.items():
+        beyond = {layout: max(0, amount - regrouping) for layout, amount in layouts.items()}
+        rest = sum(beyond.values()) + together.get(atoms, 0)
+        most: dict[Layout, int] = {}
+        for layout, amount in layouts.items():
+            for price, sources in problem.moves_to(variable, layout).items():
+                gain = rest + amount - beyond[layout] - weighted(price, weights)
+                if gain > 0:
+                    most.update((source, gain) for source in sources if gain > most.get(source, 0))
+        for source in problem.written_as(variable, atoms):
+            most[source] = rest + layouts.get(source, 0) - beyond.get(source, 0)
+        for source, gain in most.items():
+            back[source] = back.get(source, 0) + gain
     return back

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from layoutsolve.graph import Dim, Size
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import Price, Row
 
 
@@ -122,6 +122,43 @@ class LayoutProblem:
     @cached_property
     def _least(self) -> dict[int, Price]:
         """The least that a move of a variable may cost, where it was asked for."""
+        return {}
+
+    def moves_to(self, variable: int, target: Layout) -> Mapping[Price, Sequence[Layout]]:
+        """What moving a variable to a layout costs from those of other orders that it may be written in, which are few
+        prices.
+        """
+        known, key = self._moves, (variable, target)
+        if key not in known:
+            found: dict[Price, list[Layout]] = {}
+            for atoms, sources in self._written(variable).items():
+                for source in sources if atoms != order(target) else ():
+                    found.setdefault(self.move_price(variable, source, target), []).append(source)
+            known[key] = found
+        return known[key]
+
+    def written_as(self, variable: int, atoms: Order) -> Sequence[Layout]:
+        """The layouts of an order that a variable may be written in."""
+        return self._written(variable).get(atoms, ())
+
+    def _written(self, variable: int) -> Mapping[Order, Sequence[Layout]]:
+        known, writer = self._orders, self.writers[variable]
+        if variable not in known:
+            found: dict[Order, list[Layout]] = {}
+            if writer is not None:
+                for layout in dict.fromkeys(row.layouts[writer[1]] for row in self.operators[writer[0]].rows):
+                    found.setdefault(order(layout), []).append(layout)
+            known[variable] = found
+        return known[variable]
+
+    @cached_property
+    def _moves(self) -> dict[tuple[int, Layout], Mapping[Price, Sequence[Layout]]]:
+        """Those that were asked for."""
+        return {}
+
+    @cached_property
+    def _orders(self) -> dict[int, Mapping[Order, Sequence[Layout]]]:
+        """The layouts that variables may be written in, by order, where they were asked for."""
         return {}
 
     def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:

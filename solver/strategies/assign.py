@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from layoutsolve import collector
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
@@ -67,20 +66,8 @@ def assign(
         raise OptionError(f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}")
     if seconds is not None and not seconds > 0:
         raise OptionError(f"a time limit of {seconds} seconds is not positive")
-    with _collector_paused():
+    with collector.paused():
         stepped, goal = in_steps(graph), Goal(objective, target or default_target())
         limit = limit or Limit.of(len(stepped.nodes), seconds)
         found = STRATEGIES[strategy](stepped, boundary or Boundary(), goal, limit)
         return replace(found, ended=limit.ended)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Without cyclic garbage collection: a problem is millions of small objects, none of which is garbage yet."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -31,7 +31,7 @@ from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.heuristics import assigned, source_row
-from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import Row
 
 SWEEPS = 10
@@ -66,6 +66,7 @@ class _Sweep:
     def __init__(self, problem: LayoutProblem, rows: list[int]) -> None:
         self.problem, self.rows = problem, rows
         self.handled = [operator.follows for operator in problem.operators]
+        self.kept = self._kept()
         self.leading: set[int] = set()
         self.written: dict[int, Layout] = {}
         for number in range(len(rows)):
@@ -125,11 +126,18 @@ class _Sweep:
 
     def _removable(self, variable: int, layout: Layout) -> bool:
         """Whether only operators that a Transpose can be pushed through read a variable in this layout."""
-        return all(
-            self.handled[number]
-            for number, port in self.problem.readers[variable]
-            if order(chosen(self.problem, self.rows, number).layouts[port]) == order(layout)
-        )
+        return (variable, order(layout)) not in self.kept
+
+    def _kept(self) -> set[tuple[int, Order]]:
+        """The variables with the orders in which operators read them that no Transpose can be pushed through."""
+        return {
+            (variable, order(layout))
+            for number, operator in enumerate(self.problem.operators)
+            if not self.handled[number]
+            for variable, layout in zip(
+                operator.ports[: operator.inputs], chosen(self.problem, self.rows, number).layouts, strict=False
+            )
+        }
 
     def _leading_to_transposes(self) -> set[int]:
         """The variables from which a path through operators that follow a layout leads to a Transpose."""

@@ -13,6 +13,7 @@ from time import monotonic
 import numpy as np
 import pytest
 
+from layoutsolve.collector import paused
 from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, assign
@@ -23,7 +24,6 @@ from layoutsolve.solver.search.presolve import components, price_of_component
 from layoutsolve.solver.search.search import enumerated, presolved
 from layoutsolve.solver.statement.objective import coarse_tiers, ranked
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.assign import _collector_paused
 from tests.graphs import feeds, run
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.strategies.test_mincut import TIERS, random_problem
@@ -121,7 +121,7 @@ def test_no_strategy_is_better_whatever_the_work(seed: int, objective: str) -> N
 def test_solving_leaves_nothing_for_the_collector(objective: str) -> None:
     """It is paused meanwhile: what is of no more use has to be free as soon as nothing refers to it."""
     assign(random_graph(0, 12, CONTROL), objective=objective)  # imports leave cycles of their own
-    with _collector_paused():
+    with paused():
         for seed in range(6):
             assign(random_graph(seed, 12, CONTROL), objective=objective)
             assign(conflicting_grid(2, 2), objective=objective, limit=Limit(10_000))

@@ -11,7 +11,7 @@ import pytest
 
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import component as solving
-from layoutsolve.solver.search import elimination, program
+from layoutsolve.solver.search import elimination, formulation, program
 from layoutsolve.solver.search.component import _Search
 from layoutsolve.solver.search.elimination import eliminated
 from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
@@ -74,6 +74,23 @@ def test_what_is_too_large_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
             small.setattr(elimination, "LARGEST", 1)
             assert eliminated(*given, unlimited()) is None
     assert refused > 40
+
+
+@pytest.mark.parametrize("objective", ["min-executed", "min-bytes"])
+def test_components_of_too_many_constraints_are_solved(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is: their relaxations would take too much memory."""
+    tiers, searched = coarse_tiers(OBJECTIVES[objective]) or (), 0
+    for problem, domains, component in family(objective):
+        start = [domain[0] for domain in domains]
+        best = enumerated(problem, domains, component, start, tiers)
+        least = ranked(price_of_component(problem, best, component), tiers)
+        with monkeypatch.context() as small:
+            small.setattr(formulation, "CONSTRAINTS", 0)
+            found = solving.solve_component(problem, domains, component, start, tiers, unlimited())
+        rows = [found.rows.get(number, row) for number, row in enumerate(start)]
+        assert found.bounds == ranked(price_of_component(problem, rows, component), tiers) == least
+        searched += 1
+    assert searched > 20
 
 
 @pytest.mark.parametrize("narrowed", [False, True])

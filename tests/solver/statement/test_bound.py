@@ -76,6 +76,37 @@ def test_any_offers_are_sound() -> None:
                 assert bound <= min(weighted(price(problem, rows), weights) for rows in found)
 
 
+def test_no_more_is_paid_back_than_offers_come_to() -> None:
+    """Where layouts stand for orders, by the formula of ``docs/theory.md``."""
+    compared = 0
+    for seed in range(40):
+        random, problem = np.random.default_rng(seed), problems(seed)[0]
+        weights = {name: int(random.integers(1, 4)) for name in ("transposes", "hidden", "nanoseconds")}
+        offers = {
+            (number, port): {each: int(random.integers(0, 8)) for each in {row.layouts[port] for row in operator.rows}}
+            for number, operator in enumerate(problem.operators)
+            for port in range(operator.inputs)
+            if not problem.variables[operator.ports[port]].constant and random.random() < 0.6
+        }
+        found = prices(problem, weights, Offers(offers))
+        for number, operator in enumerate(problem.operators):
+            for at, row in enumerate(operator.rows):
+                cost = weighted(row.price, weights)
+                for port, (variable, layout) in enumerate(zip(operator.ports, row.layouts, strict=True)):
+                    if port < operator.inputs:
+                        cost += offers.get((number, port), {}).get(layout, 0)
+                        continue
+                    said = [offers.get(place, {}) for place in problem.readers[variable]]
+                    for wanted in {each for own in said for each in own}:
+                        moved = (
+                            0 if wanted == layout else weighted(problem.move_price(variable, layout, wanted), weights)
+                        )
+                        back = max(0, sum(own.get(wanted, 0) for own in said) - moved)
+                        cost, compared = cost - back, compared + (back > 0)
+                assert found[number][at] == cost
+    assert compared > 100
+
+
 def test_one_transpose_is_proven() -> None:
     """A matrix that is written in one order and read in the other: nothing is known without an offer to pay for it."""
     rows, columns = ((0,), (1,)), ((1,), (0,))

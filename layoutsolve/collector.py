@@ -1,0 +1,19 @@
+"""Python's collector of cyclic garbage, which takes a fifth of the time of a large model and finds next to nothing."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Without the collector: a model is millions of small objects, which live until it is done, and none is a cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
