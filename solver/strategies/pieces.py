@@ -168,7 +168,7 @@ class _Pieces:
                 piece.operators.add(number)
                 for variable in self.problem.operators[number].ports:
                     writer = self.problem.writers[variable]
-                    if writer and writer[0] in self.fixed and variable in self.among - self.paid:
+                    if writer and writer[0] in self.fixed and variable in self.among and variable not in self.paid:
                         self._pay(piece, variable)
             elif other is not piece:
                 self._merge(piece, other)
@@ -196,7 +196,7 @@ class _Pieces:
         return bool(around)
 
     def _open(self, piece: _Piece) -> bool:
-        """Find out what a piece needs; whether it is less than what is made, and could be found out of a larger one."""
+        """Find out what a piece needs; whether that is less than what is made, and a larger piece may need more."""
         zone = self._zone(piece)
         stated = self.scope.groupings(zone, self.limit.part(STATED))
         if stated is None:
