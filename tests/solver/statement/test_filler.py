@@ -16,7 +16,7 @@ from layoutsolve.solver.theory.layout import order
 from layoutsolve.solver.theory.row import Row
 from tests.solver.broadcast_graphs import broadcast_graph
 from tests.solver.every_grouping import every_row
-from tests.solver.every_layout import TooLargeError, tiers_of_orders
+from tests.solver.every_layout import TooLargeError
 from tests.solver.mixed_graphs import mixed_graph
 
 GRAPHS, LOOKED_AT = 25, 40
@@ -44,7 +44,6 @@ def test_every_row_with_a_layout_is_found(family: type) -> None:
     counts = Counter[str]()
     for seed in range(GRAPHS):
         statement = Statement(family(seed))
-        tiers = tiers_of_orders(statement.goal.tiers)
         for entry, operator in zip(statement.entries, statement.orders().operators, strict=True):
             if entry.relations is None or entry.fixed:
                 continue
@@ -55,7 +54,7 @@ def test_every_row_with_a_layout_is_found(family: type) -> None:
                 for row in kept
             }
             try:
-                every = every_row(entry, statement, tiers, orders)
+                every = every_row(entry, statement, orders)
             except TooLargeError:
                 continue
             made = filler(statement, entry, kept, 0)
