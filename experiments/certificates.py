@@ -2,8 +2,8 @@
 
 Every model is converted for each objective, certified and checked. A row of the table has the models, those of which
 every tier is proven again, among those that are called optimal, the certificates with rows struck out or cases told
-apart, seconds of converting, certifying and checking, and kilobytes on average and at most. Then follow the models
-that are called optimal, of which some tier rests on the search.
+apart, the processor's seconds of converting, certifying and checking, and kilobytes on average and at most. Then follow
+the models that are called optimal, of which some tier rests on the search. With ``--progress`` each model has a line.
 
 Each certificate is also forged: for a file whose nodes read what nothing writes, one whose constants are zero, and with
 each bound raised by one, always with digests that fit. The last column says how many of these are refused.
@@ -12,9 +12,10 @@ each bound raised by one, always with digests that fit. The last column says how
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from time import perf_counter
+from time import process_time
 
 import onnx
 
@@ -93,15 +94,15 @@ def refused(source: bytes, model: bytes, certificate: Certificate) -> bool:
 
 def measure(model: CorpusModel, objective: str) -> Result:
     """Convert, certify, check and forge. Raises ConversionError where the model cannot be converted or certified."""
-    times, source = [perf_counter()], model.source
+    times, source = [process_time()], model.source
     conversion = layoutsolve.convert(source, objective=objective)
-    times.append(perf_counter())
+    times.append(process_time())
     certificate = layoutsolve.certify(source, conversion)
     text = certificate.to_json()
-    times.append(perf_counter())
+    times.append(process_time())
     content = conversion.content("")
     found = layoutsolve.check_certificate(source, content, Certificate.from_json(text))
-    times.append(perf_counter())
+    times.append(process_time())
     outcomes = [refused(source, *each) for each in forged(content, certificate)]
     return Result(
         model.name,
@@ -135,6 +136,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--objective", choices=list(OBJECTIVES), help="one objective (default: all)")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th model (default: 1)")
+    parser.add_argument("--progress", action="store_true", help="tell the seconds of each model as it is done")
     options = parser.parse_args(given)
     found: list[Result] = []
     print("| objective | models | proven | optimal | proven | in steps | convert s | certify s | check s", end=" ")
@@ -144,6 +146,8 @@ def main(given: Sequence[str] | None = None) -> None:
         for model in list(models(options.folder, options.only))[:: options.every]:
             try:
                 results.append(measure(model, objective))
+                if options.progress:
+                    print(f"{objective} {model.name}: {sum(results[-1].seconds):.2f} s", file=sys.stderr, flush=True)
             except ConversionError as error:
                 if isinstance(error, CertificateError):
                     print(f"{objective} {model.name}: {error}")

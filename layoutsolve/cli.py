@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from layoutsolve import files, parser
+from layoutsolve import collector, files, parser
 from layoutsolve.errors import (
     DIFFERENT,
     FAILED,
@@ -183,6 +183,7 @@ def _run_batch(options: argparse.Namespace) -> int:
         return batch(options, partial(_tell, written=[]), partial(_say, stream=sys.stderr))
 
 
+@collector.paused()
 def run_one(options: argparse.Namespace) -> int:
     """Convert one model."""
     start = time.perf_counter()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Without the collector: a model is millions of small objects, which live until it is done, and none is a cycle."""
+    """Without the collector: a model is millions of small objects that live until it is done, hardly any in a cycle."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
