@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from layoutsolve.api import Conversion
     from layoutsolve.certificate import Certificate
     from layoutsolve.checker import Recheck
+    from layoutsolve.explanation import Explanation
     from layoutsolve.measurement.profile import Profile
     from layoutsolve.source import Content
     from layoutsolve.stages import Stages
+    from layoutsolve.verification.verify import Verification
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -196,7 +198,7 @@ def run_one(options: argparse.Namespace) -> int:
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
             _require_runtimes()
-        if target and options.check is None and not options.dry_run:
+        if target and options.check is None:
             files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
     with stage("run"):
@@ -221,10 +223,13 @@ def _convert(
         certificate, rechecked = _certified(source, conversion, target)
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
     checked = verify(source, conversion, **_compared(options)) if options.verify else None
-    explanation = conversion.explain(options.time_limit) if options.explain else None
+    explanation = conversion.explain(options.time_limit) if options.explain or options.report is not None else None
     profile = _profile(conversion, stage) if options.profile else None
     extracted = () if options.extract is None else _extracted(source, options.extract)
-    writing = () if options.dry_run else (*extracted, *outputs)
+    shown = (
+        () if options.report is None else (_report(options, source, conversion, target, explanation, checked, profile),)
+    )
+    writing = shown if options.dry_run else (*shown, *extracted, *outputs)
     folder = files.folder(options.extract) if extracted and writing else nullcontext()
     with stage("write"), folder, files.written(writing, _read(options)):
         done = Done(
@@ -232,15 +237,35 @@ def _convert(
             conversion,
             rechecked,
             checked,
-            explanation,
+            explanation if options.explain else None,
             profile,
             time.perf_counter() - start,
             not options.dry_run,
             None if options.extract is None else tuple(output.path for output in extracted),
+            options.report,
         )
         if options.json or not options.quiet:
             _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+def _report(
+    options: argparse.Namespace,
+    source: Content,
+    conversion: Conversion,
+    target: str,
+    explanation: Explanation | None,
+    checked: Verification | None,
+    profile: Profile | None,
+) -> files.Output:
+    """The page that shows all of it."""
+    from layoutsolve.reporting.report import Told, report
+
+    assert explanation is not None
+    said, written = parser.said(options), not options.dry_run
+    told = Told(source, conversion, target, explanation, said, checked, profile, options.time_limit, written)
+    text = report(told).encode()
+    return files.Output("report", options.report, lambda file: file.write(text))
 
 
 def _extracted(source: Content, place: str) -> tuple[files.Output, ...]:
@@ -322,7 +347,10 @@ def _target(options: argparse.Namespace, source: Content) -> str:
 
 def _planned(options: argparse.Namespace, target: str) -> list[files.Output]:
     """The files that will be written, as far as that is known beforehand."""
-    planned = [files.Output("model", target)]
+    planned = [] if options.report is None else [files.Output("report", options.report)]
+    if options.dry_run:
+        return planned
+    planned.append(files.Output("model", target))
     if options.external_data:
         planned.append(files.Output("data", f"{target}.data"))
     if options.certify is not None:

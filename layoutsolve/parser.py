@@ -76,6 +76,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.report == "-":
+        raise OptionError("argument --report: a report is written to a file: give its name")
+    if options.check is not None and options.report is not None:
+        raise OptionError("argument --check: it converts nothing that could be shown: leave --report out")
     if options.extract == "":
         raise OptionError("argument --extract-metadata: the name of the folder is empty")
     if options.check is not None and options.extract is not None:
@@ -92,6 +96,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.stage is not None:
         writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
         writing |= {"--verify": options.verify, "--explain": options.explain, "--profile": options.profile}
+        writing["--report"] = options.report
         for name in (name for name, value in writing.items() if value):
             raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
     return options
@@ -179,6 +184,7 @@ def said(options: argparse.Namespace) -> dict[str, object]:
         "file",
         "certify",
         "extract",
+        "report",
         "check",
         "target",
         "verify_data",
@@ -372,6 +378,9 @@ def _add_telling(group: _Group) -> None:
         "--explain", action="store_true", help="why each Transpose and Reshape is there and what would remove it"
     )
     group.add_argument("--profile", action="store_true", help="where the time goes in ONNX Runtime on one thread")
+    group.add_argument(
+        "--report", metavar="FILE.html", help="write a page that shows it in a browser (for many models a folder)"
+    )
     group.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of the price, to be checked without a search"
     )
