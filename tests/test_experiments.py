@@ -40,6 +40,7 @@ COMMANDS = {
     "portable": [],
     "quantised_forms": [],
     "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
+    "reports": ["40"],
     "reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
     "row_classes": ["--only", "LogSoftmax", "--threads", "1"],
     "runtime": [MODELS, "--only", "network/00000"],

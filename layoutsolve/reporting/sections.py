@@ -101,7 +101,7 @@ def tiers(conversion: Conversion) -> Markup:
         kind = "orders" if "reshapes" in tier.names else "layouts"
         known = said.get(tier.status, f"minimal for these {kind}")
         mark = element("span", known, class_="bad" if tier.status == "feasible" else "good")
-        rows.append((" + ".join(tier.names), tier.value, tier.bound, mark))
+        rows.append((element("span", " + ".join(tier.names), class_="whole"), tier.value, tier.bound, mark))
     ended = conversion.assignment.ended
     note = element("p", f"The search ended by its limit on {ended}.", class_="soft") if ended else None
     ends = [element("p", end, class_="soft") for end in conversion.moved_ends]
@@ -121,7 +121,7 @@ def strategies(found: Mapping[str, Comparison | StrategyError], own: str) -> Mar
     for name, each in found.items():
         bars.append(element("span", name, class_="label own" if name == own else "label"))
         if isinstance(each, StrategyError):
-            bars.append(element("span", each, class_="refused"))
+            bars.append(element("span", each, class_="refused", title=each))
             continue
         price = each.price
         value = f"{price.transposes} + {price.hidden} · {sized(price.bytes)}"
