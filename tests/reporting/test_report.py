@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from html import unescape
 from pathlib import Path
@@ -81,8 +84,6 @@ def test_what_it_says(tmp_path: Path) -> None:
         "transposes + hidden",
     ):
         assert what in said, what
-    import hashlib
-
     for name in ("a.tflite", "a.onnx"):
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() in said
     (share,) = {node["share"] for node in data_of(page)["source"]["nodes"] if node["op"] == "CONV_2D"}
@@ -192,3 +193,21 @@ def test_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert [line.get("up_to_date") for line in lines] == [False, None, True, True]
     assert unmeasured((folder / "index.html").read_text()) == unmeasured(listed)
     assert "<main>" in (folder / "models/a.html").read_text()
+
+
+def test_nothing_is_imported_unasked(tmp_path: Path) -> None:
+    """Whoever asks for no report does not wait for what makes one."""
+    (tmp_path / "a.tflite").write_bytes(moved())
+    code = "import sys; from layoutsolve.cli import main; main(['a.tflite', '-q']); print([*sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "layoutsolve.api" in done.stdout
+    assert "layoutsolve.reporting" not in done.stdout and "layoutsolve.explanation" not in done.stdout
+
+
+@pytest.mark.parametrize("options", [["--external-data"], ["--quant", "float"], ["--strategy", "transpose"]])
+def test_other_ways(tmp_path: Path, options: list[str]) -> None:
+    """Constants apart are a file of their own; what other strategies leave is drawn as well."""
+    page = reported(tmp_path, network(3).source, *options).read_text()
+    files = [path for path in tmp_path.iterdir() if path.suffix != ".html"]
+    assert all(hashlib.sha256(path.read_bytes()).hexdigest() in text_of(page) for path in files)
+    assert len(files) == (3 if "--external-data" in options else 2)

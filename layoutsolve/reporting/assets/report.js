@@ -217,9 +217,11 @@
     mark(chosen = this.chosen ?? null, linked = this.linked ?? []) {
       Object.assign(this, { chosen, linked });
       this.cy.batch(() => {
-        this.cy.elements().removeClass("chosen linked near hit");
+        this.cy.elements(".chosen, .linked, .near").removeClass("chosen linked near");
         for (const id of linked) this.cy.$id(String(id)).addClass("linked");
-        for (const id of this.hits) this.cy.$id(String(id)).addClass("hit");
+        const marked = new Set(this.cy.nodes(".hit").map((node) => Number(node.id())));
+        for (const id of marked) if (!this.hits.has(id)) this.cy.$id(String(id)).removeClass("hit");
+        for (const id of this.hits) if (!marked.has(id)) this.cy.$id(String(id)).addClass("hit");
         if (chosen !== null) this.cy.$id(String(chosen)).addClass("chosen").connectedEdges().addClass("near");
       });
     }
