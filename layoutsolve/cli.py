@@ -42,6 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Files are written where that is 0 or 3, and none otherwise.
     """
+    if "_ARGCOMPLETE" in os.environ:
+        from layoutsolve.completion import complete
+
+        complete(COMMANDS)
     given = sys.argv[1:] if arguments is None else arguments
     command = COMMANDS.get(given[0]) if given else None
     parse, run = command or (parser.parse, _run)
