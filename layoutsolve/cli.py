@@ -21,6 +21,7 @@ from layoutsolve.errors import (
     INTERRUPTED,
     ConversionError,
     InternalError,
+    ModelError,
     OutputError,
     UnsupportedError,
 )
@@ -89,10 +90,9 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _ops(options: argparse.Namespace) -> int:
     """List operators."""
-    from layoutsolve.source import load
     from layoutsolve.stages import Stages
 
-    content = load(options.model)
+    content = _loaded(options.model)
     with Stages(content)("ops"):
         from layoutsolve.arguments import Options
         from layoutsolve.inventory import inventory
@@ -192,13 +192,12 @@ def _run_batch(options: argparse.Namespace) -> int:
 def run_one(options: argparse.Namespace) -> int:
     """Convert one model."""
     start = time.perf_counter()
-    from layoutsolve.source import load
     from layoutsolve.stages import Stages
 
     said = parser.said(options)
     with Stages(options=said)("start"):
         given = parser.arguments_of(options)
-        source = load(options.model)
+        source = _loaded(options.model)
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
             _require_runtimes()
@@ -328,6 +327,19 @@ def _check(options: argparse.Namespace, source: Content, target: str, start: flo
     told = check_as_json(options, target, found, spent) if options.json else check_as_text(target, found, spent)
     _tell(told, [])
     return 0
+
+
+def _loaded(name: str) -> Content:
+    """The model of a name, or what comes from standard input."""
+    from layoutsolve.source import load
+
+    if name != parser.STANDARD_INPUT:
+        return load(name)
+    try:
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read()
+    except OSError as error:
+        raise ModelError(f"cannot read standard input: {error.strerror}") from error
+    return load(data, "standard input")
 
 
 def _read(options: argparse.Namespace) -> list[str]:

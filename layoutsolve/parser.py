@@ -22,6 +22,9 @@ _Group = argparse._ArgumentGroup  # argparse has no public name for it
 WILD = "*?["
 """What a pattern has in it."""
 
+STANDARD_INPUT = "-"
+"""The name of a model that is read from there."""
+
 COMMON = (
     *("models", "help", "all", "file", "inputs", "objective", "target", "quant", "jobs", "resume"),
     *("verify", "explain", "report", "dry_run", "version"),
@@ -87,8 +90,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options. Raises :class:`OptionError` where they cannot be understood."""
     parser = _parser()
     options, more = parser.parse_known_args(arguments)
-    if any(each.startswith("-") for each in more):
-        parser.refuse([each for each in more if each.startswith("-")])
+    unknown = [each for each in more if each.startswith("-") and each != STANDARD_INPUT]
+    if unknown:
+        parser.refuse(unknown)
     options.models += more  # those behind an option
     options.model = options.models[0]
     for name in (name for name in options.models[1:] if name.endswith(".onnx")):

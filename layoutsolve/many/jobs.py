@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutsolve.errors import ModelError, OptionError
-from layoutsolve.parser import WILD, is_many
+from layoutsolve.parser import STANDARD_INPUT, WILD, is_many
 from layoutsolve.wording import printable
 
 PAGES = "models"
@@ -84,6 +84,8 @@ def _alone(jobs: dict[str, Job], job: Job, path: str) -> None:
 
 
 def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
+    if name == STANDARD_INPUT:
+        raise OptionError("what comes from standard input is one model: convert it alone")
     if not name:
         raise ModelError("the name of a model is empty: give the path of a TensorFlow Lite model")
     base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name))
