@@ -364,19 +364,19 @@
     }
     current = 0;
     found.textContent = words.length ? `${hits.length} found` : "";
-    list_();
+    offer();
   };
 
-  const list_ = () => {
+  const offer = () => {
     matches.hidden = !hits.length || document.activeElement !== find;
     find.setAttribute("aria-expanded", String(!matches.hidden));
     if (matches.hidden) return;
     const start = Math.max(0, Math.min(current - 50, hits.length - 100));
     const rows = hits.slice(start, start + 100).map(([panel, id], place) => {
-      const where = panel === written ? "" : "source";
       const chosen = start + place === current;
-      const row = make("li", { role: "option", "aria-selected": chosen, id: chosen ? "match" : "" });
-      row.append(make("b", {}, panel.nodes[id].op), make("span", {}, where || panel.nodes[id].name));
+      const row = make("li", { role: "option", "aria-selected": chosen, ...(chosen && { id: "match" }) });
+      const { op, name } = panel.nodes[id];
+      row.append(make("b", {}, op), make("span", {}, panel === source ? `source · ${name}` : name));
       row.addEventListener("pointerdown", (event) => {
         event.preventDefault();
         take(start + place);
@@ -398,14 +398,14 @@
   };
 
   find.addEventListener("input", search);
-  find.addEventListener("focus", list_);
+  find.addEventListener("focus", offer);
   find.addEventListener("blur", () => (matches.hidden = true));
   find.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && hits.length) {
       event.preventDefault();
       current = (current + step + hits.length) % hits.length;
-      list_();
+      offer();
     } else if (event.key === "Enter" && hits.length) take(current);
   });
   document.addEventListener("keydown", (event) => {
