@@ -24,6 +24,7 @@ COMMANDS = {
     "exactness": [MODELS, "--only", "network/0000"],
     "dynamic": ["--rows", "1", "--most", "20000"],
     "executed": [MODELS, "--only", "network/00000", "--target", "ort-x86-vnni"],
+    "figures": ["{scratch}"],
     "forms": [MODELS, "--small", "--form", "PRelu limits", "--form", "storage unsigned"],
     "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],

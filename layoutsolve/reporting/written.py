@@ -45,6 +45,10 @@ def order_of(logical: Layout, stored: Layout) -> str:
     return "first" if found == order(turned) else "other"
 
 
+Permutation = tuple[int, ...] | None
+"""What a Transpose does, None for other operators."""
+
+
 class _Written:
     def __init__(self, conversion: Conversion, explanation: Explanation, sources: Numbers) -> None:
         self.conversion, self.assignment = conversion, conversion.assignment
@@ -60,7 +64,7 @@ class _Written:
         self.known: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
         self.constants: set[str] = set()
-        self.leads: dict[str, str] = {}
+        self.leads: dict[str, tuple[str, Permutation]] = {}
 
     def result(self) -> Side:
         self._graph(self.conversion.model.graph, "main graph")
@@ -118,7 +122,7 @@ class _Written:
         """For each node the stored tensor that it is about: its result, that of the operator that it is a part of, or
         what it dequantises; '' for none, and for what is computed from constants alone.
         """
-        wanted: dict[str, tuple[str, object]] = {}
+        wanted: dict[str, tuple[str, object, Permutation]] = {}
         found = []
         fixed = set(self.constants)
         for node in graph.node:
@@ -130,11 +134,11 @@ class _Written:
             if not stored and node.op_type == "DequantizeLinear" and node.input[0] in self.located:
                 stored = [node.input[0]]
             read = (wanted[name] for name in node.output if name in wanted and name not in fixed)
-            later = [about for about, by in read if by == origin]
-            about = next(iter((*stored, *later)), "")
+            later = [(about, turned) for about, by, turned in read if by == origin]
+            about = next(iter((*stored, *(about for about, turned in later if turned is None))), "")
             if stored and later:
                 self.leads.setdefault(about, later[0])
-            wanted.update((name, (about, origin)) for name in node.input)
+            wanted.update((name, (about, origin, _turned(node))) for name in node.input)
             found.append(about)
         return found[::-1]
 
@@ -182,10 +186,25 @@ class _Written:
         return "" if found is None else dimensions(*found)
 
     def _order(self, name: str) -> str:
-        """Which of :data:`ORDERS` a tensor is in; what lies within an operator is in that of its result."""
-        while (found := self._own(name)) is None and name in self.leads:
-            name = self.leads[name]
+        """Which of :data:`ORDERS` a tensor is in."""
+        found = self._led(name)
         return "none" if found is None else order_of(*found)
+
+    def _led(self, name: str) -> tuple[Layout, Layout] | None:
+        """As for a tensor of the source; what lies within an operator is told by what is made of it there."""
+        found = self._own(name)
+        if found is not None or name not in self.leads:
+            return found
+        later, turned = self.leads[name]
+        found = self._led(later)
+        if found is None or turned is None:
+            return found
+        logical, stored = found
+        return (
+            None
+            if len(turned) != len(stored)
+            else (logical, tuple(stored[turned.index(axis)] for axis in range(len(stored))))
+        )
 
 
 def _explained(
@@ -195,6 +214,10 @@ def _explained(
     moves = [node for node in nodes if node.op in MOVES]
     for node, item in zip(moves, explanation.operators, strict=True):
         yield (node.op, names.get(node.outputs[0], node.outputs[0])), item
+
+
+def _turned(node: onnx.NodeProto) -> Permutation:
+    return next((tuple(each.ints) for each in node.attribute if each.name == "perm"), None)
 
 
 def _kind(port: onnx.ValueInfoProto) -> str:

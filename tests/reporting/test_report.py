@@ -51,6 +51,20 @@ def test_all_that_is_written_is_drawn(seed: int) -> None:
         assert json.loads(json.dumps(plain)) and len(plain["nodes"]) == len(side.nodes)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_windows_between_transposes_are_channels_first(seed: int) -> None:
+    """Where every operator has its pattern around it, what is told of a window is told by its shape alone."""
+    content = load(network(seed).source)
+    conversion = layoutsolve.convert(content, strategy="transpose")
+    source, numbers = source_side(content)
+    written = written_side(conversion, conversion.explain(), numbers)
+    for node in written.nodes:
+        shape = re.findall(r"\w+", written.tensors[node.gives[0]].kind.partition("[")[2]) if node.gives else []
+        if node.op in ("Conv", "MaxPool", "AveragePool") and source.nodes[node.comes[0]].op.endswith("_2D"):
+            turned = shape[1] != "1" and shape[2:] != ["1", "1"]
+            assert node.order == ("first" if turned else "same" if len(set(shape) - {"1"}) > 1 else node.order)
+
+
 def test_orders() -> None:
     image = ((), (0,), (1,), (2,))
     assert order_of(image, image) == "same" and order_of(image, ((0, 1), (2,))) == "same"
