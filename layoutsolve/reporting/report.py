@@ -85,13 +85,9 @@ def _data(told: Told) -> str:
     written = written_side(told.conversion, told.explanation, numbers)
     if told.profile is not None:
         _share(told.profile, told.conversion, source, written)
-    first = min((subgraph for subgraph, _ in _origins(told.conversion)), default=0)
+    first = min((origin.subgraph for origin in told.conversion.origins.values()), default=0)
     both = {"source": {**source.as_dict(), "main": first}, "written": {**written.as_dict(), "main": 0}}
     return json.dumps(both, separators=(",", ":"))
-
-
-def _origins(conversion: Conversion) -> set[tuple[int, int]]:
-    return {(origin.subgraph, origin.index) for origin in conversion.origins.values()}
 
 
 def _share(profile: Profile, conversion: Conversion, source: Side, written: Side) -> None:

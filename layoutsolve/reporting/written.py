@@ -123,11 +123,7 @@ class _Written:
         what it dequantises; '' for none, and for what is computed from constants alone.
         """
         wanted: dict[str, tuple[str, object, Permutation]] = {}
-        found = []
-        fixed = set(self.constants)
-        for node in graph.node:
-            if all(name in fixed for name in node.input if name) and not any(graphs_of(node)):
-                fixed.update(node.output)
+        found, fixed = [], self._fixed(graph)
         for node in reversed(graph.node):
             origin = self.origins.get(node.name)
             stored = [name for name in node.output if name in self.located]
@@ -136,11 +132,19 @@ class _Written:
             read = (wanted[name] for name in node.output if name in wanted and name not in fixed)
             later = [(about, turned) for about, by, turned in read if by == origin]
             about = next(iter((*stored, *(about for about, turned in later if turned is None))), "")
-            if stored and later:
+            if stored and later and later[0][0] != about:
                 self.leads.setdefault(about, later[0])
             wanted.update((name, (about, origin, _turned(node))) for name in node.input)
             found.append(about)
         return found[::-1]
+
+    def _fixed(self, graph: onnx.GraphProto) -> set[str]:
+        """The tensors of a graph that are constants, or computed from these alone."""
+        fixed = set(self.constants)
+        for node in graph.node:
+            if all(name in fixed for name in node.input if name) and not any(graphs_of(node)):
+                fixed.update(node.output)
+        return fixed
 
     def _operator(self, node: onnx.NodeProto, about: str) -> Drawn:
         inner = sorted({name for each in graphs_of(node) for name in outer_names(each)})
@@ -150,21 +154,21 @@ class _Written:
         origin = self.origins.get(node.name)
         drawn = Drawn(op, node.name, reads, gives, order=self._order(about), facts=_facts(node))
         drawn.comes = [] if origin is None else [origin[0]]
-        item = next(
-            (self.explained[key] for name in (*node.output, about) if (key := (node.op_type, name)) in self.explained),
-            None,
-        )
         if node.op_type in MOVES:
             drawn.kind = node.op_type.lower()
         elif node.op_type in QUANTISING:
             drawn.kind = "quant"
         elif about in self.slow:
             drawn.kind, drawn.why = "slow", [self.slow[about]]
-        if item is not None:
+        self._explain(drawn, [self.explained.get((node.op_type, name)) for name in (*node.output, about)])
+        return drawn
+
+    def _explain(self, drawn: Drawn, told: Sequence[Explained | None]) -> None:
+        """Note why a Transpose or a Reshape is there: the first that is told of it."""
+        for item in [each for each in told if each is not None][:1]:
             drawn.why = lines_of([item])
             tied = [self.titles[title] for title in (item.after, *item.before) if title in self.titles]
             drawn.comes = drawn.comes or list(dict.fromkeys(tied))
-        return drawn
 
     def _tensor(self, name: str) -> int:
         """The number of a tensor, whose type the file need not say."""
@@ -200,11 +204,9 @@ class _Written:
         if found is None or turned is None:
             return found
         logical, stored = found
-        return (
-            None
-            if len(turned) != len(stored)
-            else (logical, tuple(stored[turned.index(axis)] for axis in range(len(stored))))
-        )
+        if len(turned) != len(stored):
+            return None
+        return logical, tuple(stored[turned.index(axis)] for axis in range(len(stored)))
 
 
 def _explained(
