@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from layoutsolve.source import Content
     from layoutsolve.verification.verify import Verification
 
+PART = 2500
+"""Operators of a graph that are drawn at a time: more make a browser slow."""
+
 
 @dataclass(frozen=True)
 class Told:
@@ -86,8 +89,8 @@ def _data(told: Told) -> str:
     if told.profile is not None:
         _share(told.profile, told.conversion, source, written)
     first = min((origin.subgraph for origin in told.conversion.origins.values()), default=0)
-    both = {"source": {**source.as_dict(), "main": first}, "written": {**written.as_dict(), "main": 0}}
-    return json.dumps(both, separators=(",", ":"))
+    sides = {"source": {**source.as_dict(), "main": first}, "written": {**written.as_dict(), "main": 0}}
+    return json.dumps({"part": PART, **sides}, separators=(",", ":"))
 
 
 def _share(profile: Profile, conversion: Conversion, source: Side, written: Side) -> None:

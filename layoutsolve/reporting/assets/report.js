@@ -1,10 +1,10 @@
 "use strict";
 // Both graphs side by side: what is drawn, found, selected and told.
 (() => {
-  const PART = 2500; // operators that are drawn at a time
-  const SLOW = 800; // and from how many on, lines are left out while the view moves
+  const SLOW = 800; // from so many operators on, lines are left out while the view moves
   const HEIGHT = { quant: 20, "": 28 };
   const data = JSON.parse(document.getElementById("data").textContent);
+  const PART = data.part;
   const byId = (id) => document.getElementById(id);
   const find = byId("find"), matches = byId("matches"), found = byId("found"), details = byId("details");
 
