@@ -81,7 +81,9 @@ class Side:
         for _, begin, end in self.tabs:
             self._draw(begin, end, places, edges)
         return {
-            "tensors": [[printable(each.name), each.kind, int(each.constant), each.dims] for each in self.tensors],
+            "tensors": [
+                [printable(each.name), printable(each.kind), int(each.constant), each.dims] for each in self.tensors
+            ],
             "tabs": [[printable(title), begin, end] for title, begin, end in self.tabs],
             "nodes": [_plain(node, *place) for node, place in zip(self.nodes, places, strict=True)],
             "edges": edges,
@@ -114,6 +116,8 @@ def _plain(node: Drawn, x: int, y: int) -> dict[str, object]:
     """A node as plain data, in which what is empty is left out."""
     told = {key: value for key, value in asdict(node).items() if value}
     told |= {"op": printable(node.op), "name": printable(node.name), "label": label(node.op)}
+    if node.share:
+        told["share"] = printable(node.share)
     for key in ("facts", "why"):
         if key in told:
             told[key] = [printable(line) for line in told[key]]

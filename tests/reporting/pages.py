@@ -38,6 +38,15 @@ def moved(names: tuple[str, str, str] = ("image", "inner", "scores")) -> bytes:
     return builder.finish(z)
 
 
+def custom(name: str) -> bytes:
+    """An operator that nobody knows, on a batch of any size whose input has a name."""
+    builder = Builder()
+    x = builder.input(f"x{name}", (1, 4), signature=(-1, 4))
+    y = builder.tensor("y", (1, 4), signature=(-1, 4))
+    builder.operator(f"CUSTOM:{name}", [x], [y])
+    return builder.finish(y)
+
+
 def chain(count: int) -> bytes:
     """So many operators, one behind the other, with names that search can tell apart."""
     builder = Builder()

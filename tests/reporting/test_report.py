@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
@@ -20,9 +21,10 @@ from layoutsolve.reporting.drawn import ORDERS
 from layoutsolve.reporting.sourced import source_side
 from layoutsolve.reporting.written import order_of, written_side
 from layoutsolve.source import load
+from layoutsolve.wording import printable
 from tests.families import nested
 from tests.random_models import network
-from tests.reporting.pages import HOSTILE, chain, data_of, empty, moved, reported, text_of, unmeasured
+from tests.reporting.pages import HOSTILE, chain, custom, data_of, empty, moved, reported, text_of, unmeasured
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -124,7 +126,20 @@ def test_names_are_text(name: str, tmp_path: Path) -> None:
     assert page.count("<script") == 4 and page.count("</script>") == 4 and page.count("<img") == 0
     assert all(each.isprintable() or each == "\n" for each in page.replace(_library(page), ""))
     names = {tensor[0] for tensor in data_of(page)["source"]["tensors"]}
-    assert layoutsolve.wording.printable(f"a{name}") in names  # type: ignore[attr-defined]
+    assert printable(f"a{name}") in names
+    kept = reported(tmp_path, custom(name), "--custom", "passthrough").read_text()
+    for found in (page, kept):
+        assert all(text.isprintable() for text in texts(data_of(found)))
+    assert any(printable(name) in text for text in texts(data_of(kept)["written"]["nodes"]))
+
+
+def texts(found: object) -> Iterator[str]:
+    """All texts in what JSON says."""
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, (list, dict)):
+        for each in found.values() if isinstance(found, dict) else found:
+            yield from texts(each)
 
 
 def test_branches_and_empty_models(tmp_path: Path) -> None:
