@@ -52,6 +52,13 @@ def stored(assignment: Assignment) -> dict[str, Stored]:
     return found
 
 
+def located(assignment: Assignment) -> tuple[Graph, dict[str, tuple[int, Layout]]]:
+    """What :func:`apply` makes, and by the names in the file the variable that each tensor holds and its layout."""
+    applier = _Applier(assignment, Budget())
+    written = applier.result()
+    return written, {written.names.get(name, name): place for place, name in applier.stored.items()}
+
+
 class _Applier:
     def __init__(self, assignment: Assignment, budget: Budget) -> None:
         graph = assignment.graph

@@ -62,6 +62,8 @@ class Regions:
             flow.proto.output.extend(results)
             title = short(str(flow.node.origin or results[0]))
             flow.proto.name = self.writer.taken.unique(f"{flow.node.op}:{title}")
+            if flow.node.origin is not None:
+                self.writer.origins[flow.proto.name] = flow.node.origin
 
     def next_state(self, node: Node) -> onnx.ValueInfoProto:
         """Write the output that says what a state is after a run."""

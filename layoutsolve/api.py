@@ -18,7 +18,7 @@ from layoutsolve.errors import OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
 from layoutsolve.graph import Graph, Origin
-from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Price, Tier, assign
+from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
@@ -333,24 +333,34 @@ def compare(
     content, goal = load(source), options.goal
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
-    rows = []
+    found = tried(graph, options.boundary, goal, stage, options.time_limit)
+    return [row for row in found.values() if isinstance(row, Comparison)]
+
+
+def tried(
+    graph: Graph,
+    boundary: Boundary,
+    goal: Goal,
+    stage: Stages,
+    seconds: float | None = None,
+    known: Sequence[Assignment] = (),
+) -> dict[str, Comparison | StrategyError]:
+    """What every strategy makes of a graph, or why it makes nothing; what is ``known`` is not searched again."""
+    done: dict[str, Comparison | StrategyError] = {}
     for strategy in STRATEGIES:
         start = time.perf_counter()
+        found = next((each for each in known if each.strategy == strategy), None)
         try:
             with stage("solve"):
-                found = assign(
-                    graph,
-                    options.boundary,
-                    strategy=strategy,
-                    objective=goal.objective,
-                    target=goal.target,
-                    seconds=options.time_limit,
+                found = found or assign(
+                    graph, boundary, strategy=strategy, objective=goal.objective, target=goal.target, seconds=seconds
                 )
-        except StrategyError:
+        except StrategyError as error:
+            done[strategy] = error
             continue
-        spent = time.perf_counter() - start
-        rows.append(Comparison(strategy, found.status, found.price, found.bound, found.tiers, round(spent, 6)))
-    return rows
+        spent = round(time.perf_counter() - start, 6)
+        done[strategy] = Comparison(strategy, found.status, found.price, found.bound, found.tiers, spent)
+    return done
 
 
 def verify(

@@ -218,19 +218,20 @@ def digest(data: Buffer) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class _Digest(io.RawIOBase):
-    """A file that is not written, but hashed."""
+class Digest(io.RawIOBase):
+    """A file that is not written, but hashed and measured."""
 
     def __init__(self) -> None:
-        self.hash = hashlib.sha256()
+        self.hash, self.size = hashlib.sha256(), 0
 
     def write(self, data: Any) -> int:
         self.hash.update(data)
+        self.size += len(data)
         return len(data)
 
 
 def digest_of(write: Callable[[BinaryIO], object]) -> str:
     """The SHA-256 of what is written."""
-    found = _Digest()
+    found = Digest()
     write(cast(BinaryIO, found))
     return found.hash.hexdigest()

@@ -21,6 +21,7 @@ from layoutsolve.errors import (
     INTERRUPTED,
     ConversionError,
     InternalError,
+    ModelError,
     OutputError,
     UnsupportedError,
 )
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     from layoutsolve.api import Conversion
     from layoutsolve.certificate import Certificate
     from layoutsolve.checker import Recheck
+    from layoutsolve.explanation import Explanation
     from layoutsolve.measurement.profile import Profile
     from layoutsolve.source import Content
     from layoutsolve.stages import Stages
+    from layoutsolve.verification.verify import Verification
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,6 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Files are written where that is 0 or 3, and none otherwise.
     """
+    if "_ARGCOMPLETE" in os.environ:
+        from layoutsolve.completion import complete
+
+        complete(COMMANDS)
     given = sys.argv[1:] if arguments is None else arguments
     command = COMMANDS.get(given[0]) if given else None
     parse, run = command or (parser.parse, _run)
@@ -83,10 +90,9 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _ops(options: argparse.Namespace) -> int:
     """List operators."""
-    from layoutsolve.source import load
     from layoutsolve.stages import Stages
 
-    content = load(options.model)
+    content = _loaded(options.model)
     with Stages(content)("ops"):
         from layoutsolve.arguments import Options
         from layoutsolve.inventory import inventory
@@ -187,17 +193,16 @@ def _run_batch(options: argparse.Namespace) -> int:
 def run_one(options: argparse.Namespace) -> int:
     """Convert one model."""
     start = time.perf_counter()
-    from layoutsolve.source import load
     from layoutsolve.stages import Stages
 
     said = parser.said(options)
     with Stages(options=said)("start"):
         given = parser.arguments_of(options)
-        source = load(options.model)
+        source = _loaded(options.model)
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
             _require_runtimes()
-        if target and options.check is None and not options.dry_run:
+        if target and options.check is None:
             files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
     with stage("run"):
@@ -222,10 +227,13 @@ def _convert(
         certificate, rechecked = _certified(source, conversion, target)
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
     checked = verify(source, conversion, **_compared(options)) if options.verify else None
-    explanation = conversion.explain(options.time_limit) if options.explain else None
+    explanation = conversion.explain(options.time_limit) if options.explain or options.report is not None else None
     profile = _profile(conversion, stage) if options.profile else None
     extracted = () if options.extract is None else _extracted(source, options.extract)
-    writing = () if options.dry_run else (*extracted, *outputs)
+    shown = (
+        () if options.report is None else (_report(options, source, conversion, target, explanation, checked, profile),)
+    )
+    writing = shown if options.dry_run else (*shown, *extracted, *outputs)
     folder = files.folder(options.extract) if extracted and writing else nullcontext()
     with stage("write"), folder, files.written(writing, _read(options)):
         done = Done(
@@ -233,15 +241,35 @@ def _convert(
             conversion,
             rechecked,
             checked,
-            explanation,
+            explanation if options.explain else None,
             profile,
             time.perf_counter() - start,
             not options.dry_run,
             None if options.extract is None else tuple(output.path for output in extracted),
+            options.report,
         )
         if options.json or not options.quiet:
             _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+def _report(
+    options: argparse.Namespace,
+    source: Content,
+    conversion: Conversion,
+    target: str,
+    explanation: Explanation | None,
+    checked: Verification | None,
+    profile: Profile | None,
+) -> files.Output:
+    """The page that shows all of it."""
+    from layoutsolve.reporting.report import Told, report
+
+    assert explanation is not None
+    said, written = parser.said(options), not options.dry_run
+    told = Told(source, conversion, target, explanation, said, checked, profile, options.time_limit, written)
+    text = report(told).encode()
+    return files.Output("report", options.report, lambda file: file.write(text))
 
 
 def _extracted(source: Content, place: str) -> tuple[files.Output, ...]:
@@ -302,6 +330,19 @@ def _check(options: argparse.Namespace, source: Content, target: str, start: flo
     return 0
 
 
+def _loaded(name: str) -> Content:
+    """The model of a name, or what comes from standard input."""
+    from layoutsolve.source import load
+
+    if name != parser.STANDARD_INPUT:
+        return load(name)
+    try:
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read()
+    except OSError as error:
+        raise ModelError(f"cannot read standard input: {error.strerror}") from error
+    return load(data, "standard input")
+
+
 def _read(options: argparse.Namespace) -> list[str]:
     """The files that are read, which are not to be overwritten."""
     others = [name for name in (options.target, options.verify_data) if name is not None and Path(name).is_file()]
@@ -323,7 +364,10 @@ def _target(options: argparse.Namespace, source: Content) -> str:
 
 def _planned(options: argparse.Namespace, target: str) -> list[files.Output]:
     """The files that will be written, as far as that is known beforehand."""
-    planned = [files.Output("model", target)]
+    planned = [] if options.report is None else [files.Output("report", options.report)]
+    if options.dry_run:
+        return planned
+    planned.append(files.Output("model", target))
     if options.external_data:
         planned.append(files.Output("data", f"{target}.data"))
     if options.certify is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layoutsolve.wording import printable
+from layoutsolve.wording import aligned, printable
 
 FAILED, DIFFERENT, INTERNAL, INTERRUPTED = 2, 3, 70, 130
 """Exit codes of the command line, as the README lists them."""
@@ -108,8 +108,23 @@ class UnsupportedError(ConversionError):
     def __init__(self, gaps: Sequence[Gap]) -> None:
         self.gaps = tuple(gaps)
         noun = "operator" if len(self.gaps) == 1 else "operators"
-        super().__init__(
-            "\n".join(
-                [f"{len(self.gaps)} {noun} cannot be converted:", *(f"  {printable(str(gap))}" for gap in self.gaps)]
-            )
-        )
+        head = f"{len(self.gaps)} {noun} cannot be converted:"
+        super().__init__("\n".join([head, *(f"  {line}" for line in _table(self.gaps))]))
+
+
+def _table(gaps: Sequence[Gap]) -> list[str]:
+    """A line for each kind of operator that cannot be converted for the same reason: the first of them, and before it
+    where a kind is there more than once how many there are.
+    """
+    kinds: dict[tuple[str, str, str], list[Gap]] = {}
+    for gap in gaps:
+        kinds.setdefault((gap.operator, gap.reason, gap.remedy), []).append(gap)
+    lines = [printable(str(same[0])) for same in kinds.values()]
+    if len(lines) == len(gaps):
+        return lines
+    counts = (f"{len(same)} {printable(operator)}" for (operator, _, _), same in kinds.items())
+    rows = [
+        (count, f"first {line}" if len(same) > 1 else line)
+        for count, line, same in zip(counts, lines, kinds.values(), strict=True)
+    ]
+    return aligned(rows, ())

@@ -34,7 +34,7 @@ class Explanation:
         if not self.operators:
             return "no Transpose and no Reshape is left"
         groups = (list(group) for _, group in groupby(self.operators, _move))
-        return "\n".join(line for group in groups for line in _lines(group))
+        return "\n".join(line for group in groups for line in lines_of(group))
 
 
 def _move(item: Explained) -> tuple[object, ...]:
@@ -42,7 +42,7 @@ def _move(item: Explained) -> tuple[object, ...]:
     return item.tensor, item.after, item.before, item.held, item.wanted
 
 
-def _lines(group: Sequence[Explained]) -> list[str]:
+def lines_of(group: Sequence[Explained]) -> list[str]:
     """One move: its operators, where it is, both ways to store the tensor and who demands them, what would help."""
     heads = [_what(item) for item in group]
     first = group[0]

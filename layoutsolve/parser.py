@@ -22,6 +22,15 @@ _Group = argparse._ArgumentGroup  # argparse has no public name for it
 WILD = "*?["
 """What a pattern has in it."""
 
+STANDARD_INPUT = "-"
+"""The name of a model that is read from there."""
+
+COMMON = (
+    *("models", "help", "all", "file", "inputs", "objective", "target", "quant", "jobs", "resume"),
+    *("verify", "explain", "report", "dry_run", "version"),
+)
+"""The options that ``--help`` shows."""
+
 CHECKING = ("json", "debug")
 """The options that may go with a check, beside those that name files."""
 
@@ -30,7 +39,8 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are those of a conversion: one line, with the nearest option."""
 
     def error(self, message: str) -> NoReturn:
-        raise OptionError(f"{message}; --help lists the options")
+        every = "--help-all" if "--help-all" in self._option_string_actions else "--help"
+        raise OptionError(f"{message}; {every} lists the options")
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         print(self.format_help(), end="", file=file)
@@ -48,11 +58,26 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unrecognised argument '{unknown[0]}'{hint}")
 
 
-class _Version(argparse.Action):
-    """Print the version and end; what knows it takes time to import."""
+class _Saying(argparse.Action):
+    """An option that prints something, and ends the program."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+
+class _Help(_Saying):
+    """Print what is used most."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        for action in parser._actions:
+            if action.dest not in COMMON:
+                action.help = argparse.SUPPRESS
+        parser.print_help()
+        parser.exit()
+
+
+class _Version(_Saying):
+    """Print the version and end; what knows it takes time to import."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
@@ -65,8 +90,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options. Raises :class:`OptionError` where they cannot be understood."""
     parser = _parser()
     options, more = parser.parse_known_args(arguments)
-    if any(each.startswith("-") for each in more):
-        parser.refuse([each for each in more if each.startswith("-")])
+    unknown = [each for each in more if each.startswith("-") and each != STANDARD_INPUT]
+    if unknown:
+        parser.refuse(unknown)
     options.models += more  # those behind an option
     options.model = options.models[0]
     for name in (name for name in options.models[1:] if name.endswith(".onnx")):
@@ -76,6 +102,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.report == "-":
+        raise OptionError("argument --report: a report is written to a file: give its name")
+    if options.check is not None and options.report is not None:
+        raise OptionError("argument --check: it converts nothing that could be shown: leave --report out")
     if options.extract == "":
         raise OptionError("argument --extract-metadata: the name of the folder is empty")
     if options.check is not None and options.extract is not None:
@@ -92,6 +122,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.stage is not None:
         writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
         writing |= {"--verify": options.verify, "--explain": options.explain, "--profile": options.profile}
+        writing["--report"] = options.report
         for name in (name for name, value in writing.items() if value):
             raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
     return options
@@ -106,6 +137,10 @@ def _complete_verify(options: argparse.Namespace) -> None:
 
 def parse_bench(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``layoutsolve bench``. Raises :class:`OptionError` where they cannot be understood."""
+    return _bench_parser().options(arguments)
+
+
+def _bench_parser() -> Parser:
     parser = Parser(
         prog="layoutsolve bench",
         description="How long files take, in interleaved rounds, each by the first one's time.",
@@ -120,11 +155,18 @@ def parse_bench(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--openvino", action="store_true", help="run the files in OpenVINO as well")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
-    return parser.options(arguments)
+    return parser
 
 
 def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``layoutsolve calibrate``. Raises :class:`OptionError` where they cannot be understood."""
+    options = _calibrate_parser().options(arguments)
+    if not options.file.endswith(".json") or options.file.endswith("/.json"):
+        raise OptionError(f"argument -o: a target's name ends in .json: '{options.file}' does not")
+    return options
+
+
+def _calibrate_parser() -> Parser:
     parser = Parser(
         prog="layoutsolve calibrate",
         description="Measure the installed ONNX Runtime on this machine, and write a target for it (docs/targets.md).",
@@ -132,10 +174,7 @@ def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-o", dest="file", metavar="OUT.json", required=True, help="where to write the target")
     parser.add_argument("--json", action="store_true", help="print the target instead of a summary")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
-    options = parser.options(arguments)
-    if not options.file.endswith(".json") or options.file.endswith("/.json"):
-        raise OptionError(f"argument -o: a target's name ends in .json: '{options.file}' does not")
-    return options
+    return parser
 
 
 def is_batch(options: argparse.Namespace) -> bool:
@@ -156,12 +195,26 @@ def is_many(name: str) -> bool:
 
 def parse_ops(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``layoutsolve ops``. Raises :class:`OptionError` where they cannot be understood."""
+    return _ops_parser().options(arguments)
+
+
+def _ops_parser() -> Parser:
     parser = Parser(prog="layoutsolve ops", description="Which operators a model has, and what becomes of each.")
     parser.add_argument("model", metavar="MODEL.tflite", help="the model")
     _add_reading(parser.add_argument_group("how it is read"))
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
-    return parser.options(arguments)
+    return parser
+
+
+def completed(command: str) -> argparse.ArgumentParser:
+    """What knows the options of a command line that begins with a word, to complete it."""
+    commands = {"bench": _bench_parser, "calibrate": _calibrate_parser, "ops": _ops_parser}
+    if command not in commands:
+        return _parser()
+    parser = Parser(add_help=False)
+    parser.add_subparsers().add_parser(command, parents=[commands[command]()], add_help=False)
+    return parser
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -179,6 +232,7 @@ def said(options: argparse.Namespace) -> dict[str, object]:
         "file",
         "certify",
         "extract",
+        "report",
         "check",
         "target",
         "verify_data",
@@ -216,7 +270,10 @@ def _parser() -> Parser:
         description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven.",
         epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), bench (how long"
         " models take), calibrate (a --target for this machine).",
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action=_Help, help="show what is used most, and end")
+    parser.add_argument("--help-all", dest="all", action="help", help="show all options, and end")
     parser.add_argument("models", metavar="MODEL.tflite", nargs="+", help="the model to convert, or many of them")
     parser.add_argument(
         "-o",
@@ -368,10 +425,9 @@ def _add_telling(group: _Group) -> None:
         metavar="N",
         help="on so many inputs (default: one, more where it is off)",
     )
-    group.add_argument(
-        "--explain", action="store_true", help="why each Transpose and Reshape is there and what would remove it"
-    )
+    group.add_argument("--explain", action="store_true", help="why each Transpose is there, and what would remove it")
     group.add_argument("--profile", action="store_true", help="where the time goes in ONNX Runtime on one thread")
+    group.add_argument("--report", metavar="FILE.html", help="write a page for a browser (of many models a folder)")
     group.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of the price, to be checked without a search"
     )

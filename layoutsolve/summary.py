@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Done:
     """What there is to tell: the conversion, what was asked for besides, how many seconds it all took, whether it is
-    written, and the files from behind the source that are ``extracted``.
+    written, the files from behind the source that are ``extracted``, and the page that shows it all.
     """
 
     output: str
@@ -33,6 +33,7 @@ class Done:
     spent: float
     written: bool = True
     extracted: tuple[str, ...] | None = None
+    report: str | None = None
 
 
 def as_json(options: argparse.Namespace, done: Done) -> str:
@@ -49,6 +50,8 @@ def as_json(options: argparse.Namespace, done: Done) -> str:
         report["profile"] = done.profile.as_dict()
     if done.extracted is not None:
         report["extracted"] = list(done.extracted)
+    if done.report is not None:
+        report["report"] = done.report
     return json.dumps(_finite(report), allow_nan=False)
 
 
@@ -95,6 +98,8 @@ def as_text(done: Done) -> str:
         lines += [f"  {line}" for line in str(told).splitlines()] if told is not None else []
     if done.extracted is not None:
         lines.append(f"  extracted: {', '.join(done.extracted) or 'no file is packed behind the model'}")
+    if done.report is not None:
+        lines.append(f"  report: {done.report}")
     return "\n".join(map(printable, lines))
 
 

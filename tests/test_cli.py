@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +17,7 @@ import pytest
 import layoutsolve.api
 import layoutsolve.source
 from experiments.demo import mobilenet
+from layoutsolve import parser
 from layoutsolve.cli import main
 from layoutsolve.printing import STAGES
 from layoutsolve.summary import Done, as_text
@@ -247,6 +250,44 @@ def test_bad_options(options: list[str], message: str, tmp_path: Path, capsys: p
     source = tmp_path / "a.tflite"
     source.write_bytes(small_model())
     refused([str(source), *options], message, tmp_path, capsys)
+
+
+def test_help_fits_a_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is used most, and all of it when that is asked for."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = {}
+    for option in ("-h", "--help", "--help-all"):
+        with pytest.raises(SystemExit) as ended:
+            main([option])
+        assert ended.value.code == 0
+        shown[option] = capsys.readouterr().out
+    assert shown["-h"] == shown["--help"] and len(shown["--help"].splitlines()) <= 42
+    assert "--help-all" in shown["--help"] and "--verify-tensors" not in shown["--help"]
+    options = {name for action in parser._parser()._actions for name in action.option_strings}
+    assert options <= set(re.findall(r"(?<![\w-])--?[a-z-]+", shown["--help-all"]))
+
+
+COMPLETED = {
+    "layoutsolve --obj": ["--objective "],
+    "layoutsolve b": ["b.tflite", "bench"],
+    "layoutsolve x.tflite --objective min-t": ["min-transpose "],
+    "layoutsolve x.tflite --target portab": ["portable "],
+    "layoutsolve bench --op": ["--openvino "],
+    "layoutsolve bench x.onnx --level ext": ["extended "],
+    "layoutsolve ops --weights sy": ["symmetric "],
+}
+
+
+@pytest.mark.parametrize("line", COMPLETED)
+def test_completion(line: str, tmp_path: Path) -> None:
+    """What a shell is told, in the way in which argcomplete's function for Bash asks."""
+    pytest.importorskip("argcomplete", reason="needs layoutsolve[completion]")
+    (tmp_path / "b.tflite").touch()
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    asked |= {"COMP_TYPE": "9", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "told")}
+    command = [sys.executable, "-m", "layoutsolve"]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **asked}, capture_output=True, check=True)
+    assert sorted((tmp_path / "told").read_text().splitlines()) == COMPLETED[line]
 
 
 def refused(arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = {
     "layoutsolve/many": "layoutsolve/many",
     "layoutsolve/measurement": "layoutsolve/measurement",
+    "layoutsolve/reporting": "layoutsolve/reporting",
     "layoutsolve/verification": "layoutsolve/verification",
     "frontend": "layoutsolve/frontend",
     "solver": "layoutsolve/solver",
@@ -34,7 +35,10 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(source)]
     subprocess.run(command, check=True)
     (wheel,) = tmp_path.glob("*.whl")
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith((".py", ".json"))}
+    names = zipfile.ZipFile(wheel).namelist()
+    packed = {
+        name for name in names if name.endswith((".py", ".json")) or ("/assets/" in name and ".dist-info/" not in name)
+    }
     expected = {f"layoutsolve/{path.name}" for path in (ROOT / "layoutsolve").glob("*.py")}
     for room, package in ROOMS.items():
         expected |= {f"{package}/{path.relative_to(ROOT / room).as_posix()}" for path in (ROOT / room).rglob("*.py")}
@@ -42,7 +46,11 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     targets += ("openvino_cpu", "openvino_x86_vnni", "portable")
     expected |= {f"layoutsolve/solver/statement/targets/{name}.json" for name in targets}
     expected.add("layoutsolve/emit/kernels.json")
+    assets = ("cytoscape.LICENSE", "cytoscape.min.js", "index.js", "report.css", "report.js", "theme.js")
+    expected |= {f"layoutsolve/reporting/assets/{name}" for name in assets}
     assert packed == expected
+    licences = {name.rpartition("/")[2] for name in names if "/licenses/" in name}
+    assert licences == {"LICENSE", "THIRD_PARTY.md", "cytoscape.LICENSE"}
 
 
 def test_names_are_what_type_checkers_are_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+import layoutsolve
 from experiments.demo import mobilenet
 from tests.builder import Builder
 
@@ -160,6 +162,12 @@ STREAMS = [
     ("layoutsolve a.tflite | true; exit ${PIPESTATUS[0]}", 0, ""),
     ("layoutsolve --help | true; exit ${PIPESTATUS[0]}", 0, ""),
     ("layoutsolve a.tflite >/dev/null", 0, ""),
+    ("layoutsolve - -o a.onnx --verify <a.tflite", 0, ""),
+    ("cat a.tflite | layoutsolve -q -o a.onnx -", 0, ""),
+    ("layoutsolve - <a.tflite", 2, "layoutsolve: '-' is no file whose name the model could have: give one with -o"),
+    ("layoutsolve - -o a.onnx </dev/null", 2, "layoutsolve: standard input is empty: give a TensorFlow Lite model"),
+    ("layoutsolve - -o a.onnx <&-", 2, "layoutsolve: standard input is empty: give a TensorFlow Lite model"),
+    ("layoutsolve - a.tflite -o out/ <a.tflite", 2, "layoutsolve: what comes from standard input is one model"),
 ]
 
 
@@ -172,6 +180,14 @@ def test_streams(model: Path, command: str, code: int, message: str) -> None:
     assert run.stderr.decode().startswith(message)
     expected = ["a.onnx", "a.tflite"] if code == 0 and "--help" not in command else ["a.tflite"]
     assert sorted(path.name for path in model.parent.iterdir()) == expected
+
+
+def test_standard_input_is_the_same_model(model: Path) -> None:
+    """Through a pipe on both sides, and counted."""
+    run = shell("cat a.tflite | layoutsolve - -o - 2>told | cat", model.parent)
+    assert run.stdout == layoutsolve.convert(model.read_bytes()).content("a.onnx")
+    told = [shell(f"layoutsolve ops {name} --json <a.tflite", model.parent).stdout for name in ("-", "a.tflite")]
+    assert json.loads(told[0])["operators"] == json.loads(told[1])["operators"]
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from layoutsolve import parser
 from layoutsolve.errors import DIFFERENT, FAILED, OptionError
 from layoutsolve.many.jobs import Done, Job, collected
 from layoutsolve.many.records import key, note, up_to_date
@@ -22,16 +23,29 @@ def batch(options: argparse.Namespace, tell: Tell, warn: Tell) -> int:
     ``tell`` prints results, ``warn`` prints progress, and errors where results are not printed.
     """
     _check(options)
-    jobs, asked = collected(options.models, options.file), key(options)
+    jobs, asked = collected(options.models, options.file, options.report), key(options)
     fresh = up_to_date(jobs, asked) if options.resume else {}
     with watch(options.quiet, options.json, len(jobs), tell, warn) as watching:
         done = list(_ordered(options, jobs, fresh, asked, watching, warn))
+    if options.report is not None:
+        _list(done, options)
     if options.quiet and not options.json:
         for each in (each for each in done if each.failed):
             warn(f"layoutsolve: {printable(each.job.name)}: {each.reason}")
     elif not options.json:
         tell(table(done))
     return max((each.code for each in done), key=(0, DIFFERENT, FAILED).index)
+
+
+def _list(done: Sequence[Done], options: argparse.Namespace) -> None:
+    """Write the page that lists all models."""
+    from layoutsolve.files import Output, folder, written
+    from layoutsolve.reporting.index import index
+
+    text = index(done, parser.said(options), options.report).encode()
+    path = str(Path(options.report) / "index.html")
+    with folder(options.report), written([Output("report", path, lambda file: file.write(text))]):
+        pass
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -42,6 +56,8 @@ def _check(options: argparse.Namespace) -> None:
         raise OptionError(f"argument {name}: it tells of one model: give one")
     if options.file is not None and (options.file == "-" or options.file.endswith(".onnx")):
         raise OptionError("argument -o: many models are written to a folder: give its name")
+    if options.report is not None and (not options.report or options.report.endswith(".html")):
+        raise OptionError("argument --report: reports of many models are written to a folder: give its name")
     if options.jobs is not None and options.jobs < 1:
         raise OptionError(f"argument --jobs: {options.jobs} models at a time are too few: give 1 or more")
 
@@ -56,8 +72,8 @@ def _ordered(
 ) -> Iterator[Done]:
     """What becomes of each, in the order of the jobs, in whatever order they end."""
     done = {job: Done(job, 0, report, fresh=True) for job, report in fresh.items()}
-    if not options.dry_run:
-        done |= {job: each for job in jobs if job not in done and (each := _unwritable(job)) is not None}
+    written = {job: [path for path in (None if options.dry_run else job.output, job.report) if path] for job in jobs}
+    done |= {job: each for job in jobs if job not in done and (each := _unwritable(job, written[job])) is not None}
     for each in done.values():
         watching.came(each)
     waiting = [job for job in jobs if job not in done]
@@ -86,15 +102,16 @@ def _answers(requests: Sequence[dict[str, Any]], scheduler: str | None, jobs: in
 
 def _single(job: Job) -> dict[str, object]:
     """What the options of one model say otherwise."""
-    return {"model": job.source, "models": [job.source], "file": job.output, "json": True}
+    return {"model": job.source, "models": [job.source], "file": job.output, "report": job.report, "json": True}
 
 
-def _unwritable(job: Job) -> Done | None:
-    """Make the folder of a result; what failed where that is impossible."""
-    try:
-        Path(job.output).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return Done(job, FAILED, {}, f"cannot write '{printable(job.output)}': {error.strerror}")
+def _unwritable(job: Job, paths: Sequence[str]) -> Done | None:
+    """Make the folders of what is written; what failed where that is impossible."""
+    for path in paths:
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            return Done(job, FAILED, {}, f"cannot write '{printable(path)}': {error.strerror}")
     return None
 
 

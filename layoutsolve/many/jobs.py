@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from layoutsolve.errors import ModelError, OptionError
-from layoutsolve.parser import WILD, is_many
+from layoutsolve.parser import STANDARD_INPUT, WILD, is_many
 from layoutsolve.wording import printable
+
+PAGES = "models"
+"""The folder for reports beside the page that lists them."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A model: its path, its name among the others, and the path of what it becomes."""
+    """A model: its path, its name among the others, the path of what it becomes, and that of its report or None."""
 
     source: str
     name: str
     output: str
+    report: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,31 +58,42 @@ class Done:
         return json.dumps({**self.report, "code": self.code, "up_to_date": self.fresh})
 
 
-def collected(names: Sequence[str], folder: str | None) -> list[Job]:
+def collected(names: Sequence[str], folder: str | None, reports: str | None = None) -> list[Job]:
     """The models that names of files, folders and patterns stand for, in this order, each once.
 
     Results go beside their sources or to a ``folder``, in which those of a folder, or of a pattern, lie as they do
-    there. Raises :class:`ModelError` where a folder or a pattern has no models, :class:`OptionError` where two would
-    become the same file.
+    there; so do their ``reports``. Raises :class:`ModelError` where a folder or a pattern has no models,
+    :class:`OptionError` where two would become the same file.
     """
     jobs: dict[str, Job] = {}
+    shown: dict[str, Job] = {}
     for name in names:
-        for job in _named(name, folder):
-            other = jobs.setdefault(os.path.realpath(job.output), job)
-            if os.path.realpath(other.source) != os.path.realpath(job.source):
-                both = f"'{printable(other.source)}' and '{printable(job.source)}'"
-                raise OptionError(f"{both} would both become '{printable(job.output)}': convert them apart")
+        for job in _named(name, folder, reports):
+            _alone(jobs, job, job.output)
+            if job.report is not None:
+                _alone(shown, job, job.report)
     return list(jobs.values())
 
 
-def _named(name: str, folder: str | None) -> Iterator[Job]:
+def _alone(jobs: dict[str, Job], job: Job, path: str) -> None:
+    """Enter a job by what it writes. Raises :class:`OptionError` where another model would become the same."""
+    other = jobs.setdefault(os.path.realpath(path), job)
+    if os.path.realpath(other.source) != os.path.realpath(job.source):
+        both = f"'{printable(other.source)}' and '{printable(job.source)}'"
+        raise OptionError(f"{both} would both become '{printable(path)}': convert them apart")
+
+
+def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
+    if name == STANDARD_INPUT:
+        raise OptionError("what comes from standard input is one model: convert it alone")
     if not name:
         raise ModelError("the name of a model is empty: give the path of a TensorFlow Lite model")
     base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name))
     for path in paths:
         inner = Path(path.name) if base is None else path.relative_to(base)
         output = (path if folder is None else Path(folder) / inner).with_suffix(".onnx")
-        yield Job(str(path), str(path if base is None else inner), str(output))
+        report = None if reports is None else str((Path(reports) / PAGES / inner).with_suffix(".html"))
+        yield Job(str(path), str(path if base is None else inner), str(output), report)
 
 
 def _found(path: Path) -> tuple[Path, list[Path]]:

@@ -77,15 +77,20 @@ def _is_report(found: Any) -> bool:
     """Whether this has what is told of a result."""
     if not isinstance(found, dict) or not isinstance(found.get("seconds"), dict):
         return False
-    numbers = (found.get("transposes"), found.get("hidden_transposes"), found["seconds"].get("total"))
+    counts = ("transposes", "hidden_transposes", "reshapes", "bytes_moved", "operators")
+    numbers = (*(found.get(name) for name in counts), found["seconds"].get("total"))
     verified = found.get("verified", {"passed": True})
     passed = isinstance(verified, dict) and isinstance(verified.get("passed"), bool)
     return all(isinstance(each, (int, float)) for each in numbers) and isinstance(found.get("status"), str) and passed
 
 
 def _facts(job: Job, asked: str) -> dict[str, str]:
-    """What a result is told by: its own digest and that of its constants, the source's, and the options'."""
+    """What a result is told by: its own digest and those of its constants and of a report that is asked for, the
+    source's, and the options'.
+    """
+    shown = {} if job.report is None else {"page": _digest(job.report)}
     return {
+        **shown,
         "output": Path(job.output).name,
         "source": _digest(job.source),
         "options": asked,

@@ -7,7 +7,6 @@ follow. The walk goes on until it meets operators that cannot follow: those make
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,24 +21,35 @@ Place = tuple[int, int]
 """An operator and one of its ports."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Visit:
+    """A port on a walk, the layout that it should have, and where the walk came from."""
+
+    place: Place
+    wanted: Layout
+    before: _Visit | None
+
+
 @dataclass(frozen=True)
 class Found:
-    """An operator's port that keeps its layout, and the operators between it and the move, the nearest to it first.
+    """An operator's port that keeps its layout, found by a visit to it.
 
     ``costly`` says that the operator could take the other layout, but would transpose inside or lose as much time.
     """
 
     operator: int
     port: int
-    through: tuple[int, ...]
     costly: bool
+    visit: _Visit
 
-
-@dataclass(frozen=True)
-class _Visit:
-    place: Place
-    wanted: Layout
-    through: tuple[int, ...]
+    @property
+    def through(self) -> tuple[int, ...]:
+        """The operators between it and the move, the nearest to it first."""
+        found, visit = list[int](), self.visit.before
+        while visit is not None:
+            found.append(visit.place[0])
+            visit = visit.before
+        return tuple(found)
 
 
 class Walk:
@@ -57,6 +67,7 @@ class Walk:
             else self.problem
         )
         self.rows = [operator.rows for operator in stated.operators]
+        self.followed: dict[tuple[Place, Layout], list[tuple[Place, Layout]] | bool] = {}
 
     def seen(self, layout: Layout) -> Layout:
         """What of a layout the walk tells apart."""
@@ -70,25 +81,41 @@ class Walk:
 
     def demands(self, start: Sequence[Place], wanted: Layout) -> list[Found]:
         """The operators that keep the places of ``start`` from having the layout ``wanted``, the nearest first."""
-        queue = deque(_Visit(place, self.seen(wanted), ()) for place in start)
+        visits = [_Visit(place, self.seen(wanted), None) for place in start]
         visited = {number for number, _ in start}
         found = []
-        while queue:
-            visit = queue.popleft()
-            number, port = visit.place
-            matching = [row for row in self.rows[number] if self.seen(row.layouts[port]) == visit.wanted]
-            cheap = [row for row in matching if ranked(row.price, self.tiers)[0] <= self.prices[number]]
-            if not cheap:
-                found.append(Found(number, port, visit.through, bool(matching)))
+        for visit in visits:  # which grows
+            following = self._following(visit.place, visit.wanted)
+            if isinstance(following, bool):
+                found.append(Found(*visit.place, following, visit))
                 continue
-            row = min(cheap, key=lambda row: len(self._changed(number, row)))
-            for changed in self._changed(number, row):
-                for place in self.places(self.problem.operators[number].ports[changed], self.chosen[number][changed]):
-                    if place[0] not in visited:
-                        visited.add(place[0])
-                        wish = self.seen(row.layouts[changed])
-                        queue.append(_Visit(place, wish, (number, *visit.through)))
+            for place, wish in following:
+                if place[0] not in visited:
+                    visited.add(place[0])
+                    visits.append(_Visit(place, wish, visit))
         return found
+
+    def _following(self, place: Place, wanted: Layout) -> list[tuple[Place, Layout]] | bool:
+        """The places that have to change, and to what, where a port takes the layout ``wanted``; whether it could do so
+        at a price, where it does not.
+        """
+        known = self.followed.get((place, wanted))
+        if known is None:
+            known = self.followed[place, wanted] = self._followed(*place, wanted)
+        return known
+
+    def _followed(self, number: int, port: int, wanted: Layout) -> list[tuple[Place, Layout]] | bool:
+        matching = [row for row in self.rows[number] if self.seen(row.layouts[port]) == wanted]
+        cheap = [row for row in matching if ranked(row.price, self.tiers)[0] <= self.prices[number]]
+        if not cheap:
+            return bool(matching)
+        row = min(cheap, key=lambda row: len(self._changed(number, row)))
+        ports = self.problem.operators[number].ports
+        return [
+            (place, self.seen(row.layouts[changed]))
+            for changed in self._changed(number, row)
+            for place in self.places(ports[changed], self.chosen[number][changed])
+        ]
 
     def _changed(self, number: int, row: Row) -> list[int]:
         """The ports at which a row differs from the chosen one, constants left out."""

@@ -87,7 +87,7 @@ class _Explainer:
     def __init__(self, graph: Graph, boundary: Boundary, assignment: Assignment) -> None:
         self.graph, self.boundary, self.assignment = graph, boundary, assignment
         self.problem = assignment.problem
-        self.names = _source_names(assignment.graph)
+        self.names = source_names(assignment.graph)
 
     @cached_property
     def orders(self) -> Walk:
@@ -248,7 +248,7 @@ def _text(shape: Shape) -> tuple[str, ...]:
     return tuple(map(str, shape))
 
 
-def _source_names(graph: Graph) -> set[str]:
+def source_names(graph: Graph) -> set[str]:
     """The tensors between operators of the source model, as opposed to those inside of what one was lowered to."""
     names = {*graph.inputs, *graph.outputs}
     for node in graph.nodes:

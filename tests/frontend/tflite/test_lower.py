@@ -185,3 +185,24 @@ def test_convolution_of_no_channels_is_refused() -> None:
     builder.operator("CONV_2D", [x, weights, bias], [y], {"stride_h": 1, "stride_w": 1})
     with pytest.raises(ModelError, match="0 input channels"):
         read(builder.finish(y, inputs=[x]))
+
+
+def test_gaps_of_one_kind_are_one_line() -> None:
+    """How many there are of each, and the first of them; each is told of by itself to programs."""
+    builder = Builder()
+    tensors = [builder.tensor(f"t{number}", (4,)) for number in range(7)]
+    kinds = ("SKIP_GRAM", "CUSTOM:Unheard", "CONCAT_EMBEDDINGS", "CUSTOM:Unheard", "SKIP_GRAM", "CUSTOM:Unheard")
+    for number, kind in enumerate(kinds):
+        builder.operator(kind, [tensors[number]], [tensors[number + 1]])
+    with pytest.raises(UnsupportedError) as caught:
+        read(builder.finish(tensors[-1], inputs=[tensors[0]]))
+    assert [gap.operator for gap in caught.value.gaps] == list(kinds)
+    head, *lines = str(caught.value).splitlines()
+    assert head == "6 operators cannot be converted:"
+    assert [line.split("(")[0] for line in lines] == [
+        "  2 SKIP_GRAM          first operator 0 SKIP_GRAM ",
+        "  3 CUSTOM:Unheard     first operator 1 CUSTOM:Unheard ",
+        "  1 CONCAT_EMBEDDINGS  operator 2 CONCAT_EMBEDDINGS ",
+    ]
+    for gap, line in zip(caught.value.gaps, lines, strict=False):
+        assert line.endswith(f"(output '{gap.tensor}'): {gap.reason}; {gap.remedy}")

@@ -1,0 +1,20 @@
+"""Figures of the documentation are what the script makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from experiments.figures import FIGURES
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_are_up_to_date(name: str) -> None:
+    text = FIGURES[name]()
+    assert ElementTree.fromstring(text).tag.endswith("svg")
+    assert (DOCS / "assets" / name).read_text(encoding="utf-8") == text, "python -m experiments.figures docs/assets"
+    assert f"assets/{name}" in (DOCS / "theory.md").read_text(encoding="utf-8")
