@@ -9,9 +9,11 @@ FOLDED = frozenset(("int8", "int16", "int32", "uint8", "uint16"))
 
 
 COMBINING = frozenset(
-    ("Add", "Conv", "ConvTranspose", "Div", "GRU", "Gemm", "LSTM", "MatMul", "Mul", "PRelu", "RNN", "Sub")
+    ("Add", "Conv", "ConvTranspose", "Div", "GRU", "Gemm", "Identity", "LSTM", "MatMul", "Mul", "PRelu", "RNN", "Sub")
 )
-"""Operators that compute with all of a constant each time. Others, such as Gather, may want little of a large one."""
+"""Operators that compute with all of a constant each time; an Identity to floats is what it means. Others, such as
+Gather, may want little of a large one.
+"""
 
 
 def among_floats(graph: Graph) -> frozenset[str]:
@@ -25,7 +27,9 @@ def among_floats(graph: Graph) -> frozenset[str]:
         if value.data is not None and value.quant is not None and not value.quant.block and value.dtype in FOLDED
     }
     for node in graph.nodes if candidates else ():
-        others = (graph.values[name].quant for name in node.inputs if name and name not in candidates)
+        others = [graph.values[name].quant for name in node.inputs if name and name not in candidates]
+        if node.op == "Identity":
+            others.append(graph.values[node.outputs[0]].quant)
         if not node.storage and (node.op not in COMBINING or node.domain or any(others)):
             candidates.difference_update(node.inputs)
     return frozenset(candidates)

@@ -47,6 +47,18 @@ def test_among_floats(seed: int, dtype: str) -> None:
     np.testing.assert_array_equal(run(graph, [np.zeros(value.shape, np.float32)])[0], value.quant.real(value.data))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_what_a_constant_means(dtype: str) -> None:
+    """An Identity to floats is computed on loading; one to other integers is not."""
+    b = GraphBuilder()
+    quant = Quant(np.array([0.1], np.float32), np.array([3], np.int8))
+    table = b.constant(np.arange(24).reshape(4, 6), "int8", quant)
+    made = b.op("Identity", table, shape=(4, 6), dtype=dtype, quant=ACTIVATION if dtype == "int8" else None)
+    model = serialise(b.graph(b.op("Add", b.input(4, 6), made, shape=(4, 6))))
+    operators = Counter(node.op_type for node in nodes_of(model.graph))
+    assert operators["Cast"] == (dtype == "float32") and bool(operators["DequantizeLinear"]) == (dtype == "int8")
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_beside_integers(others: bool) -> None:
     """A constant that is combined with quantised numbers keeps the pattern, whatever else reads it."""

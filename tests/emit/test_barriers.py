@@ -11,12 +11,15 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.emit import barriers
+from layoutsolve.emit import barriers, serialise
 from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET
 from layoutsolve.graph import Array
+from layoutsolve.graph import Quant as Parameters
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model, fitted
 from tests.conformance.running import judge
+from tests.graphs import GraphBuilder
 from tests.test_random_models import WAYS, check
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "runtimes.md"
@@ -218,6 +221,29 @@ def test_real_weights_between_quantised_numbers(name: str, between: str, dtype: 
         y, shape = b.then("TRANSPOSE", [y, b.constant("order", [0, 3, 1, 2], "int32")], (1, 6, 4, 5)), (1, 6, 4, 5)
     end = b.then("QUANTIZE", [y], shape, dtype, quant)
     same(b.finish(end), np.random.default_rng(1).integers(limits.min, limits.max + 1, (1, 4, 5, 3)).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("bias", ["", "constant", "input", "computed"])
+def test_real_weights_beside_what_is_computed(bias: str, dtype: str) -> None:
+    """ONNX Runtime leaves a product alone to which it adds what is no constant; at all levels it is the same."""
+    b, random = GraphBuilder(), np.random.default_rng(0)
+    quant = Parameters(np.array([0.02], np.float32), np.array([3], dtype))
+    x = b.input(5, 4, dtype=dtype, quant=quant)
+    weights = random.uniform(-0.3, 0.3, (4, 6)).astype(np.float32)
+    weights[0, 0] = 1000
+    inputs = [x, b.constant(weights)]
+    if bias:
+        inputs.append(b.constant(np.ones(6)) if bias == "constant" else b.input(5, 6))
+    if bias == "computed":
+        inputs[2] = b.op("Mul", inputs[2], b.constant(np.full((1, 6), 0.5)), shape=(5, 6))
+    model = serialise(b.graph(b.op("Gemm", *inputs, shape=(5, 6), dtype=dtype, quant=quant)))
+    assert ("Max" in operators(model)) == (bias in ("", "constant"))
+    given = [random.integers(0, 128, (5, 4)).astype(dtype), random.normal(size=(5, 6)).astype(np.float32)]
+    feeds = dict(zip((port.name for port in model.graph.input), given, strict=False))
+    results = [OnnxRuntime(model.SerializeToString(), level=level).run(feeds) for level in LEVELS]
+    for result in results:
+        np.testing.assert_array_equal(result[0], results[0][0])
 
 
 @pytest.mark.parametrize("between", ["", "RELU", "TRANSPOSE"])
