@@ -53,6 +53,8 @@ ONNX_RUNTIME, OPENVINO, WEB = RUNTIMES[0], RUNTIMES[3], "onnxruntime-web"
 
 LEVELS: Sequence[Level] = ("none", "all")
 
+_LINES = "{} by a constant for each of few channels, images channels-last, floats: the constant for whole lines"
+
 WHERE: Mapping[str, str] = {
     "storage unsigned": "activations of 8 bits with a sign where kernels compute on them: stored without one",
     "storage weights unsigned": "weights of 8 bits with a sign whose sums could saturate: stored without one",
@@ -60,6 +62,7 @@ WHERE: Mapping[str, str] = {
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
+    **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
     "Mul depthwise": "Mul by a constant for each channel, blocks of channels of floats: a convolution of one pixel",
     "Pad pointwise": "Pad that adds channels, blocks of channels of floats: a convolution of one pixel",
     "PRelu depthwise": "PRelu of images channels-first, floats: Relu, two convolutions of one pixel, Relu and Add",

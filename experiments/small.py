@@ -64,10 +64,25 @@ def shuffled(channels: int, side: int) -> bytes:
     return net.model(net.conv(net.reshape(y, 1, 2 * side, 2 * side, channels), 8)).source
 
 
+def normalised(operator: str, channels: int, side: int) -> bytes:
+    """An image whose channels are shifted or scaled before the first layer."""
+    net = Network()
+    x = net.input(1, side, side, channels)
+    x = net.op(operator, [x, net.constant(net.random.uniform(1, 2, channels))], net.shapes[x])
+    return net.model(net.conv(x, 16, stride=2)).source
+
+
+PHOTOS = ((3, 224), (3, 96), (12, 56))
+"""Channels, height and width of images that come from elsewhere."""
+
 IMAGES = ((32, 56), (64, 28), (48, 14))
 """Channels, height and width."""
 
-FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[int, ...], ...]], ...]] = {
+FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, ...], ...]], ...]] = {
+    **{
+        f"{name} lines": ((normalised, tuple((name.upper(), *size) for size in PHOTOS)),)
+        for name in ("Add", "Div", "Mul", "Sub")
+    },
     "PRelu limits": ((sloped, IMAGES),),
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),
     "pass block_moves": ((shuffled, IMAGES),),
