@@ -60,6 +60,7 @@ WHERE: Mapping[str, str] = {
     "storage weights unsigned": "weights of 8 bits with a sign whose sums could saturate: stored without one",
     "storage weights signed": "weights of 8 bits without a sign: stored with one",
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
+    "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
     **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
@@ -122,6 +123,8 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
         yield f"storage weights {storage.weights}", {"storage": {"weights": other}}, {}
     if storage.block:
         yield "storage block", {"storage": {"block": 0}}, {}
+    if storage.narrow:
+        yield "storage narrow", {"storage": {"narrow": 0}}, {}
     for operator, names in target.idioms.items():
         for name in names:
             others = [each for each in names if each != name]

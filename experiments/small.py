@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.corpus import CorpusModel
 from experiments.dynamic import layer
-from tests.networks import Network
+from tests.networks import Network, Quantised
 
 LAYERS = 3
 
@@ -55,6 +55,15 @@ def sloped(channels: int, side: int) -> bytes:
     return net.model(x).source
 
 
+def narrow(channels: int, side: int) -> bytes:
+    """Few channels of bytes, between layers of single channels and of single pixels."""
+    net = Quantised()
+    x = net.conv(net.input(1, 2 * side, 2 * side, 3), channels, stride=2)
+    for _ in range(LAYERS):
+        x = net.conv(net.depthwise(x), channels, 1)
+    return net.model(net.conv(x, 16, 1)).source
+
+
 def shuffled(channels: int, side: int) -> bytes:
     """Blocks of depth that are moved to space by views and a copy."""
     net = Network()
@@ -84,6 +93,7 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
         for name in ("Add", "Div", "Mul", "Sub")
     },
     "PRelu limits": ((sloped, IMAGES),),
+    "storage narrow": ((narrow, ((2, 96), (4, 48), (6, 24))),),
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),
     "pass block_moves": ((shuffled, IMAGES),),
     "pass gates": ((swished, IMAGES), (gated, IMAGES)),
