@@ -61,6 +61,7 @@ WHERE: Mapping[str, str] = {
     "storage weights signed": "weights of 8 bits without a sign: stored with one",
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
     "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
+    "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
     **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
@@ -125,6 +126,8 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
         yield "storage block", {"storage": {"block": 0}}, {}
     if storage.narrow:
         yield "storage narrow", {"storage": {"narrow": 0}}, {}
+    if storage.pixel:
+        yield "storage pixel", {"storage": {"pixel": 0}}, {}
     for operator, names in target.idioms.items():
         for name in names:
             others = [each for each in names if each != name]

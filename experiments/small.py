@@ -64,6 +64,13 @@ def narrow(channels: int, side: int) -> bytes:
     return net.model(net.conv(x, 16, 1)).source
 
 
+def photographed(channels: int, side: int) -> bytes:
+    """A layer of bytes behind an image that comes channels-first."""
+    net = Quantised()
+    x = net.transpose(net.input(1, channels, side, side), 0, 2, 3, 1)
+    return net.model(net.conv(net.conv(x, 32, stride=2), 16, 1)).source
+
+
 def shuffled(channels: int, side: int) -> bytes:
     """Blocks of depth that are moved to space by views and a copy."""
     net = Network()
@@ -94,6 +101,7 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
     },
     "PRelu limits": ((sloped, IMAGES),),
     "storage narrow": ((narrow, ((2, 96), (4, 48), (6, 24))),),
+    "storage pixel": ((photographed, ((1, 96), (3, 96), (3, 224))),),
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),
     "pass block_moves": ((shuffled, IMAGES),),
     "pass gates": ((swished, IMAGES), (gated, IMAGES)),

@@ -10,6 +10,7 @@ from layoutsolve.frontend.passes import (
     floats,
     gates,
     layer_norm,
+    pixels,
     symmetric,
     unsigned,
     upsampling,
@@ -59,5 +60,6 @@ def lowered(
     graph = widths.rounded(graph, reading.storage, budget)
     if reading.quant == "exact":  # in which no kernel computes on bytes
         return graph
+    graph = pixels.filled(graph, reading.storage.pixel, budget)
     graph = weights.stored(graph, reading.storage.weights)
     return unsigned.stored(graph) if reading.storage.unsigned else graph

@@ -18,13 +18,15 @@ class Storage:
     With ``unsigned`` activations of 8 bits are stored without a sign where kernels compute on them. ``weights`` of 8
     bits are stored as in the source, with a sign, or without one where sums of their products could saturate. ``block``
     is how many channels of images are kept together, 0 where they are not. Images of bytes are made whole blocks from
-    ``narrow`` channels on; 0 is half a block, as for floats.
+    ``narrow`` channels on; 0 is half a block, as for floats. Where images lie channels-first, convolutions of bytes by
+    weights with a sign read ``pixel`` channels at least.
     """
 
     unsigned: bool = False
     weights: WeightStorage = "source"
     block: int = 0
     narrow: int = 0
+    pixel: int = 0
 
 
 @dataclass(frozen=True)
