@@ -107,9 +107,11 @@ def in_tiny_steps(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 def of_real_weights(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
     """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left. What is
-    added to it is a constant, or else it is left alone.
+    added to it is a constant vector, or else it is left alone.
     """
-    if len(node.input) > 2 and node.input[2] and scope.varies(node.input[2]):
+    added = node.input[2] if len(node.input) > 2 else ""
+    constant = scope.constant(added) if added else None
+    if added and (scope.varies(added) if constant is None else constant.ndim > 1):
         return ()
     return [node] if _by_constants(scope, node) and _between(scope, node, node.output[0]) else ()
 

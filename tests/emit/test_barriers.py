@@ -224,9 +224,9 @@ def test_real_weights_between_quantised_numbers(name: str, between: str, dtype: 
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("bias", ["", "constant", "input", "computed"])
+@pytest.mark.parametrize("bias", ["", "constant", "row", "input", "computed"])
 def test_real_weights_beside_what_is_computed(bias: str, dtype: str) -> None:
-    """ONNX Runtime leaves a product alone to which it adds what is no constant; at all levels it is the same."""
+    """ONNX Runtime leaves a product alone to which it adds what is no constant vector; all levels give the same."""
     b, random = GraphBuilder(), np.random.default_rng(0)
     quant = Parameters(np.array([0.02], np.float32), np.array([3], dtype))
     x = b.input(5, 4, dtype=dtype, quant=quant)
@@ -234,7 +234,8 @@ def test_real_weights_beside_what_is_computed(bias: str, dtype: str) -> None:
     weights[0, 0] = 1000
     inputs = [x, b.constant(weights)]
     if bias:
-        inputs.append(b.constant(np.ones(6)) if bias == "constant" else b.input(5, 6))
+        constants = {"constant": np.ones(6), "row": np.ones((1, 6))}
+        inputs.append(b.constant(constants[bias]) if bias in constants else b.input(5, 6))
     if bias == "computed":
         inputs[2] = b.op("Mul", inputs[2], b.constant(np.full((1, 6), 0.5)), shape=(5, 6))
     model = serialise(b.graph(b.op("Gemm", *inputs, shape=(5, 6), dtype=dtype, quant=quant)))

@@ -416,9 +416,10 @@ def _unrolled(
     """Step by step; what all steps read is multiplied by its weights at once."""
     call, count, rows = walk.call, len(cell.gates) * cell.units, walk.rows(x)
     sums, shape = _sums(cell), (walk.batch, count)
-    given = [rows, cell.weights.columns(call, "weights")]
+    weights = cell.weights.factor if cell.formats.integer else cell.weights.columns  # no kernel gives 16 bits
+    given = [rows, weights(call, "weights")]
     if not cell.norms:
-        given.append(call.constant(np.concatenate([cell.biases[gate] for gate in cell.gates]), "bias"))
+        given.append(call.constant(np.concatenate([cell.biases[gate] for gate in cell.gates])[None], "bias"))
     inputs = call.write("Gemm", given, (rows.shape[0], count), sums.slot(call, "inputs"))
     writer = _writer(call, cell, (walk.batch, cell.units))
     recurrent = cell.recurrent.factor(call, "recurrent")
@@ -683,7 +684,7 @@ def _basic(call: Call, x: Value) -> None:
         formats, raw = _FLOATS, [real(call, value) for value in (x, output)]
         weights, bias = matrix(call, 2, rows, columns), vector(call, 3, rows)
     both = call.write("Concat", raw, joined, formats.output.slot(call, "inputs"), storage=formats.integer, axis=1)
-    given = [both, weights.columns(call, "weights"), call.constant(bias, "bias", "float32")]
+    given = [both, weights.factor(call, "weights"), call.constant(bias[None], "bias", "float32")]
     total = call.write("Gemm", given, (walk.batch, rows), formats.gates[INPUT].slot(call, "sum"))
     empty = Matrix(np.zeros((0, 0), np.float32))
     biases = {gate: np.zeros(units, np.float32) for gate in _BASIC_ORDER}
