@@ -59,6 +59,21 @@ def test_what_a_constant_means(dtype: str) -> None:
     assert operators["Cast"] == (dtype == "float32") and bool(operators["DequantizeLinear"]) == (dtype == "int8")
 
 
+@pytest.mark.parametrize("result", ["int8", "int16", "float32"])
+@pytest.mark.parametrize("given", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("op", ["MatMul", "Gemm", "Add"])
+def test_beside_wide_integers(op: str, given: str, result: str) -> None:
+    """No kernel multiplies numbers of 16 bits by weights, or gives them: such weights are floats from the start."""
+    b, quants = GraphBuilder(), {"int16": Quant(np.array([0.001], np.float32), np.zeros(1, np.int16)), "float32": None}
+    for name in ("int8", "uint8"):
+        quants[name] = Quant(np.array([0.04], np.float32), np.array([3], name))
+    weights = b.constant(np.arange(16).reshape(4, 4), "int8", Quant(np.array([0.1], np.float32), np.zeros(1, np.int8)))
+    x = b.input(4, 4, dtype=given, quant=quants[given])
+    graph = b.graph(b.op(op, x, weights, shape=(4, 4), dtype=result, quant=quants[result]))
+    operators = Counter(node.op_type for node in nodes_of(serialise(graph).graph))
+    assert bool(operators["Cast"]) == (op != "Add" and "int16" in (given, result))
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_beside_integers(others: bool) -> None:
     """A constant that is combined with quantised numbers keeps the pattern, whatever else reads it."""
