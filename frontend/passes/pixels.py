@@ -30,29 +30,37 @@ def filled(graph: Graph, channels: int, budget: Budget) -> Graph:
     """The same graph whose convolutions of bytes by weights with a sign read so many channels at least, where an image
     lies channels-first. What is written anew counts in the ``budget``.
     """
-    found = {node: _image(graph, node) for node in graph.nodes if channels and _fits(graph, node, channels)}
-    if not any(found.values()):
+    fitting = [node for node in graph.nodes if channels and _fits(graph, node, channels)]
+    images = {node: image for node in fitting if (image := _image(graph, node))}
+    if not images:
         return graph
     values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
     for node in graph.nodes:
-        image = found.get(node, "")
-        if image:
-            wider, more = values[image], channels - _channels(values[image])
-            weights, name = _widened(values[node.inputs[1]], more, taken), taken.derived(image, "filled")
-            pads = np.array([0, 0, 0, 0, 0, more, 0, 0], np.int64)
-            zero = wider.quant.zero_point[:1].reshape(()) if wider.quant is not None else np.zeros((), wider.dtype)
-            amounts, filler = taken.derived(name, "pads"), taken.derived(name, "zero")
-            values[weights.name] = weights
-            values[amounts] = Value(amounts, "int64", pads.shape, data=pads)
-            values[filler] = Value(filler, wider.dtype, (), wider.quant, zero)
-            values[name] = replace(wider, name=name, shape=(wider.shape[0], channels, *wider.shape[2:]))
-            pad = (image, amounts, filler), (name,), {"mode": "constant"}, node.origin
-            nodes.append(Node("Pad", *pad, storage=True, region=node.region))
-            node = replace(node, inputs=(name, weights.name, *node.inputs[2:]))
-            if weights.data is not None:
-                budget.keep(weights.data)
-        nodes.append(node)
+        if node not in images:
+            nodes.append(node)
+            continue
+        weights, pad = _widened(values[node.inputs[1]], channels, taken), _pad(values, images[node], channels, taken)
+        if weights.data is not None:
+            budget.keep(weights.data)
+        values[weights.name] = weights
+        nodes.append(replace(pad, origin=node.origin, region=node.region))
+        nodes.append(replace(node, inputs=(*pad.outputs, weights.name, *node.inputs[2:])))
     return used(graph, nodes, values)
+
+
+def _pad(values: dict[str, Value], name: str, channels: int, taken: Names) -> Node:
+    """What puts zeros behind the channels of an image; its values are entered."""
+    image, made = values[name], taken.derived(name, "filled")
+    before = image.shape[CHANNELS]
+    if image.quant is None or not isinstance(before, int):
+        raise TypeError(f"'{name}' is no image of bytes")
+    pads = np.array([0, 0, 0, 0, 0, channels - before, 0, 0], np.int64)
+    zero = image.quant.zero_point.reshape(())
+    amounts, filler = taken.derived(made, "pads"), taken.derived(made, "zero")
+    values[amounts] = Value(amounts, "int64", pads.shape, data=pads)
+    values[filler] = Value(filler, image.dtype, (), image.quant, zero)
+    values[made] = replace(image, name=made, shape=(image.shape[0], channels, *image.shape[2:]))
+    return Node("Pad", (name, amounts, filler), (made,), {"mode": "constant"}, storage=True)
 
 
 def _fits(graph: Graph, node: Node, channels: int) -> bool:
@@ -78,16 +86,9 @@ def _image(graph: Graph, node: Node) -> str:
     return name if computed and order == tuple(range(IMAGE)) else ""
 
 
-def _channels(image: Value) -> int:
-    size = image.shape[CHANNELS]
-    if not isinstance(size, int):
-        raise TypeError(f"'{image.name}' has {size} channels")
-    return size
-
-
-def _widened(weights: Value, more: int, taken: Names) -> Value:
-    """Weights that are zero for so many channels more."""
+def _widened(weights: Value, channels: int, taken: Names) -> Value:
+    """Weights that are zero for the channels that there are not."""
     if weights.data is None:
         raise TypeError(f"'{weights.name}' is no constant")
-    data = np.pad(weights.data, [(0, 0), (0, more), (0, 0), (0, 0)])
+    data = np.pad(weights.data, [(0, 0), (0, channels - weights.data.shape[1]), (0, 0), (0, 0)])
     return replace(weights, name=taken.derived(weights.name, "filled"), shape=data.shape, data=data)

@@ -272,8 +272,34 @@ def test_biases_of_many_bits(name: str, magnitude: float, channels: int, between
         order = b.constant("order", [0, 3, 1, 2], "int32")
         y = b.then("TRANSPOSE", [y, order], (1, channels, 4, 5), "int16", b.quant)
     given = random.integers(-32768, 32768, (1, 4, 5, 3)).astype(np.int16)
-    converted = same(b.finish(y), given, steps=2)
-    assert bool({"Add", "Sum"}.intersection(operators(converted))) == (magnitude > 2.0**31)
+    same(b.finish(y), given, steps=2)
+
+
+@pytest.mark.parametrize("channels", [1, 6])
+@pytest.mark.parametrize("magnitude", [1e3, 2.0**30, 2.0**33, 2.0**38])
+@pytest.mark.parametrize("op", ["Gemm", "Conv"])
+def test_biases_of_many_bits_beside_bytes(op: str, magnitude: float, channels: int) -> None:
+    """A bias of floats from small to far beyond 32 bits is added behind the product where it is too large."""
+    b, random = GraphBuilder(), np.random.default_rng(0)
+    scales = random.uniform(1e-3, 2e-3, channels).astype(np.float32)
+    x = b.input(5, 4, *(() if op == "Gemm" else (2, 2)), dtype="uint8", quant=_step(2.0**-6))
+    weights, axis = random.integers(-127, 128, (4, channels)), None if channels == 1 else 1
+    if op == "Conv":
+        weights, axis = weights.T.reshape(channels, 4, 1, 1), None if channels == 1 else 0
+    kernel = b.constant(weights, "int8", Parameters(scales, np.zeros(channels, np.int8), axis))
+    bias = b.constant((random.choice([-1, 1], channels) * magnitude * 2.0**-6 * scales).astype(np.float32))
+    shape, result = (5, channels, *b.shape(x)[2:]), _step(max(magnitude * 2.0**-6 * 2e-3, 1.0) / 100)
+    more = {"kernel_shape": (1, 1)} if op == "Conv" else {}
+    model = serialise(b.graph(b.op(op, x, kernel, bias, shape=shape, dtype="uint8", quant=result, **more)))
+    assert bool({"Add", "Sum"}.intersection(operators(model))) == (magnitude > 2.0**31)
+    feeds = {"t0": random.integers(0, 256, b.shape(x)).astype(np.uint8)}
+    results = [OnnxRuntime(model.SerializeToString(), level=level).run(feeds)[0].astype(int) for level in LEVELS]
+    assert all(abs(each - results[0]).max() <= 1 for each in results)
+
+
+def _step(scale: float) -> Parameters:
+    """Parameters of bytes."""
+    return Parameters(np.array([scale], np.float32), np.array([128], np.uint8))
 
 
 @pytest.mark.parametrize("truth", [False, True])
