@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from layoutsolve.graph import Graph
+from collections.abc import Collection
+
+from layoutsolve.graph import BYTES, Graph, Node
 
 FOLDED = frozenset(("int8", "int16", "int32", "uint8", "uint16"))
 """Types of integers that Cast turns into floats in every operator set."""
 
 
 COMBINING = frozenset(
-    ("Add", "Conv", "ConvTranspose", "Div", "GRU", "Gemm", "LSTM", "MatMul", "Mul", "PRelu", "RNN", "Sub")
+    ("Add", "Conv", "ConvTranspose", "Div", "GRU", "Gemm", "Identity", "LSTM", "MatMul", "Mul", "PRelu", "RNN", "Sub")
 )
-"""Operators that compute with all of a constant each time. Others, such as Gather, may want little of a large one."""
+"""Operators that compute with all of a constant each time; an Identity to floats is what it means. Others, such as
+Gather, may want little of a large one.
+"""
+
+
+PRODUCTS = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul"))
+"""Those of them whose constants are weights and biases."""
 
 
 def among_floats(graph: Graph) -> frozenset[str]:
@@ -25,7 +33,19 @@ def among_floats(graph: Graph) -> frozenset[str]:
         if value.data is not None and value.quant is not None and not value.quant.block and value.dtype in FOLDED
     }
     for node in graph.nodes if candidates else ():
-        others = (graph.values[name].quant for name in node.inputs if name and name not in candidates)
-        if not node.storage and (node.op not in COMBINING or node.domain or any(others)):
+        if not node.storage and (node.op not in COMBINING or node.domain or _has_kernel(graph, node, candidates)):
             candidates.difference_update(node.inputs)
     return frozenset(candidates)
+
+
+def _has_kernel(graph: Graph, node: Node, constants: Collection[str]) -> bool:
+    """Whether some kernel on integers may take a node with quantised constants: none computes on 16 bits, or gives
+    them.
+    """
+    others = [graph.values[name] for name in node.inputs if name and name not in constants]
+    results = [graph.values[name] for name in node.outputs if name]
+    if node.op == "Identity":
+        others += results
+    quantised = any(each.quant is not None for each in others)
+    wide = any(each.quant is not None and each.dtype not in BYTES for each in (*others, *results))
+    return quantised and not (wide and node.op in PRODUCTS)

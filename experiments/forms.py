@@ -53,13 +53,18 @@ ONNX_RUNTIME, OPENVINO, WEB = RUNTIMES[0], RUNTIMES[3], "onnxruntime-web"
 
 LEVELS: Sequence[Level] = ("none", "all")
 
+_LINES = "{} by a constant for each of few channels, images channels-last, floats: the constant for whole lines"
+
 WHERE: Mapping[str, str] = {
     "storage unsigned": "activations of 8 bits with a sign where kernels compute on them: stored without one",
     "storage weights unsigned": "weights of 8 bits with a sign whose sums could saturate: stored without one",
     "storage weights signed": "weights of 8 bits without a sign: stored with one",
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
+    "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
+    "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
+    **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
     "Mul depthwise": "Mul by a constant for each channel, blocks of channels of floats: a convolution of one pixel",
     "Pad pointwise": "Pad that adds channels, blocks of channels of floats: a convolution of one pixel",
     "PRelu depthwise": "PRelu of images channels-first, floats: Relu, two convolutions of one pixel, Relu and Add",
@@ -119,6 +124,10 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
         yield f"storage weights {storage.weights}", {"storage": {"weights": other}}, {}
     if storage.block:
         yield "storage block", {"storage": {"block": 0}}, {}
+    if storage.narrow:
+        yield "storage narrow", {"storage": {"narrow": 0}}, {}
+    if storage.pixel:
+        yield "storage pixel", {"storage": {"pixel": 0}}, {}
     for operator, names in target.idioms.items():
         for name in names:
             others = [each for each in names if each != name]

@@ -126,6 +126,7 @@ def merged(found: Mapping[str, Any]) -> dict[str, Any]:
         "name": "portable",
         "runtime": ", ".join(RUNTIMES.values()) + ": the worst of them",
         "extends": base.name,
+        "storage": {"narrow": min(target.storage.narrow for target in targets)},
         "idioms": _idioms(targets, found["idioms"]),
         "dynamic": None,
         "qoperator": all(target.qoperator for target in targets),

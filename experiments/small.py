@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.corpus import CorpusModel
 from experiments.dynamic import layer
-from tests.networks import Network
+from tests.networks import Network, Quantised
 
 LAYERS = 3
 
@@ -55,6 +55,22 @@ def sloped(channels: int, side: int) -> bytes:
     return net.model(x).source
 
 
+def narrow(channels: int, side: int) -> bytes:
+    """Few channels of bytes, between layers of single channels and of single pixels."""
+    net = Quantised()
+    x = net.conv(net.input(1, 2 * side, 2 * side, 3), channels, stride=2)
+    for _ in range(LAYERS):
+        x = net.conv(net.depthwise(x), channels, 1)
+    return net.model(net.conv(x, 16, 1)).source
+
+
+def photographed(channels: int, side: int) -> bytes:
+    """A layer of bytes behind an image that comes channels-first."""
+    net = Quantised()
+    x = net.transpose(net.input(1, channels, side, side), 0, 2, 3, 1)
+    return net.model(net.conv(net.conv(x, 32, stride=2), 16, 1)).source
+
+
 def shuffled(channels: int, side: int) -> bytes:
     """Blocks of depth that are moved to space by views and a copy."""
     net = Network()
@@ -64,11 +80,28 @@ def shuffled(channels: int, side: int) -> bytes:
     return net.model(net.conv(net.reshape(y, 1, 2 * side, 2 * side, channels), 8)).source
 
 
+def normalised(operator: str, channels: int, side: int) -> bytes:
+    """An image whose channels are shifted or scaled before the first layer."""
+    net = Network()
+    x = net.input(1, side, side, channels)
+    x = net.op(operator, [x, net.constant(net.random.uniform(1, 2, channels))], net.shapes[x])
+    return net.model(net.conv(x, 16, stride=2)).source
+
+
+PHOTOS = ((3, 224), (3, 96), (12, 56))
+"""Channels, height and width of images that come from elsewhere."""
+
 IMAGES = ((32, 56), (64, 28), (48, 14))
 """Channels, height and width."""
 
-FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[int, ...], ...]], ...]] = {
+FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, ...], ...]], ...]] = {
+    **{
+        f"{name} lines": ((normalised, tuple((name.upper(), *size) for size in PHOTOS)),)
+        for name in ("Add", "Div", "Mul", "Sub")
+    },
     "PRelu limits": ((sloped, IMAGES),),
+    "storage narrow": ((narrow, ((2, 96), (4, 48), (6, 24))),),
+    "storage pixel": ((photographed, ((1, 96), (3, 96), (3, 224))),),
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),
     "pass block_moves": ((shuffled, IMAGES),),
     "pass gates": ((swished, IMAGES), (gated, IMAGES)),

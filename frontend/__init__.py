@@ -10,6 +10,7 @@ from layoutsolve.frontend.passes import (
     floats,
     gates,
     layer_norm,
+    pixels,
     symmetric,
     unsigned,
     upsampling,
@@ -53,11 +54,12 @@ def lowered(
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
     if reading.quant == "float":
-        return widths.rounded(floats.computed(graph, budget), reading.storage.block, budget)
+        return widths.rounded(floats.computed(graph, budget), reading.storage, budget)
     if reading.weights == "symmetric":
         graph = symmetric.rounded(graph)
-    graph = widths.rounded(graph, reading.storage.block, budget)
+    graph = widths.rounded(graph, reading.storage, budget)
     if reading.quant == "exact":  # in which no kernel computes on bytes
         return graph
+    graph = pixels.filled(graph, reading.storage.pixel, budget)
     graph = weights.stored(graph, reading.storage.weights)
     return unsigned.stored(graph) if reading.storage.unsigned else graph

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -219,7 +219,9 @@ class Options:
         """How the model is read."""
         target, asked = self.goal.target, (self.custom, self.signature, self.shapes, self.max_size)
         dynamic = target.dynamic if self.dynamic == "integer" else None
-        return Reading(*asked, target.storage, self.quant, dynamic, self.weights)
+        moved = self.inputs != "keep" or self.layouts  # images may then come channels-last
+        storage = replace(target.storage, pixel=0) if moved else target.storage
+        return Reading(*asked, storage, self.quant, dynamic, self.weights)
 
     def said(self) -> dict[str, object]:
         """The options that are not the default, for reports."""

@@ -174,7 +174,8 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
-    storage = Storage(said["unsigned"] is True, _weights(said["weights"]), int(said["block"]))
+    counts = (int(said[name]) for name in ("block", "narrow", "pixel"))
+    storage = Storage(said["unsigned"] is True, _weights(said["weights"]), *counts)
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")

@@ -17,12 +17,16 @@ class Storage:
 
     With ``unsigned`` activations of 8 bits are stored without a sign where kernels compute on them. ``weights`` of 8
     bits are stored as in the source, with a sign, or without one where sums of their products could saturate. ``block``
-    is how many channels of images are kept together, 0 where they are not.
+    is how many channels of images are kept together, 0 where they are not. Images of bytes are made whole blocks from
+    ``narrow`` channels on; 0 is half a block, as for floats. Where images lie channels-first, convolutions of bytes by
+    weights with a sign read ``pixel`` channels at least.
     """
 
     unsigned: bool = False
     weights: WeightStorage = "source"
     block: int = 0
+    narrow: int = 0
+    pixel: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,5 +42,5 @@ class Dynamic:
 PLAIN = Storage()
 """As the source has it."""
 
-USUAL = Storage(unsigned=True, weights="unsigned", block=16)
+USUAL = Storage(unsigned=True, weights="unsigned", block=16, narrow=2)
 """As ONNX Runtime wants it on most processors."""

@@ -45,6 +45,7 @@ COMMANDS = {
     "reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
     "row_classes": ["--only", "LogSoftmax", "--threads", "1"],
     "runtime": [MODELS, "--only", "network/00000"],
+    "saturation": [MODELS],
     "scale": ["50", "100"],
     "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib", "--plot", "{scratch}/speed.svg"],
     "strategies": [MODELS],

@@ -12,7 +12,7 @@ from layoutsolve import frontend
 from layoutsolve.solver.statement.target_file import SHIPPED, parsed, shipped
 from layoutsolve.solver.theory.offer import FORMS, IDIOMS
 
-OTHERS = {"floats", "live", "symmetric", "unsigned", "weights", "widths"}
+OTHERS = {"floats", "live", "pixels", "symmetric", "unsigned", "weights", "widths"}
 """What options or targets ask for, and what passes share."""
 
 

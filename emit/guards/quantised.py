@@ -106,8 +106,15 @@ def in_tiny_steps(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 def of_real_weights(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
-    """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left."""
-    return [node] if _by_constants(scope, node) and _between(scope, node, node.output[0]) else ()
+    """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left. What is
+    added to it is a constant vector, or else it is left alone.
+    """
+    if not (_by_constants(scope, node) and _between(scope, node, node.output[0])):
+        return ()
+    added = node.input[2] if len(node.input) > 2 else ""
+    constant = scope.constant(added) if added else None
+    alone = added and (scope.varies(added) if constant is None else constant.ndim > 1)
+    return () if alone else [node]
 
 
 def of_large_bias(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:

@@ -73,6 +73,19 @@ class Scope:
             name = node.input[0] if node is not None and node.op_type in AHEAD else name
         return name in self.constants
 
+    def varies(self, name: str) -> bool:
+        """Whether a value is surely computed of what this graph is given, so that no constant is ever made of it."""
+        given = {port.name for port in self.graph.input} - self.constants.keys()
+        seen, reached = {name}, [name]
+        for each in reached:
+            if each in given:
+                return True
+            node = self.producers.get(each)
+            more = {before for before in (node.input if node is not None else ()) if before} - seen
+            seen |= more
+            reached += sorted(more)
+        return False
+
     def following(self, name: str, operators: frozenset[str]) -> Iterator[onnx.NodeProto]:
         """What reads a value, itself or behind some of these operators that have it as their data."""
         reached = [name]

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.frontend.passes.live import live, used
-from layoutsolve.graph import Graph, Node, Value
+from layoutsolve.graph import Graph, Node, Shape, Value
 
 Readers = Mapping[str, Sequence[Node]]
 
@@ -45,29 +45,28 @@ def _absorb(
     values: dict[str, Value],
     changed: dict[Node, Node],
 ) -> None:
-    """Have all that a Pad is read by read what it pads, if those are of some kinds, or Transposes before such."""
+    """Have all that reads a Pad, itself or behind Transposes, read what it pads, if those are of some kinds."""
     source, padded = pad.inputs[0], pad.outputs[0]
     found: list[tuple[Node, Node]] = []
-    for reader in readers.get(padded, ()):
-        read, padding, order = padded, [reader], tuple(range(len(amounts)))
-        if reader.op == "Transpose":
-            read, order = reader.outputs[0], tuple(reader.attributes["perm"])
-            padding = list(readers.get(read, ()))
-            found.append((reader, replace(reader, inputs=(source,))))
-        for node in padding:
+    reached, shapes = [(padded, source, tuple(range(len(amounts))))], dict[str, Shape]()
+    for read, given, order in reached:  # which grows on the way
+        if read in graph.results:
+            return
+        for node in readers.get(read, ()):
+            if node.op == "Transpose":
+                name, inner = node.outputs[0], tuple(order[axis] for axis in node.attributes["perm"])
+                reached.append((name, name, inner))
+                shapes[name] = tuple(values[source].shape[axis] for axis in inner)
+                found.append((node, replace(node, inputs=(given,))))
+                continue
             wider = _wider(graph, node, [amounts[axis] for axis in order]) if node.op in kinds else None
             if wider is None or node.inputs[0] != read or read in node.inputs[1:] or node in changed:
                 return
-            found.append((node, replace(wider, inputs=(source, *node.inputs[1:])) if read == padded else wider))
-        if read in graph.results:
-            return
-    if padded in graph.results or not found:
+            found.append((node, replace(wider, inputs=(given, *node.inputs[1:]))))
+    if not found:
         return
     changed.update(found)
-    for node, _ in found:
-        if node.op == "Transpose":
-            name, perm = node.outputs[0], node.attributes["perm"]
-            values[name] = replace(values[name], shape=tuple(values[source].shape[axis] for axis in perm))
+    values.update({name: replace(values[name], shape=shape) for name, shape in shapes.items()})
 
 
 def _wider(graph: Graph, node: Node, amounts: Sequence[tuple[int, int]]) -> Node | None:

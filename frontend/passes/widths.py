@@ -20,6 +20,7 @@ from layoutsolve.classes import Classes
 from layoutsolve.frontend.passes.live import used
 from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
 from layoutsolve.names import Names
+from layoutsolve.storage import Storage
 
 CHANNELS = 1
 """The dimension of channels in what convolutions and pools read and write, and of what they read in their kernels."""
@@ -34,17 +35,18 @@ KEEPING = frozenset(("Add", "Clip", "HardSwish", "Identity", "LeakyRelu", "PRelu
 """Operators on single elements that make zeros of zeros, where their constants allow it."""
 
 MOST = 2.0
-"""How many times as many channels as there were are still worth it."""
+"""How many times as many channels of floats as there were are still worth it."""
 
 
-def rounded(graph: Graph, block: int, budget: Budget) -> Graph:
+def rounded(graph: Graph, storage: Storage, budget: Budget) -> Graph:
     """The same graph with images of whole blocks of channels, where that keeps runtimes from leaving their format. What
     is written anew counts in the ``budget``.
     """
+    block = storage.block
     if block < 2 or not any(_may_gain(graph, node, block) for node in graph.nodes):
         return graph
     images = _Images(graph)
-    widths = images.widths(block)
+    widths = images.widths(block, storage.narrow)
     return _Wider(graph, images, widths, budget).result() if widths else graph
 
 
@@ -82,15 +84,17 @@ class _Images:
             for node in touching.get(name, ()):
                 self._follow(node, name)
 
-    def widths(self, block: int) -> dict[str, int]:
-        """How many channels each image is to have, for those that get more."""
+    def widths(self, block: int, narrow: int) -> dict[str, int]:
+        """How many channels each image is to have, for those that get more; images of bytes from ``narrow`` on."""
         wanted = {self.classes.root(name) for node in self.graph.nodes for name in self._gaining(node, block)}
         kept = {self.classes.root(name) for name in self.stays if name in self.axes}
+        real = {self.classes.root(name) for name in self.axes if self.graph.values[name].dtype not in BYTES}
         found, chosen = {}, wanted - kept
         for name in self.axes:
             channels = self._channels(name)
             wide = -(-channels // block) * block
-            if self.classes.root(name) in chosen and channels < wide <= MOST * channels:
+            root, least = self.classes.root(name), wide / MOST
+            if root in chosen and wide > channels >= (least if root in real or not narrow else narrow):
                 found[name] = wide
         pads = [node for node in self.graph.nodes if _is(node, "Pad") and node.inputs[0] in found]
         while narrowing := [node for node in pads if self._narrows(node, found)]:

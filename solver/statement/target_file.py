@@ -167,10 +167,11 @@ def _target(facts: dict[str, Any]) -> Target:
 
 
 def _storage(facts: dict[str, Any]) -> Storage:
-    _known("storage", facts, ("unsigned", "weights", "block"))
+    _known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel"))
     weights = _one("storage.weights", facts.get("weights", "source"), WEIGHTS)
     unsigned = _flag("storage.unsigned", facts.get("unsigned", False))
-    return Storage(unsigned, weights, _count("storage.block", facts.get("block", 0)))
+    counts = (_count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel"))
+    return Storage(unsigned, weights, *counts)
 
 
 def _dynamic(facts: Any) -> Dynamic | None:

@@ -47,6 +47,33 @@ def test_among_floats(seed: int, dtype: str) -> None:
     np.testing.assert_array_equal(run(graph, [np.zeros(value.shape, np.float32)])[0], value.quant.real(value.data))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_what_a_constant_means(dtype: str) -> None:
+    """An Identity to floats is computed on loading; one to other integers is not."""
+    b = GraphBuilder()
+    quant = Quant(np.array([0.1], np.float32), np.array([3], np.int8))
+    table = b.constant(np.arange(24).reshape(4, 6), "int8", quant)
+    made = b.op("Identity", table, shape=(4, 6), dtype=dtype, quant=ACTIVATION if dtype == "int8" else None)
+    model = serialise(b.graph(b.op("Add", b.input(4, 6), made, shape=(4, 6))))
+    operators = Counter(node.op_type for node in nodes_of(model.graph))
+    assert operators["Cast"] == (dtype == "float32") and bool(operators["DequantizeLinear"]) == (dtype == "int8")
+
+
+@pytest.mark.parametrize("result", ["int8", "int16", "float32"])
+@pytest.mark.parametrize("given", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("op", ["MatMul", "Gemm", "Add"])
+def test_beside_wide_integers(op: str, given: str, result: str) -> None:
+    """No kernel multiplies numbers of 16 bits by weights, or gives them: such weights are floats from the start."""
+    b, quants = GraphBuilder(), {"int16": Quant(np.array([0.001], np.float32), np.zeros(1, np.int16)), "float32": None}
+    for name in ("int8", "uint8"):
+        quants[name] = Quant(np.array([0.04], np.float32), np.array([3], name))
+    weights = b.constant(np.arange(16).reshape(4, 4), "int8", Quant(np.array([0.1], np.float32), np.zeros(1, np.int8)))
+    x = b.input(4, 4, dtype=given, quant=quants[given])
+    graph = b.graph(b.op(op, x, weights, shape=(4, 4), dtype=result, quant=quants[result]))
+    operators = Counter(node.op_type for node in nodes_of(serialise(graph).graph))
+    assert bool(operators["Cast"]) == (op != "Add" and "int16" in (given, result))
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_beside_integers(others: bool) -> None:
     """A constant that is combined with quantised numbers keeps the pattern, whatever else reads it."""

@@ -11,12 +11,15 @@ import onnx
 import pytest
 
 import layoutsolve
-from layoutsolve.emit import barriers
+from layoutsolve.emit import barriers, serialise
 from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET
 from layoutsolve.graph import Array
+from layoutsolve.graph import Quant as Parameters
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model, fitted
 from tests.conformance.running import judge
+from tests.graphs import GraphBuilder
 from tests.test_random_models import WAYS, check
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "runtimes.md"
@@ -220,6 +223,30 @@ def test_real_weights_between_quantised_numbers(name: str, between: str, dtype: 
     same(b.finish(end), np.random.default_rng(1).integers(limits.min, limits.max + 1, (1, 4, 5, 3)).astype(dtype))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("bias", ["", "constant", "row", "input", "computed"])
+def test_real_weights_beside_what_is_computed(bias: str, dtype: str) -> None:
+    """ONNX Runtime leaves a product alone to which it adds what is no constant vector; all levels give the same."""
+    b, random = GraphBuilder(), np.random.default_rng(0)
+    quant = Parameters(np.array([0.02], np.float32), np.array([3], dtype))
+    x = b.input(5, 4, dtype=dtype, quant=quant)
+    weights = random.uniform(-0.3, 0.3, (4, 6)).astype(np.float32)
+    weights[0, 0] = 1000
+    inputs = [x, b.constant(weights)]
+    if bias:
+        constants = {"constant": np.ones(6), "row": np.ones((1, 6))}
+        inputs.append(b.constant(constants[bias]) if bias in constants else b.input(5, 6))
+    if bias == "computed":
+        inputs[2] = b.op("Mul", inputs[2], b.constant(np.full((1, 6), 0.5)), shape=(5, 6))
+    model = serialise(b.graph(b.op("Gemm", *inputs, shape=(5, 6), dtype=dtype, quant=quant)))
+    assert ("Max" in operators(model)) == (bias in ("", "constant"))
+    given = [random.integers(0, 128, (5, 4)).astype(dtype), random.normal(size=(5, 6)).astype(np.float32)]
+    feeds = dict(zip((port.name for port in model.graph.input), given, strict=False))
+    results = [OnnxRuntime(model.SerializeToString(), level=level).run(feeds) for level in LEVELS]
+    for result in results:
+        np.testing.assert_array_equal(result[0], results[0][0])
+
+
 @pytest.mark.parametrize("between", ["", "RELU", "TRANSPOSE"])
 @pytest.mark.parametrize("channels", [1, 6])
 @pytest.mark.parametrize("magnitude", [1e3, 2.0**30, 2.0**33, 2.0**38])
@@ -245,8 +272,34 @@ def test_biases_of_many_bits(name: str, magnitude: float, channels: int, between
         order = b.constant("order", [0, 3, 1, 2], "int32")
         y = b.then("TRANSPOSE", [y, order], (1, channels, 4, 5), "int16", b.quant)
     given = random.integers(-32768, 32768, (1, 4, 5, 3)).astype(np.int16)
-    converted = same(b.finish(y), given, steps=2)
-    assert bool({"Add", "Sum"}.intersection(operators(converted))) == (magnitude > 2.0**31)
+    same(b.finish(y), given, steps=2)
+
+
+@pytest.mark.parametrize("channels", [1, 6])
+@pytest.mark.parametrize("magnitude", [1e3, 2.0**30, 2.0**33, 2.0**38])
+@pytest.mark.parametrize("op", ["Gemm", "Conv"])
+def test_biases_of_many_bits_beside_bytes(op: str, magnitude: float, channels: int) -> None:
+    """A bias of floats from small to far beyond 32 bits is added behind the product where it is too large."""
+    b, random = GraphBuilder(), np.random.default_rng(0)
+    scales = random.uniform(1e-3, 2e-3, channels).astype(np.float32)
+    x = b.input(5, 4, *(() if op == "Gemm" else (2, 2)), dtype="uint8", quant=_step(2.0**-6))
+    weights, axis = random.integers(-127, 128, (4, channels)), None if channels == 1 else 1
+    if op == "Conv":
+        weights, axis = weights.T.reshape(channels, 4, 1, 1), None if channels == 1 else 0
+    kernel = b.constant(weights, "int8", Parameters(scales, np.zeros(channels, np.int8), axis))
+    bias = b.constant((random.choice([-1, 1], channels) * magnitude * 2.0**-6 * scales).astype(np.float32))
+    shape, result = (5, channels, *b.shape(x)[2:]), _step(max(magnitude * 2.0**-6 * 2e-3, 1.0) / 100)
+    more = {"kernel_shape": (1, 1)} if op == "Conv" else {}
+    model = serialise(b.graph(b.op(op, x, kernel, bias, shape=shape, dtype="uint8", quant=result, **more)))
+    assert bool({"Add", "Sum"}.intersection(operators(model))) == (magnitude > 2.0**31)
+    feeds = {"t0": random.integers(0, 256, b.shape(x)).astype(np.uint8)}
+    results = [OnnxRuntime(model.SerializeToString(), level=level).run(feeds)[0].astype(int) for level in LEVELS]
+    assert all(abs(each - results[0]).max() <= 1 for each in results)
+
+
+def _step(scale: float) -> Parameters:
+    """Parameters of bytes."""
+    return Parameters(np.array([scale], np.float32), np.array([128], np.uint8))
 
 
 @pytest.mark.parametrize("truth", [False, True])

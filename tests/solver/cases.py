@@ -264,7 +264,7 @@ def gather(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     shape = dims(random, int(random.integers(1, 5)), (2, 4, 6))
     axis = int(random.integers(0, len(shape)))
     if random.random() < 0.3:
-        table = builder.constant(random.normal(size=9), "float32")
+        table = builder.constant(random.normal(size=9), "float32") if random.random() < 0.5 else builder.input(9)
         places = builder.op("Cast", tensor(builder, random, shape), shape=shape, dtype="int32", to="int32")
         return [result(builder, random, builder.op(op, table, places, shape=shape, axis=0))]
     if random.random() < 0.5:

@@ -6,15 +6,14 @@ rounds, the value in between is stored in the format that it rounds to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
+from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.gemmlowp import logistic, tanh
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
@@ -42,6 +41,12 @@ _ORDER = (INPUT, OUTPUT, FORGET, CELL)
 
 _SUMS = 3
 """The bits before the point of the sums that the integer kernel's gates are opened by."""
+
+_HALF = 1 << 15
+"""Half of the numbers of 16 bits."""
+
+_WORD = (-float(_HALF), _HALF - 1.0)
+"""The least and the greatest of them."""
 
 _PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
 _EPSILON = 1e-8
@@ -411,11 +416,12 @@ def _unrolled(
     """Step by step; what all steps read is multiplied by its weights at once."""
     call, count, rows = walk.call, len(cell.gates) * cell.units, walk.rows(x)
     sums, shape = _sums(cell), (walk.batch, count)
-    given = [rows, cell.weights.columns(call, "weights")]
+    weights = cell.weights.factor if cell.formats.integer else cell.weights.columns  # no kernel gives 16 bits
+    given = [rows, weights(call, "weights")]
     if not cell.norms:
-        given.append(call.constant(np.concatenate([cell.biases[gate] for gate in cell.gates]), "bias"))
+        given.append(call.constant(np.concatenate([cell.biases[gate] for gate in cell.gates])[None], "bias"))
     inputs = call.write("Gemm", given, (rows.shape[0], count), sums.slot(call, "inputs"))
-    writer = _Writer(call, cell, (walk.batch, cell.units))
+    writer = _writer(call, cell, (walk.batch, cell.units))
     recurrent = cell.recurrent.factor(call, "recurrent")
 
     def step(call: Call, given: Value, before: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -423,7 +429,9 @@ def _unrolled(
         total = call.write("Gemm", [output, recurrent, given], shape, sums.slot(call, "sum"))
         return writer.within(call).step(total, state)
 
-    return walk.through(inputs, states, step, slot, cell.recurrent)
+    output, state = states
+    result, (last, after) = walk.through(writer.read(inputs), (output, writer.entering(state)), step, slot)
+    return result, (last, writer.leaving(after))
 
 
 def _sums(cell: Cell) -> Stored:
@@ -463,17 +471,28 @@ class _Writer:
         inner.call = call
         return inner
 
+    def read(self, inputs: Value) -> Value:
+        """What all steps read, as a step wants it."""
+        return inputs
+
+    def entering(self, state: Value) -> Value:
+        """The cell's state, as the first step wants it."""
+        return state
+
+    def leaving(self, state: Value) -> Value:
+        """The cell's state, as it is kept behind the last step."""
+        return state
+
     def step(self, total: Value, state: Value) -> tuple[Value, Value]:
         """What the cell gives for the sums of its gates, side by side, and its state after the step."""
         cell, formats = self.cell, self.formats
-        at_once = formats.integer and not cell.peepholes and not cell.norms
-        gates = self._opened(total) if at_once else self._begun(total, state)
+        gates = self._begun(total, state)
         forget, news = gates[FORGET], gates[CELL]
         enter = self._coupled(forget) if cell.coupled else gates[INPUT]
         kept = self._write("Mul", [forget, state], formats.cell, "kept")
         added = self._write("Mul", [enter, news], formats.cell, "added")
         after = self._bounded("Add", [kept, added], self.shape, formats.cell, cell.cell_clip)
-        leave = gates[OUTPUT] if at_once else self._gate(OUTPUT, gates[OUTPUT], after)
+        leave = self._gate(OUTPUT, gates[OUTPUT], after)
         shown = enter if formats.bare else self._activated(after, "shown")
         return self._given(self._write("Mul", [leave, shown], formats.hidden, "hidden")), after
 
@@ -507,28 +526,9 @@ class _Writer:
             return self._looked_up(logistic(_whole(value.quant)), self._places(value), "gate")
         return self._write("Sigmoid", [value], self.formats.unit, "gate")
 
-    def _opened(self, total: Value) -> dict[int, Value]:
-        """All gates of the integer kernel, those side by side with the same function at once."""
-        found: dict[int, Value] = {}
-        groups = [list(group) for _, group in groupby(self.cell.gates, CELL.__eq__)]
-        for group, places in zip(groups, self._parts(self._places(total), [len(g) for g in groups]), strict=True):
-            table = tanh(_SUMS) if CELL in group else logistic(_SUMS)
-            values = self._looked_up(table, places, "gates" if len(group) > 1 else "gate")
-            found.update(zip(group, self._parts(values, [1] * len(group)), strict=True))
-        return found
-
-    def _parts(self, value: Value, counts: Sequence[int]) -> list[Value]:
-        """A value with some gates side by side, cut between them."""
-        if len(counts) == 1:
-            return [value]
-        call, sizes = self.call, [count * self.cell.units for count in counts]
-        slots = [((value.shape[0], size), call.temporary("part", real_dtype(value))) for size in sizes]
-        return call.write_many("Split", [value, call.vector(sizes, "split")], slots, axis=1)
-
     def _places(self, value: Value) -> Value:
         """Where a table has what belongs to stored numbers."""
-        slot = self.call.temporary("places", "int32")
-        return self.call.write("Cast", [value], value.shape, slot, real="int32", storage=True, to="int32")
+        return _cast(self.call, value, Stored("int32"), "places")
 
     def _looked_up(self, table: Array, places: Value, label: str) -> Value:
         """What LiteRT's integer kernel makes of numbers of 16 bits, of which ``table`` has all."""
@@ -561,6 +561,92 @@ class _Writer:
         shape = (*self.shape[:-1], self.columns.shape[-1])
         inputs = [hidden, self.columns, *([] if self.added is None else [self.added])]
         return self._bounded("Gemm", inputs, shape, output, cell.projection_clip)
+
+
+class _Tabled(_Writer):
+    """Writes a cell of the integer kernel whose gates see their sums alone, in half of the operators.
+
+    Its functions are tables of floats, all gates' in one; the cell's state is counted in its steps, in floats. These
+    are powers of two, so that products are those of the numbers' meaning, and are rounded alike. ``fine`` steps are so
+    small that what is added to the state may be more than 16 bits hold.
+    """
+
+    def __init__(self, call: Call, cell: Cell, shape: Shape, state: Quant) -> None:
+        super().__init__(call, cell, shape)
+        scale, bits = float(state.scale[0]), _whole(state)
+        self.limits, self.fine = self._limits(scale), scale < 2.0**-15
+        news = self._table(tanh(_SUMS))
+        # Negative places count from the end, so that the two halves of one table may enclose another one.
+        middle = self._table(np.roll(logistic(_SUMS), _HALF))
+        steps = call.constant(1 / scale, "steps", "float32")
+        counted = call.write("Mul", [news, steps], news.shape, call.temporary("counted"))
+        slots = [((_HALF,), call.temporary("half")) for _ in range(2)]
+        low, high = call.write_many("Split", [counted, call.vector([_HALF] * 2, "split")], slots, axis=0)
+        self.opening = call.write("Concat", [low, middle, high], (4 * _HALF,), call.temporary("opening"), axis=0)
+        starts = [0 if gate == CELL else 2 * _HALF for gate in cell.gates]
+        self.starts = call.constant(np.repeat(starts, cell.units)[None], "starts", "int32")
+        self.showing = None
+        if not self.formats.bare:
+            self.showing = news if bits == _SUMS else self._table(tanh(bits))
+
+    def _limits(self, scale: float) -> tuple[float, float]:
+        """The bounds of the cell's state, in steps."""
+        low, high = self.cell.cell_clip or (-np.inf, np.inf)
+        return max(low / scale, _WORD[0]), min(high / scale, _WORD[1])
+
+    def _table(self, data: Array) -> Value:
+        """A table as floats, which runtimes compute when they load the model."""
+        stored = self.call.constant(data, "table", "int16", self.formats.unit.quant)
+        return self.call.write("Identity", [stored], stored.shape, self.call.temporary("table_real"))
+
+    def read(self, inputs: Value) -> Value:
+        return self.call.write("Identity", [inputs], inputs.shape, self.call.temporary("inputs_real"))
+
+    def entering(self, state: Value) -> Value:
+        return _cast(self.call, state, Stored(), "counted")
+
+    def leaving(self, state: Value) -> Value:
+        return _cast(self.call, state, self.formats.cell, "state")
+
+    def step(self, total: Value, state: Value) -> tuple[Value, Value]:
+        cell = self.cell
+        places = self.call.write("Add", [self._places(total), self.starts], total.shape, self._between("int32"))
+        opened = self.call.write("Gather", [self.opening, places], total.shape, self._between(), axis=0)
+        gates = _split(self.call, opened, cell)
+        enter = self._coupled(gates[FORGET]) if cell.coupled else gates[INPUT]
+        kept, added = self._product(gates[FORGET], state), self._product(enter, gates[CELL])
+        if self.fine:
+            added = self._limited(added, _WORD)
+        after = self._limited(self._write("Add", [kept, added], Stored(), "free"), self.limits)
+        shown = enter
+        if self.showing is not None:
+            seen = [self.showing, self._places(after)]
+            shown = self.call.write("Gather", seen, self.shape, self._between(), axis=0)
+        return self._given(self._write("Mul", [gates[OUTPUT], shown], self.formats.hidden, "hidden")), after
+
+    def _between(self, dtype: str = "float32") -> Slot:
+        return self.call.temporary("between", dtype)
+
+    def _limited(self, value: Value, limits: tuple[float, float]) -> Value:
+        return self._write("Clip", [value, *map(self._scalar, limits)], Stored(), "limited")
+
+    def _product(self, gate: Value, other: Value) -> Value:
+        """Steps of the cell's state by a gate, to the nearest."""
+        return self._write("Round", [self._write("Mul", [gate, other], Stored(), "product")], Stored(), "rounded")
+
+
+def _writer(call: Call, cell: Cell, shape: Shape) -> _Writer:
+    """What writes a cell."""
+    quant = cell.formats.cell.quant
+    if quant is None or not cell.formats.integer or cell.peepholes or cell.norms:
+        return _Writer(call, cell, shape)
+    return _Tabled(call, cell, shape, quant)
+
+
+def _cast(call: Call, value: Value, stored: Stored, label: str) -> Value:
+    """The same stored integers in another type."""
+    slot = stored.slot(call, label)
+    return call.write("Cast", [value], value.shape, slot, real=slot.real, storage=True, to=stored.dtype)
 
 
 def retyped(call: Call, value: Value, stored: Stored) -> Value:
@@ -598,12 +684,14 @@ def _basic(call: Call, x: Value) -> None:
         formats, raw = _FLOATS, [real(call, value) for value in (x, output)]
         weights, bias = matrix(call, 2, rows, columns), vector(call, 3, rows)
     both = call.write("Concat", raw, joined, formats.output.slot(call, "inputs"), storage=formats.integer, axis=1)
-    given = [both, weights.columns(call, "weights"), call.constant(bias, "bias", "float32")]
+    given = [both, weights.factor(call, "weights"), call.constant(bias[None], "bias", "float32")]
     total = call.write("Gemm", given, (walk.batch, rows), formats.gates[INPUT].slot(call, "sum"))
     empty = Matrix(np.zeros((0, 0), np.float32))
     biases = {gate: np.zeros(units, np.float32) for gate in _BASIC_ORDER}
     cell = Cell(_BASIC_ORDER, empty, empty, biases, {}, {}, None, None, formats, _TANH, None, None)
-    hidden, after = _Writer(call, cell, (walk.batch, units)).step(total, state)
+    writer = _writer(call, cell, (walk.batch, units))
+    hidden, counted = writer.step(total, writer.entering(state))
+    after = writer.leaving(counted)
     for position, value in enumerate((hidden, after, both, total)):
         _show(call, value, position)
     for position, value in ((1, hidden), (4, after)):

@@ -100,5 +100,5 @@ def _unrolled(
         total = call.write("Gemm", [states[0], recurrent, given], shape, call.temporary("sum"))
         return (activated(call, code, total, call.temporary("h")),)
 
-    result, (after,) = walk.through(inputs, (state,), step, slot, weights[1])
+    result, (after,) = walk.through(inputs, (state,), step, slot)
     return result, after

@@ -14,16 +14,10 @@ from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.operators.common import static
 from layoutsolve.frontend.tflite.operators.control import write_loop
-from layoutsolve.frontend.tflite.operators.weights import Matrix
 from layoutsolve.graph import Dim, Region, Value, product
 
 _MOST_STEPS = 32
 """How many steps are written one after the other; each takes about a dozen nodes. More are a loop, which costs time."""
-
-_MOST_STEPS_OF_INTEGERS = 4
-"""The same where weights are integers: ONNX Runtime dequantises them again for every node that reads them."""
-
-"""What a step counts for in elements of constants, so that the size of the graph follows that of the file as well."""
 
 _TANH = 4
 _BOUNDS: dict[int, tuple[float, float]] = {2: (-1.0, 1.0), 3: (0.0, 6.0)}
@@ -104,17 +98,14 @@ class Walk:
         rows = (product((self.steps, self.batch)), x.shape[-1])
         return self.call.reshaped(x if self.steps == 1 else self._first(x), rows, "rows")
 
-    def through(
-        self, x: Value, states: tuple[Value, ...], step: Step, slot: Slot, weights: Matrix
-    ) -> tuple[Value, tuple[Value, ...]]:
-        """Walk step by step over ``x`` as :meth:`rows` gives it, [batch, features] at a time, with ``weights``.
+    def through(self, x: Value, states: tuple[Value, ...], step: Step, slot: Slot) -> tuple[Value, tuple[Value, ...]]:
+        """Walk step by step over ``x`` as :meth:`rows` gives it, [batch, features] at a time.
 
         Writes and returns what all steps give, and the states after the last one.
         """
         if states[0].dtype != slot.dtype:
             raise ModelError(f"{self.call.origin} gives {states[0].dtype}, but its output is {slot.dtype}")
-        most = _MOST_STEPS if weights.scale is None else _MOST_STEPS_OF_INTEGERS
-        if isinstance(self.steps, int) and self.steps <= most:
+        if isinstance(self.steps, int) and self.steps <= _MOST_STEPS:
             whole, after = self._unrolled(x, states, step, self.steps)
         else:
             whole, after = self._looped(x, states, step)

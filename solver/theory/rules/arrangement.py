@@ -209,9 +209,12 @@ def gather(site: Site) -> Rule | None:
     as the numbers do for which they are looked up.
     """
     table, indices = site.required(0), site.required(1)
-    if len(indices.shape) != 1 and indices.data is None and table.data is not None and len(table.shape) == 1:
+    if len(indices.shape) != 1 and indices.data is None and len(table.shape) == 1:
         same = numbered(indices.shape)
-        return Rule((1,), (same, same), (Way(Arranged(frame=1), site.unchanged),))
+        if table.data is not None:
+            return Rule((1,), (same, same), (Way(Arranged(frame=1), site.unchanged),))
+        way = Way(Arranged(frame=2, pinned=frozenset({0})), site.unchanged)
+        return Rule((0, 1), ((("table",),), same, same), (way,), solid=frozenset({"table"}))
     if len(indices.shape) != 1:
         return None
     shape = site.required(0).shape

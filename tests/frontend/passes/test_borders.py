@@ -57,6 +57,21 @@ def test_any_amounts_for_any_convolutions(seed: int) -> None:
     assert "Pad" not in same(b.graph(*ends))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_behind_several_transposes(seed: int) -> None:
+    """Exporters turn a padded image around before a convolution that turns it back."""
+    b = Padded(seed)
+    sides = b.random.integers(0, 3, 4).tolist()
+    y = b.pad(b.input(*b.random.integers(3, 7, 4).tolist()), (0, 0, *sides[:2], 0, 0, *sides[2:]))
+    turned = b.transpose(y, 0, 2, 3, 1)
+    ends = [b.plain(b.transpose(turned, 0, 3, 1, 2, pattern=True))]
+    if seed % 3 == 1:
+        ends.append(b.plain(y, 3))
+    elif seed % 3:
+        ends.append(turned)
+    assert ("Pad" in same(b.graph(*ends))) == (seed % 3 == 2)
+
+
 def test_bytes_are_padded_by_their_zero() -> None:
     b = Padded()
     quant = Quant(np.array([0.05], np.float32), np.array([7], np.int8))

@@ -13,10 +13,12 @@ from layoutsolve.emit import apply, serialise
 from layoutsolve.frontend.passes.widths import rounded
 from layoutsolve.graph import Graph, Quant
 from layoutsolve.solver import assign
+from layoutsolve.storage import Storage
 from layoutsolve.verification.runtimes import optimised
 from tests.graphs import GraphBuilder, feeds, run
 
 BLOCK = 16
+STORAGE, NARROW = Storage(block=BLOCK), Storage(block=BLOCK, narrow=3)
 SIDE = 6
 
 
@@ -102,7 +104,7 @@ def network(seed: int, stored: bool) -> Graph:
 @pytest.mark.parametrize("seed", range(60))
 def test_results_stay_what_they_are(seed: int, stored: bool) -> None:
     graph = network(seed, stored)
-    wider = rounded(graph, BLOCK, Budget())
+    wider = rounded(graph, STORAGE, Budget())
     assert [wider.values[name].shape for name in wider.outputs] == [graph.values[name].shape for name in graph.outputs]
     for expected, found in zip(run(graph, feeds(graph, seed)), run(wider, feeds(graph, seed)), strict=True):
         if stored:
@@ -117,7 +119,7 @@ def test_much_is_changed(stored: bool) -> None:
     changed = 0
     for seed in range(60):
         graph = network(seed, stored)
-        wider = rounded(graph, BLOCK, Budget())
+        wider = rounded(graph, STORAGE, Budget())
         changed += wider is not graph
         for name, value in wider.values.items():
             if name in graph.values and value.data is None and value.shape != graph.values[name].shape:
@@ -136,7 +138,7 @@ def test_an_image_that_grows_within_its_block_is_not_padded() -> None:
     """What ONNX Runtime runs has no Pad."""
     plain = residual(24, 28)
     found = []
-    for graph in (plain, rounded(plain, BLOCK, Budget())):
+    for graph in (plain, rounded(plain, STORAGE, Budget())):
         model = serialise(apply(assign(graph))).SerializeToString()
         operators = Counter(node.op_type for node in optimised(model, "all").graph.node)
         found.append(operators["Pad"])
@@ -147,7 +149,30 @@ def test_an_image_that_grows_within_its_block_is_not_padded() -> None:
 def test_what_gains_too_little_stays(before: int, after: int) -> None:
     """Whole blocks already, or so few channels that most of a block would be zeros."""
     graph = residual(before, after)
-    assert rounded(graph, BLOCK, Budget()) is graph
+    assert rounded(graph, STORAGE, Budget()) is graph
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("channels", [2, 3, 5, 7, 8])
+def test_narrow_images_of_bytes(channels: int, stored: bool) -> None:
+    """Those of bytes are made whole blocks from fewer channels on, where that is asked for; the same numbers."""
+    b = Images(channels, stored)
+    x = b.input(1, SIDE, SIDE, 3, dtype="int8" if stored else "float32", quant=b.quant())
+    graph = b.graph(b.wide(b.deep(b.wide(x, channels)), 5))
+    usual, wider = (rounded(graph, storage, Budget()) for storage in (STORAGE, NARROW))
+    assert (usual is not graph) == (channels >= 8)
+    assert (wider is not graph) == (channels >= (3 if stored else 8))
+    for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0 if stored else 1e-4, atol=0 if stored else 1e-5)
+
+
+def test_narrow_images_that_meet_floats() -> None:
+    """A class of images in which some hold floats is as wide as floats want it."""
+    b = Images(1, stored=True)
+    x = b.deep(b.wide(b.input(1, SIDE, SIDE, 3, dtype="int8", quant=b.quant()), 5))
+    real = b.op("Relu", x, shape=b.shape(x))
+    graph = b.graph(b.op("Exp", real, shape=b.shape(x)), b.wide(x, 5))
+    assert rounded(graph, NARROW, Budget()) is graph
 
 
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", 3), ("uint8", 128)])
@@ -156,18 +181,18 @@ def test_kernels_on_bytes_that_want_no_blocks(dtype: str, zero: int) -> None:
     b = Images(1, stored=True)
     x = b.deep(b.wide(b.input(1, SIDE, SIDE, 3, dtype="int8", quant=b.quant()), 24))
     graph = b.graph(b.wide(x, 3))
-    assert rounded(graph, BLOCK, Budget()) is not graph
+    assert rounded(graph, STORAGE, Budget()) is not graph
     kernel = next(node.inputs[1] for node in graph.nodes if "group" in node.attributes)
     quant = Quant(np.array([0.01], np.float32), np.array([zero], dtype))
     changed = replace(b.values[kernel], dtype=dtype, quant=quant, data=b.values[kernel].data.astype(dtype))
     other = replace(graph, values={**graph.values, kernel: changed})
-    assert rounded(other, BLOCK, Budget()) is other
+    assert rounded(other, STORAGE, Budget()) is other
 
 
 def test_blocks_are_asked_for() -> None:
     graph = residual(24, 28)
-    assert rounded(graph, 0, Budget()) is graph
-    assert rounded(graph, BLOCK, Budget()) is not graph
+    assert rounded(graph, Storage(), Budget()) is graph
+    assert rounded(graph, STORAGE, Budget()) is not graph
 
 
 def test_constant_images_stay() -> None:
@@ -176,7 +201,7 @@ def test_constant_images_stay() -> None:
     x = b.wide(b.constant(b.random.normal(size=(1, SIDE, SIDE, 20))), 24)
     y = b.made("Add", b.deep(x), b.input(1, SIDE, SIDE, 24))
     graph = b.graph(b.wide(y, 3))
-    assert rounded(graph, BLOCK, Budget()) is graph
+    assert rounded(graph, STORAGE, Budget()) is graph
 
 
 def test_channels_that_are_somewhere_else_for_others() -> None:
@@ -188,7 +213,7 @@ def test_channels_that_are_somewhere_else_for_others() -> None:
         "Conv", b.transpose(y, 0, 1, 3, 2), b.weights(5, SIDE, 1, 1), shape=(1, 5, 28, SIDE), kernel_shape=(1, 1)
     )
     graph = b.graph(rows, b.wide(y, 3))
-    wider = rounded(graph, BLOCK, Budget())
+    wider = rounded(graph, STORAGE, Budget())
     for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -199,7 +224,7 @@ def test_images_with_a_step_for_each_channel_stay() -> None:
     y = b.wide(b.grown(x, 4), 3)
     b.values[x] = replace(b.values[x], quant=Quant(np.full(24, 0.1, np.float32), np.zeros(24, np.int8), 3))
     graph = b.graph(y)
-    assert rounded(graph, BLOCK, Budget()).values[x].shape == b.shape(x)
+    assert rounded(graph, STORAGE, Budget()).values[x].shape == b.shape(x)
 
 
 def test_a_pad_of_nothing_at_the_end_keeps_its_name() -> None:
@@ -207,7 +232,7 @@ def test_a_pad_of_nothing_at_the_end_keeps_its_name() -> None:
     b = Images(1, stored=False)
     x = b.wide(b.input(1, SIDE, SIDE, 3), 12)
     graph = b.graph(b.grown(b.deep(x), 4))
-    wider = rounded(graph, BLOCK, Budget())
+    wider = rounded(graph, STORAGE, Budget())
     assert wider is not graph and wider.outputs == graph.outputs
     for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -218,7 +243,7 @@ def test_a_pad_of_nothing_at_the_end_of_a_turn() -> None:
     b = Images(1, stored=False)
     start = b.input(1, SIDE, SIDE, 16)
     graph = b.graph(*b.loop(2, lambda x: [b.grown(b.deep(b.wide(x, 12)), 4)], start))
-    wider = rounded(graph, BLOCK, Budget())
+    wider = rounded(graph, STORAGE, Budget())
     assert wider is not graph
     for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -1,15 +1,19 @@
-"""What is refused of recurrent operators, and with which words."""
+"""What is refused of recurrent operators, and with which words; how many operators a step takes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+import layoutsolve
+from layoutsolve.emit import nodes_of
 from layoutsolve.errors import ModelError, UnsupportedError
 from layoutsolve.frontend import read
+from layoutsolve.verification.runtimes import optimised
 from tests.builder import Builder, Quant
 
 FEATURES, UNITS, STEPS = 3, 4, 5
@@ -124,3 +128,29 @@ def test_states_are_different_variables(operator: str, alike: bool) -> None:
             read(builder.finish(y), "broken")
     else:
         read(builder.finish(y), "right")
+
+
+def integer_sequence(steps: int, **options: Any) -> bytes:
+    """An LSTM of the integer kernel over so many steps."""
+    builder, quant = Builder(), Quant([0.01], [0])
+    x = builder.input("x", (1, steps, FEATURES), "int8", quant=quant)
+    y = builder.tensor("y", (1, steps, UNITS), "int8", quant=quant)
+    kept = [builder.tensor("h", (1, UNITS), "int8", quant=quant, variable=True)]
+    kept.append(builder.tensor("c", (1, UNITS), "int16", quant=Quant([2.0**-12], [0]), variable=True))
+    between = [*(builder.tensor("none", (0,)) for _ in range(4)), builder.tensor("hidden", (0,), "int8", quant=quant)]
+    inputs = [x, *cell(builder, dtype="int8"), *kept, *[-1] * 4]
+    chosen = {"fused_activation_function": "TANH", **options}
+    builder.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], chosen, intermediates=between)
+    return builder.finish(y)
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.5])
+def test_operators_of_a_step(clip: float) -> None:
+    """A step of integers takes few operators, as each takes longer than what it computes on a small cell."""
+    kinds = [
+        Counter(node.op_type for node in nodes_of(optimised(model.SerializeToString()).graph))
+        for model in (layoutsolve.convert(integer_sequence(steps, cell_clip=clip)).model for steps in (6, 9))
+    ]
+    expected = {"Add": 2, "Cast": 2, "Gather": 2, "Mul": 3, "QuantizeLinear": 2, "Round": 2}
+    each = dict.fromkeys(("Clip", "DequantizeLinear", "Gemm", "Split"), 1)
+    assert kinds[1] - kinds[0] == Counter({name: 3 * count for name, count in {**expected, **each}.items()})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.emit import apply
-from layoutsolve.graph import Array, Graph
+from layoutsolve.graph import Array, Graph, Quant
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
@@ -94,6 +94,49 @@ def test_layouts_stay_what_they_are() -> None:
             other.row(number).layouts for number in range(len(other.rows))
         ]
         assert plain.price == other.price
+
+
+LINES = ("Add", "Div", "Mul", "Sub")
+
+
+@pytest.mark.parametrize("operator", LINES)
+@pytest.mark.parametrize("seed", range(12))
+def test_constants_are_as_long_as_lines(operator: str, seed: int) -> None:
+    """Those of few channels that come last, where there are many pixels; bits and the order of operands stay."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    channels = int(random.choice([2, 3, 5, 64, 65, 100]))
+    image = [1, *(int(random.choice([3, 12, 40])) for _ in range(2)), channels]
+    first, numbers = bool(random.integers(2)), random.uniform(1, 2, (1,) * int(random.integers(3)) + (channels,))
+    pair = [b.input(*image), b.constant(numbers)]
+    graph = b.graph(b.op(operator, *(reversed(pair) if first else pair), shape=image))
+    written = apply(assign(graph, target=only(operator, "lines")))
+    (node,) = (node for node in written.nodes if node.op == operator)
+    wide = written.values[node.inputs[0 if first else 1]].shape
+    pixels = image[1] * image[2]
+    assert (int(np.prod(wide)) > channels) == (channels <= 64 and pixels >= 64 and image[2] * channels <= 4096)
+    assert int(np.prod(wide)) in {channels, *(int(np.prod(image[-count:])) for count in range(2, 5))}
+    data = [with_edges(each, random) for each in feeds(graph, seed)]
+    np.testing.assert_array_equal(run(written, data)[0], run(graph, data)[0])
+
+
+@pytest.mark.parametrize("operator", LINES)
+@pytest.mark.parametrize("form", ["quantised", "behind a product", "channels-first", "by pixel"])
+def test_constants_that_stay_as_long_as_they_are(operator: str, form: str) -> None:
+    """What a kernel on bytes takes, what a product takes as its bias, and what is not one for each last dimension."""
+    b, image, numbers = GraphBuilder(), (1, 12, 10, 3), np.arange(1.0, 4)
+    quant = Quant(np.array([0.1], np.float32), np.array([3], np.uint8)) if form == "quantised" else None
+    x = b.input(*image, dtype="uint8" if quant else "float32", quant=quant)
+    if form == "behind a product":
+        x = b.op("MatMul", x, b.weights(3, 3), shape=image)
+    wide = {"channels-first": (12, 1, 1), "by pixel": (10, 3)}.get(form, (3,))
+    constant = b.constant(np.resize(numbers, wide), "uint8" if quant else "float32", quant)
+    graph = b.graph(b.op(operator, x, constant, shape=image, dtype="uint8" if quant else "float32", quant=quant))
+    written = apply(assign(graph, target=only(operator, "lines")))
+    (node,) = (node for node in written.nodes if node.op == operator)
+    kept = np.prod(written.values[node.inputs[1]].shape) == np.prod(wide)  # type: ignore[arg-type]
+    assert kept == (form != "quantised" or operator in ("Add", "Mul"))
+    data = feeds(graph, 1)
+    np.testing.assert_array_equal(run(written, data)[0], run(graph, data)[0])
 
 
 def test_idioms_are_of_operators_with_rules() -> None:

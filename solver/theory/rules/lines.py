@@ -1,0 +1,65 @@
+"""Constants for few channels, repeated along whole lines: runtimes compute as many elements at once as one has.
+
+ONNX Runtime finds the place in either operand anew after each pixel of channels-last images, which takes longer than
+three or sixteen sums do.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from layoutsolve.graph import Shape
+from layoutsolve.solver.theory.offer import idiom
+from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
+
+FUSED = frozenset(("Conv", "ConvTranspose", "Gemm", "LayerNormalization", "MatMul"))
+"""Operators of which runtimes make one with a constant for each channel behind them."""
+
+MOST_CHANNELS = 64
+"""From more on there is little to gain."""
+
+FEWEST_PIXELS = 64
+"""With less there is nothing to gain."""
+
+LARGEST = 4096
+"""The most elements that a constant is repeated to."""
+
+
+@idiom("Add", "lines")
+@idiom("Div", "lines")
+@idiom("Mul", "lines")
+@idiom("Sub", "lines")
+def lines(site: Site, rule: Rule) -> Idiom | None:
+    """The same with the constant as large as the last dimensions, where channels are the very last one."""
+    number = next((number for number in range(2) if site.constant(number) is not None), 0)
+    constant, data = site.required(number), site.required(1 - number)
+    floating = site.floating or (site.node.op in ("Div", "Sub") and not site.node.storage)
+    if not floating or site.real != "float32" or constant.data is None or data.shape != site.output().shape:
+        return None
+    producer = site.graph.producers.get(data.name)
+    port = rule.inputs.index(number)
+    varying = [label for labels in rule.dims[port] for label in labels]
+    if len(varying) != 1 or (producer is not None and site.graph.nodes[producer].op in FUSED):
+        return None
+    numbers = (constant.data if constant.quant is None else constant.quant.real(constant.data)).reshape(-1)
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        last = tuple((varying[0], factor) for factor in range(len(row.arrangement[-1]))) if row.arrangement else ()
+        shape = _line(shapes[-1])
+        if not last or row.arrangement[-1] != last or shapes[-1][-1] != numbers.size or not shape:
+            return None
+        return site.same(inputs={number: np.broadcast_to(numbers, shape).copy()})
+
+    return write
+
+
+def _line(image: Shape) -> tuple[int, ...]:
+    """The last dimensions of an image that are still few elements; none where that is no more than the last one."""
+    sizes = [size for size in image if isinstance(size, int)]
+    if len(sizes) < len(image) or sizes[-1] > MOST_CHANNELS or prod(sizes) < FEWEST_PIXELS * sizes[-1]:
+        return ()
+    count = max(count for count in range(1, len(sizes) + 1) if count == 1 or prod(sizes[-count:]) <= LARGEST)
+    return tuple(sizes[-count:]) if prod(sizes[-count:]) > sizes[-1] else ()
