@@ -40,16 +40,18 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     little are looked at for fewer Reshapes. Otherwise both are chosen at once. What is not proven is compared with
     heuristics, each with as much work as it would have by itself, so that none is better; of seconds a share is left
     for them, and the quickest runs in any case. Where both were to be chosen at once, one after the other is among
-    them, with the orders of other objectives.
+    them, with the orders of other objectives; and what is proven is compared as well, as it is proven of candidates: a
+    view of the source may do with one operator what a move between layouts does with two.
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()
     found = _searched(statement, limit.part(SEARCHED))
-    if found is not None and found.status == "optimal":
+    sure, at_once = found is not None and found.status == "optimal", coarse_tiers(goal.tiers) is None
+    if found is not None and sure and not at_once:
         return found
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
-    if coarse_tiers(goal.tiers) is None and not goal.timed:
+    if at_once and not sure:
         for first in filter(None, map(coarse_tiers, (OBJECTIVES[name] for name in STARTS))):
             staged = None if limit.expired else _staged(statement, first, limit.part(SEARCHED))
             known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]

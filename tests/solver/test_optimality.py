@@ -237,3 +237,16 @@ def test_a_stop_that_nobody_demands_may_save_time(part: int) -> None:
     for seed in range(part, 240, 4):
         force.check(Statement(narrow_graph(seed), goal=Goal("min-latency")).orders(), tiers)
     assert force.tried > 40
+
+
+def test_a_view_may_do_with_one_operator_what_a_move_does_with_two() -> None:
+    """A Transpose of the source that carries dimensions of size 1: a move of the same gets a Reshape, to be fast."""
+    b = GraphBuilder()
+    x = b.op("ReduceMean", b.input(3, 10, 9, 5), b.constant([1, 2], "int64"), shape=(3, 1, 1, 5), keepdims=1)
+    graph = b.graph(b.transpose(x, 3, 1, 0, 2), b.op("Softmax", x, shape=(3, 1, 1, 5), axis=-1))
+    nodes = OBJECTIVES["min-nodes"]
+    found = assign(graph, objective="min-nodes")
+    for strategy in ("transpose", "push", "propagate"):
+        other = assign(graph, strategy=strategy, objective="min-nodes")
+        assert ranked(found.price, nodes) <= ranked(other.price, nodes)
+    assert all(tier.bound <= tier.value for tier in found.tiers)
