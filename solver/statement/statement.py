@@ -131,35 +131,46 @@ class Statement:
         return replace(stated, constants=self._constants())
 
     def part(
-        self,
-        free: Mapping[int, Sequence[Row]],
-        fixed: Mapping[int, Row],
-        moved: Collection[int],
-        limit: Limit,
-        complete: bool = False,
+        self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
     ) -> LayoutProblem:
         """The problem over full layouts of some operators alone, in the sequence that they have.
 
         ``free`` ones have the orders of some rows to choose from, ``fixed`` ones the very row, and of variables only
-        those that are ``moved`` change their order. With ``complete`` no other groupings need fewer Reshapes.
+        those that are ``moved`` change their order.
         """
-        entries = {number: self.entries[number] for number in free}
-        entries |= {number: self.entries[number].only(row) for number, row in fixed.items()}
-        kept = {**free, **{number: [row] for number, row in fixed.items()}}
-        among = sorted(kept)
-        closure = Closure(
-            self.variables,
-            [entries[number] for number in among],
+        entries, kept = self._among(free, fixed)
+        return self._closure(limit, CANDIDATES, kept=kept, seeded=True, entries=entries, moved=moved).problem()
+
+    def groupings(
+        self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
+    ) -> LayoutProblem:
+        """The same over all groupings: no others need fewer Reshapes. It has the variables at these operators alone,
+        which it numbers anew.
+        """
+        entries, kept = self._among(free, fixed)
+        numbers = sorted({variable for entry in entries for variable in entry.ports})
+        places = {variable: place for place, variable in enumerate(numbers)}
+        variables = [self.variables[number] for number in numbers]
+        entries = [replace(entry, ports=[places[each] for each in entry.ports]) for entry in entries]
+        return Closure(
+            variables,
+            entries,
             self.target,
             self.goal.timed,
             limit,
-            ALL if complete else CANDIDATES,
-            kept=[kept[number] for number in among],
+            ALL,
+            kept=kept,
             seeded=True,
-            moved=moved,
-            complete=brought_along(self.variables, [entries[number] for number in among]) if complete else None,
-        )
-        return closure.problem()
+            moved={place for variable, place in places.items() if variable in moved},
+            complete=brought_along(variables, entries),
+        ).problem()
+
+    def _among(self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row]) -> tuple[list[Entry], Orders]:
+        """The operators that have rows to choose from, and those that have one, with these rows."""
+        entries = {number: self.entries[number] for number in free}
+        entries |= {number: self.entries[number].only(row) for number, row in fixed.items()}
+        kept = {**free, **{number: [row] for number, row in fixed.items()}}
+        return [entries[number] for number in sorted(kept)], [kept[number] for number in sorted(kept)]
 
     def first(self, limit: Limit) -> LayoutProblem:
         """The problem that is searched first: over orders, where all that groupings decide comes after them."""
@@ -177,10 +188,12 @@ class Statement:
         kept: Orders | None = None,
         seeded: bool = False,
         shown: Sequence[Collection[Order]] | None = None,
+        entries: Sequence[Entry] | None = None,
+        moved: Collection[int] | None = None,
     ) -> Closure:
         return Closure(
             self.variables,
-            self.entries,
+            self.entries if entries is None else entries,
             self.target,
             self.goal.timed,
             limit,
@@ -188,6 +201,7 @@ class Statement:
             finest_only,
             kept,
             seeded,
+            moved=moved,
             shown=shown,
         )
 

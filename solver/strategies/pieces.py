@@ -55,36 +55,31 @@ class Scope:
 
     def groupings(self, zone: Zone, limit: Limit) -> LayoutProblem | None:
         """The problem of a zone, or a part of one, over all groupings; None where these are too many."""
-        limit.spend(len(self.statement.variables))
         if limit.over:
             return None
-        free, fixed = self.rows(zone.free), self.fixed(zone.fixed)
-        stated = self.statement.part(free, fixed, self.moved, limit, complete=True)
+        stated = self.statement.groupings(self.rows(zone.free), self.fixed(zone.fixed), self.moved, limit)
         rows = [len(operator.rows) for operator in stated.operators]
         return None if stated.capped or limit.over or sum(rows) > ROWS or not all(rows) else stated
 
+    def paying(self, problem: LayoutProblem, zone: Zone) -> LayoutProblem:
+        """The problem of a zone in which nothing is paid but at its variables and by operators that have a choice."""
+        variables, free = set(zone.variables), frozenset(zone.free)
+        operators = []
+        for number, operator in zip(zone.operators, problem.operators, strict=True):
+            home = zip(self.statement.entries[number].ports, operator.ports, strict=True)
+            paid = [each in variables or problem.variables[here].constant for each, here in home]
+            operators.append(_at(operator, [port for port, pays in enumerate(paid) if pays], number in free))
+        return replace(problem, operators=tuple(operators))
 
-def paying(problem: LayoutProblem, zone: Zone) -> LayoutProblem:
-    """The problem of a zone in which nothing is paid but at its variables and by the operators that have a choice."""
-    variables, free = set(zone.variables), frozenset(zone.free)
-    among = zip(zone.operators, problem.operators, strict=True)
-    operators = (_among(each, variables, problem, number in free) for number, each in among)
-    return replace(problem, operators=tuple(operators))
 
-
-def _among(operator: Operator, variables: set[int], problem: LayoutProblem, free: bool) -> Operator:
-    """An operator at some variables and its constants alone; one that is not free has no price."""
-    ports = [port for port, each in enumerate(operator.ports) if each in variables or problem.variables[each].constant]
+def _at(operator: Operator, ports: Sequence[int], free: bool) -> Operator:
+    """An operator at some of its ports alone; one that is not free has no price."""
     rows = [
         replace(row, layouts=tuple(row.layouts[port] for port in ports), price=row.price if free else FREE)
         for row in operator.rows
     ]
-    return replace(
-        operator,
-        ports=tuple(operator.ports[port] for port in ports),
-        inputs=sum(port < operator.inputs for port in ports),
-        rows=tuple(rows),
-    )
+    inputs = sum(port < operator.inputs for port in ports)
+    return replace(operator, ports=tuple(operator.ports[port] for port in ports), inputs=inputs, rows=tuple(rows))
 
 
 def fewest(scope: Scope, part: Zone, limit: Limit, known: Known) -> Solution | None:
@@ -92,7 +87,7 @@ def fewest(scope: Scope, part: Zone, limit: Limit, known: Known) -> Solution | N
     stated = scope.groupings(part, limit.part(STATED))
     if stated is None:
         return None
-    solution = solve(paying(stated, part), scope.found.goal.tiers, limit, known)
+    solution = solve(scope.paying(stated, part), scope.found.goal.tiers, limit, known)
     return replace(solution, problem=stated) if solution.optimal else None
 
 
@@ -201,7 +196,7 @@ class _Pieces:
         stated = self.scope.groupings(zone, self.limit.part(STATED))
         if stated is None:
             return False
-        solution = solve(paying(stated, zone), self.tiers, self.limit, self.known)
+        solution = solve(self.scope.paying(stated, zone), self.tiers, self.limit, self.known)
         if solution.values[:-1] == solution.bounds[:-1]:
             piece.least = max(piece.least, solution.bounds[-1])
         return piece.least < piece.made

@@ -232,7 +232,7 @@ def _best(scope: Scope, solution: Solution, zone: Zone) -> Assignment:
     fixed = frozenset(zone.fixed)
     for place, number in enumerate(zone.operators):
         if number not in fixed:
-            operators[number] = solution.problem.operators[place]
+            operators[number] = replace(operators[number], rows=solution.problem.operators[place].rows)
             rows[number] = solution.rows[place]
     problem = replace(found.problem, operators=tuple(operators))
     cost = ranked(price(problem, rows), tiers)[:-1]
