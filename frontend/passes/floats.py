@@ -19,7 +19,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes.live import live, used
 from layoutsolve.frontend.passes.unsigned import MOVING
-from layoutsolve.graph import CONTROL, Graph, Node, Quant, Region, Value
+from layoutsolve.graph import CONTROL, Graph, Node, Quant, Region, Value, memory
 from layoutsolve.names import Names
 
 SMALL = ("int8", "uint8", "int16")
@@ -106,6 +106,7 @@ class _Floats:
         self.held: dict[str, _Held] = {}
         self.within: dict[str, Range] = {}
         self.read: dict[tuple[str, Region | None], str] = {}
+        self.meant: dict[tuple[object, ...], str] = {}
         self.ends = {*graph.inputs, *graph.outputs}
         self.readers: dict[str, list[Node]] = {}
         for node in graph.nodes:
@@ -286,15 +287,19 @@ class _Floats:
         return made
 
     def _meant(self, value: Value, shared: Quant) -> str:
-        """A constant of integers as the numbers that they mean beside others."""
+        """A constant of integers as the numbers that they mean beside others: once where it is read in several places,
+        as the table of a cell that is written step by step.
+        """
         quant = value.quant or shared
         if value.data is None or value.dtype not in SMALL:
             return value.name
-        data = quant.real(value.data)
-        self.budget.keep(data)
-        made = self.taken.derived(value.name, "real")
-        self.values[made] = Value(made, "float32", tuple(data.shape), None, data)
-        return made
+        key = (*memory(value.data), quant.axis, quant.block, quant.scale.tobytes(), quant.zero_point.tobytes())
+        if key not in self.meant:
+            data = quant.real(value.data)
+            self.budget.keep(data)
+            made = self.meant[key] = self.taken.derived(value.name, "real")
+            self.values[made] = Value(made, "float32", tuple(data.shape), None, data)
+        return self.meant[key]
 
     def _scaled(self, held: _Held, name: str, node: Node) -> str:
         """What holds numbers, times the factor and with the offset."""

@@ -182,6 +182,21 @@ def test_constants_count() -> None:
         computed(graph, budget)
 
 
+def test_what_is_read_several_times_is_made_once() -> None:
+    """As the table of a cell that is written step by step."""
+    b, steps = GraphBuilder(), Quant(np.array([0.1], np.float32), np.array([5], np.int8))
+    table, ends = np.zeros(9000, np.int8), []
+    for quant in (steps, Quant(np.array([0.2], np.float32), np.array([5], np.int8))):
+        x = b.input(1000, dtype="int8", quant=quant)
+        for _ in range(3):
+            shape = (b.shape(x)[0] + 9000,)
+            x = b.op("Concat", x, b.constant(table, "int8", quant), shape=shape, dtype="int8", quant=quant, axis=0)
+            b.nodes[-1] = replace(b.nodes[-1], storage=True)
+        ends.append(x)
+    made = computed(b.graph(*ends), Budget())
+    assert [value.data[0] for value in made.values.values() if value.data is not None] == [np.float32(-0.5), -1.0]
+
+
 def convolution() -> bytes:
     """A convolution of int8 with a clamp and a view, whose ends are stored as integers."""
     builder, random = Builder(), np.random.default_rng(0)
