@@ -24,17 +24,25 @@ def of_reciprocals(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 def pooled(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     """The maxima of what is padded with zeros, as padding of the pooling itself counts as less than all numbers; and
-    averages, which refuse padding as wide as their window.
+    averages, which refuse padding as wide as their window, as that of several Pads together may be.
     """
     pads, value = (scope.constant(name) if name else None for name in (*node.input, "", "")[1:3])
     if len(node.input) > 3 or pads is None or (value is not None and value.any()):
         return []
-    return [
+    found = [
         reader
         for reader in scope.following(node.output[0], _REMOVED)
         if reader.op_type == "MaxPool"
-        or (reader.op_type == "AveragePool" and pads.max(initial=0) >= _narrowest(reader))
+        or (reader.op_type == "AveragePool" and pads.max(initial=0) + _padded(reader) >= _narrowest(reader))
     ]
+    behind = [reader for reader in scope.following(node.output[0], _REMOVED) if reader.op_type == "Pad"]
+    further = (reader for pad in behind for reader in scope.following(pad.output[0], _REMOVED | {"Pad"}))
+    return found + [reader for reader in further if reader.op_type == "AveragePool"]
+
+
+def _padded(pool: onnx.NodeProto) -> int:
+    """The most that a pool pads by itself."""
+    return max((int(size) for each in pool.attribute if each.name == "pads" for size in each.ints), default=0)
 
 
 def _narrowest(pool: onnx.NodeProto) -> int:

@@ -92,12 +92,15 @@ def test_zeros_before_a_maximum(form: str, opset: int | None, padding: str) -> N
     same(b.finish(*ends), given, opset=opset)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3])
-def test_zeros_as_wide_as_what_is_averaged(width: int) -> None:
-    b, size = Chain(), 4 + 2 * width
-    x = b.input("x", (1, 4, 4, 3))
-    pads = b.constant("pads", [[0, 0], [width, width], [width, width], [0, 0]], "int32")
-    y = b.then("PAD", [x, pads], (1, size, size, 3))
+@pytest.mark.parametrize("widths", [(1,), (2,), (3,), (1, 1), (1, 0, 1), (2, 1), (1, 2)])
+def test_zeros_as_wide_as_what_is_averaged(widths: tuple[int, ...]) -> None:
+    """By one Pad or by several."""
+    b, size = Chain(), 4
+    y = b.input("x", (1, 4, 4, 3))
+    for width in widths:
+        pads = b.constant("pads", [[0, 0], [width, width], [width, width], [0, 0]], "int32")
+        size += 2 * width
+        y = b.then("PAD", [y, pads], (1, size, size, 3))
     window = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "filter_height": 2, "filter_width": 2}
     same(b.finish(b.then("AVERAGE_POOL_2D", [y], (1, size - 1, size - 1, 3), **window)), negative((1, 4, 4, 3)))
 

@@ -37,12 +37,14 @@ def quantising(site: Site) -> Rule:
 
 @rule(*BROADCASTING)
 def broadcasting(site: Site) -> Rule:
-    """Any layout; an operand lacks the dimensions along which it is repeated. PRelu repeats its slope alone."""
+    """Any layout; an operand lacks the dimensions along which it is repeated. PRelu repeats its slope alone, in all
+    dimensions: OpenVINO (2026.4) takes a slope of one dimension to be along the second one.
+    """
     shape = site.output().shape
     inputs = tuple(number for number, name in enumerate(site.node.inputs) if name)
     pairs = [aligned(site.required(number).shape, shape) for number in inputs]
     apart = frozenset(label for _, labels in pairs for label in labels)
-    complete = frozenset({0} if site.node.op == "PRelu" else ())
+    complete = frozenset({0, 1} if site.node.op == "PRelu" else ())
     form = Arranged(frame=len(inputs), broadcast=True, alone=apart, complete=complete)
     operands = (operand for operand, _ in pairs)
     return Rule(inputs, (*operands, numbered(shape)), (Way(form, site.unchanged),), solid=apart)
