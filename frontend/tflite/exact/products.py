@@ -91,7 +91,8 @@ def _factors(call: Call, x: Value, weights: Value, slot: Slot) -> Array:
 def _away(call: Call, channels: int) -> Array:
     """The channels whose halves LiteRT rounds away from zero."""
     if call.operator.name in ("CONV_2D", "FULLY_CONNECTED"):
-        return np.zeros(1, bool)
+        grouped = call.operator.name == "CONV_2D" and call.input(0).shape[-1] != call.input(1).shape[-1]
+        return np.array([grouped])
     if call.slot().dtype == "int8":
         return np.arange(channels) >= channels // _CHANNELS * _CHANNELS
     if call.operator.name == "TRANSPOSE_CONV" and (call.draft.dynamic or prod(call.tensor().shape) % _ELEMENTS):

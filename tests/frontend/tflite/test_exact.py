@@ -290,6 +290,24 @@ def test_results_are_equal(name: str, dtype: str) -> None:
     assert covered > len(SEEDS) // 2
 
 
+@pytest.mark.parametrize("groups", [2, 4, 8])
+def test_groups_round_their_own_way(groups: int) -> None:
+    """Scales that are powers of two put many results on halves."""
+    for seed in SEEDS:
+        net = Network("int8", seed)
+        step, dilation = net.quant(), net.choice(1, 2)
+        x = net.input(1, 9, 9, 8, quant=step)
+        weights, bias = kernels(net, step, (8, 2, 2, 8 // groups), 0, 8)
+        y = net.output(1, 9 - dilation, 9 - dilation, 8, quant=net.quant(0.05, 2.0))
+        window = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+        dilations = {"dilation_h_factor": dilation, "dilation_w_factor": dilation}
+        source = net.finish("CONV_2D", [x, weights, bias], y, **window, **dilations)
+        model = serialise(read(source, "case", Reading(quant="exact"))).SerializeToString()
+        runtime = OnnxRuntime(model, threads=1, level="all")
+        (expected,), (found,) = litert().run(source, net.given).results, runtime.run(feeds(runtime, net.given, {}))
+        assert np.array_equal(expected, found), seed
+
+
 def test_all_that_is_not_covered_is_listed() -> None:
     """Also behind an operator that is not covered, and where other types are the reason."""
     net = Network("int8", 0)
