@@ -29,7 +29,7 @@ from layoutsolve.stages import Stages
 from layoutsolve.storage import WEIGHTS, Dynamic, Storage, WeightStorage
 from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 9"
+FORMAT = "layoutsolve certificate 10"
 
 
 @dataclass(frozen=True)
