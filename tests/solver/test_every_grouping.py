@@ -89,7 +89,7 @@ def test_free_ends_demand_no_order() -> None:
 def test_time_with_reshapes_is_the_least_of_all(family: Callable[[int], Graph]) -> None:
     """What is said of the time that includes that of Reshapes; orders that take more than the least may save some."""
     compared = proven = 0
-    for seed in range(GRAPHS):
+    for seed in range(GRAPHS // 2):
         found = assign(family(seed), objective="min-latency")
         tier = found.tiers[0]
         if not found.price.reshapes:
@@ -102,4 +102,4 @@ def test_time_with_reshapes_is_the_least_of_all(family: Callable[[int], Graph]) 
         assert tier.status != "optimal" or least == tier.value, seed
         compared += 1
         proven += tier.status == "optimal"
-    assert compared >= proven > GRAPHS / 10
+    assert compared >= proven > GRAPHS / 20

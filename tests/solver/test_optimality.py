@@ -79,7 +79,9 @@ def test_orders_equal_brute_force(objective: str, graphs: int) -> None:
 
 
 def test_layouts_equal_brute_force() -> None:
-    """Solving orders first loses nothing on the tiers that it proves, against all layouts at once."""
+    """Solving orders first loses nothing on the tiers that it proves, against all layouts at once. Under min-nodes a
+    view of the source may do with fewer operators than any of these: then nothing is proven.
+    """
     force = BruteForce()
 
     @settings(checked, max_examples=300)
@@ -88,13 +90,14 @@ def test_layouts_equal_brute_force() -> None:
         lowest = force.lowest(Statement(graph).layouts(), OBJECTIVES[objective])
         found = assign(graph, objective=objective)
         if lowest is None:
-            assert found.status == "optimal" or found.problem.capped
+            assert found.status == "optimal" or found.problem.capped or objective == "min-nodes"
             return
-        assert found.status == "optimal"
         proven = ranked(found.price, OBJECTIVES[objective])
         if objective == "min-nodes":
-            assert proven == lowest
+            assert proven <= lowest
+            assert (found.status == "optimal") == (proven == lowest)
         else:
+            assert found.status == "optimal"
             assert proven[:3] <= lowest[:3]
             assert proven[3] >= lowest[3]
 
