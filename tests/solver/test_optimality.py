@@ -79,8 +79,9 @@ def test_orders_equal_brute_force(objective: str, graphs: int) -> None:
 
 
 def test_layouts_equal_brute_force() -> None:
-    """Solving orders first loses nothing on the tiers that it proves, against all layouts at once. Under min-nodes a
-    view of the source may do with fewer operators than any of these: then nothing is proven.
+    """Solving orders first loses nothing on the tiers that it proves, against all layouts that closure leads to. All
+    groupings may need fewer Reshapes than these (:mod:`tests.solver.test_every_grouping`). Under min-nodes a view of
+    the source may do with fewer operators than any of these: then nothing is proven.
     """
     force = BruteForce()
 
@@ -99,7 +100,6 @@ def test_layouts_equal_brute_force() -> None:
         else:
             assert found.status == "optimal"
             assert proven[:3] <= lowest[:3]
-            assert proven[3] >= lowest[3]
 
     check()
     assert force.covers(0.5), force
