@@ -7,25 +7,26 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
+from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT, WEIGHTS
 from layoutsolve.parser import completed
 from layoutsolve.printing import STAGES
 from layoutsolve.solver import OBJECTIVES, STRATEGIES
+from layoutsolve.solver.statement.boundary import CHOICES
 from layoutsolve.solver.statement.target_file import SHIPPED
-
-ENDS = ("keep", "nchw", "nhwc", "free")
+from layoutsolve.verification.runtimes import LEVELS
 
 VALUES: dict[str, Iterable[str]] = {
-    "inputs": ENDS,
-    "outputs": ENDS,
+    "inputs": CHOICES,
+    "outputs": CHOICES,
     "objective": OBJECTIVES,
     "strategy": STRATEGIES,
     "target": SHIPPED,
-    "custom": ("error", "passthrough"),
-    "quant": ("qdq", "qoperator", "float", "exact"),
-    "dynamic": ("float", "integer"),
-    "weights": ("source", "symmetric"),
+    "custom": CUSTOM,
+    "quant": QUANT,
+    "dynamic": DYNAMIC,
+    "weights": WEIGHTS,
     "stage": STAGES,
-    "level": ("none", "basic", "extended", "all"),
+    "level": LEVELS,
 }
 """What may stand behind an option, by its name."""
 

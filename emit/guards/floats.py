@@ -29,14 +29,13 @@ def pooled(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     pads, value = (scope.constant(name) if name else None for name in (*node.input, "", "")[1:3])
     if len(node.input) > 3 or pads is None or (value is not None and value.any()):
         return []
-    found = [
-        reader
-        for reader in scope.following(node.output[0], _REMOVED)
-        if reader.op_type == "MaxPool"
-        or (reader.op_type == "AveragePool" and pads.max(initial=0) + _padded(reader) >= _narrowest(reader))
-    ]
-    behind = [reader for reader in scope.following(node.output[0], _REMOVED) if reader.op_type == "Pad"]
-    further = (reader for pad in behind for reader in scope.following(pad.output[0], _REMOVED | {"Pad"}))
+    reached, found = [*scope.following(node.output[0], _REMOVED)], list[onnx.NodeProto]()
+    for reader in reached:
+        wide = reader.op_type == "AveragePool" and pads.max(initial=0) + _padded(reader) >= _narrowest(reader)
+        if wide or reader.op_type == "MaxPool":
+            found.append(reader)
+    behind = (pad.output[0] for pad in reached if pad.op_type == "Pad")
+    further = (reader for name in behind for reader in scope.following(name, _REMOVED | {"Pad"}))
     return found + [reader for reader in further if reader.op_type == "AveragePool"]
 
 

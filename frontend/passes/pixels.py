@@ -13,14 +13,9 @@ import numpy as np
 
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes.live import used
+from layoutsolve.frontend.passes.widths import CHANNELS, IMAGE
 from layoutsolve.graph import BYTES, Graph, Node, Value
 from layoutsolve.names import Names
-
-CHANNELS = 1
-"""The dimension of channels in what convolutions read, and in their kernels."""
-
-IMAGE = 4
-"""The dimensions of an image."""
 
 RESULTS = 16
 """How many results of a pixel such kernels give at once."""

@@ -75,9 +75,8 @@ class Walk:
 
     def places(self, variable: int, layout: Layout) -> list[Place]:
         """The operators and ports that write or read a variable in a layout."""
-        writer = self.problem.writers[variable]
-        both = [*([writer] if writer is not None else []), *self.problem.readers[variable]]
-        return [(number, port) for number, port in both if self.chosen[number][port] == self.seen(layout)]
+        places = self.problem.places(variable)
+        return [(number, port) for number, port in places if self.chosen[number][port] == self.seen(layout)]
 
     def demands(self, start: Sequence[Place], wanted: Layout) -> list[Found]:
         """The operators that keep the places of ``start`` from having the layout ``wanted``, the nearest first."""

@@ -58,10 +58,11 @@ def uneven(problem: LayoutProblem) -> bool:
 
 def _loses(problem: LayoutProblem, variable: int) -> bool:
     """Whether a move of a variable may cost more than others of it."""
-    writer = problem.writers[variable]
-    places = [*([writer] if writer else []), *problem.readers[variable]]
+    if problem.writers[variable] is None:
+        return False
+    places = problem.places(variable)
     found = [{row.layouts[port] for row in problem.operators[number].rows} for number, port in places]
-    wanted = set[Layout]().union(*found[1:]) if writer else set[Layout]()
+    wanted = set[Layout]().union(*found[1:])
     return bool(wanted) and problem.loses(variable, found[0], wanted)
 
 

@@ -9,7 +9,7 @@ either side of borders the cheapest choices are made independently of each other
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layoutsolve.solver.statement.closure import Entry, Orders
@@ -80,25 +80,19 @@ class Zones:
         free = set[int]() if number is None else {number}
         found, waiting = dict.fromkeys(variables), list(variables)
         while waiting:
-            for number, port in self._touching(waiting.pop()):
+            for number, port in self.problem.places(waiting.pop()):
                 if number not in free and not self._border(number, port):
                     free.add(number)
                     fresh = [variable for variable in self._passes(number) if variable not in found]
                     found.update(dict.fromkeys(fresh))
                     waiting += fresh
-        touching = {number for variable in found for number, _ in self._touching(variable)}
+        touching = {number for variable in found for number, _ in self.problem.places(variable)}
         return Zone(tuple(sorted(free)), tuple(sorted(touching - free)), tuple(sorted(found)))
 
     def neighbours(self, number: int) -> set[int]:
         """The operators whose choices have to do with those of this one, by some variable between the two."""
-        places = (place for variable in self._passes(number) for place in self._touching(variable))
+        places = (place for variable in self._passes(number) for place in self.problem.places(variable))
         return {other for other, port in places if not self._border(other, port)} - {number}
-
-    def _touching(self, variable: int) -> Iterator[Place]:
-        writer = self.problem.writers[variable]
-        if writer is not None:
-            yield writer
-        yield from self.problem.readers[variable]
 
     def _passes(self, number: int) -> list[int]:
         """The variables of an operator whose layouts depend on each other."""

@@ -160,7 +160,6 @@ class Statement:
             limit,
             ALL,
             kept=kept,
-            seeded=True,
             moved={place for variable, place in places.items() if variable in moved},
             complete=brought_along(variables, entries),
         ).problem()

@@ -167,11 +167,9 @@ class _Network:
         )
 
     def _two_orders(self, variable: int) -> list[Layout]:
-        writer = self.problem.writers[variable]
-        places = [*([writer] if writer else []), *self.problem.readers[variable]]
         found = {
             self.problem.operators[number].rows[row].layouts[port]
-            for number, port in places
+            for number, port in self.problem.places(variable)
             for row in self.domains[number]
         }
         if len(found) > 2:

@@ -14,13 +14,14 @@ from math import factorial
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.alternatives import alternatives
 from layoutsolve.solver.search.known import Known
+from layoutsolve.solver.search.presolve import Component, price_of_component
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.search.zone import Zone, Zones
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import ranked, searched_tiers
-from layoutsolve.solver.statement.price import price, price_of_variable
+from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.pieces import Scope, fewest, needed
@@ -67,7 +68,7 @@ def _scope(statement: Statement, orders: Solution, found: Assignment, limit: Lim
     kept: list[Sequence[Row]] = [operator.rows for operator in orders.problem.operators]
     scope = Scope(statement, found, kept, range(len(statement.variables)))
     zone = scope.zone()
-    if not any(_several(found.problem, number, kept[number]) for number in zone.free):
+    if not _several(scope, zone):
         return scope
     left = _alternatives(statement, orders, found, zone, limit)
     if left is None:
@@ -130,17 +131,15 @@ def _with_time(orders: Solution, found: Assignment, parts: Sequence[_Part]) -> t
 
 def _paid(problem: LayoutProblem, rows: Sequence[int], zone: Zone) -> Price:
     """What a zone costs, its borders left out."""
-    total = sum((chosen(problem, rows, number).price for number in zone.free), Price())
-    return sum((price_of_variable(problem, rows, variable) for variable in zone.variables), total)
+    return price_of_component(problem, rows, Component(zone.free, zone.variables))
 
 
 def _among_some(scope: Scope, zone: Zone, limit: Limit) -> Solution | None:
     """The fewest Reshapes of the groupings that closure leads to; None where these are too many, or there is nothing to
     choose.
     """
-    several = any(_several(scope.found.problem, number, scope.kept[number]) for number in zone.free)
     free = scope.rows(zone.free)
-    if not several or STATED * sum(map(len, free.values())) > limit.work:
+    if not _several(scope, zone) or STATED * sum(map(len, free.values())) > limit.work:
         return None
     problem = scope.statement.part(free, scope.fixed(zone.fixed), scope.moved, limit)
     rows = [len(operator.rows) for operator in problem.operators]
@@ -218,7 +217,12 @@ def _part(
     return replace(problem, operators=tuple(operators), constants=()), zone.operators
 
 
-def _several(problem: LayoutProblem, number: int, rows: Sequence[Row]) -> bool:
+def _several(scope: Scope, zone: Zone) -> bool:
+    """Whether there is anything to choose in a zone but groupings."""
+    return any(_differ(scope.found.problem, number, scope.kept[number]) for number in zone.free)
+
+
+def _differ(problem: LayoutProblem, number: int, rows: Sequence[Row]) -> bool:
     """Whether rows of an operator differ in the order of something that moves."""
     ports = [port for port, each in enumerate(problem.operators[number].ports) if not problem.variables[each].constant]
     found: set[tuple[Order, ...]] = {tuple(order(row.layouts[port]) for port in ports) for row in rows}
