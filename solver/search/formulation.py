@@ -6,24 +6,31 @@ costs more from some sources than from others it has *ways*, one for all sources
 only where one of these is written. This is the formulation of facility location: its linear relaxation is nearly always
 integral.
 
-Where groupings count, ``given[layout]`` is 1 where a move delivers a layout, and ``first[layout, reshapes]`` where that
-move is the Transpose itself rather than a Reshape of its result, and starts at one of the layouts from which it takes
-so many Reshapes.
+Where groupings count, ``given[layout]`` is 1 where a move delivers a layout. One of these is what the Transpose ends
+in: there is a ``first`` for all to which it takes so many Reshapes from the same layouts, which is 1 only where one of
+them is delivered and one of those is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.theory.layout import Layout, Order, move, order
+from layoutsolve.solver.theory.layout import Layout, Order, alone, order, permuted
 
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
+
+Dimensions = tuple[Layout, int]
+"""Stored dimensions, and how many more are of size 1."""
+
+Near = tuple[int, Sequence[Layout] | None, Sequence[Layout]]
+"""A number of Reshapes, the layouts from which a Transpose takes so many, None for all, and those to which it does."""
 
 LOOKED_AT, TERM, TIMED = 8, 2, 6
 """How many layouts are looked at in a unit of work, and the work of stating a term of a constraint, and of finding out
@@ -222,21 +229,17 @@ class Formulation:
             return
         self.terms["reshapes"].append((moved, -1))
         self._row([*((literal, 1) for literal in delivered), (moved, -1)], 0)
-        rigid = self.problem.variables[variable].rigid
-        detours: dict[tuple[Layout, int], list[Layout]] = {}
-        for target in given:
-            for source in written:
-                if order(source) != order(target):
-                    detours.setdefault((target, move(source, target, rigid).reshapes), []).append(source)
-        if not any(reshapes for _, reshapes in detours):
+        counts = near(written, given, self.problem.variables[variable].rigid)
+        if not any(reshapes for reshapes, _, _ in counts):
             return
         firsts = []
-        for (target, reshapes), sources in detours.items():
-            literal, whole = self._new(), given[target]
+        for reshapes, sources, targets in counts:
+            literal, whole = self._new(), [given[target] for target in targets]
             firsts.append(literal)
-            if whole is not None:
-                self._row([(whole, 1), (literal, -1)], 0)
-            self._only(literal, written, sources)
+            if None not in whole:
+                self._row([*((each, 1) for each in whole if each is not None), (literal, -1)], 0)
+            if sources is not None:
+                self._only(literal, written, sources)
             if reshapes:
                 self.terms["reshapes"].append((literal, reshapes))
         self._row([*((literal, 1) for literal in firsts), (moved, -1)], 0)
@@ -250,6 +253,39 @@ class Formulation:
         literal = self._new()
         self._serve([*supply, literal], needs)
         return literal
+
+
+def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> list[Near]:
+    """How many Reshapes are beside the Transpose from some layouts, by default all, to some of one order.
+
+    A move takes none where whole dimensions change places, one where a layout has no dimension that the other's order
+    tears, else two (:func:`~layoutsolve.solver.theory.layout.move`). So which take none is looked up by what dimensions
+    there are, and not each layout compared with each.
+    """
+    atoms = order(next(iter(wanted)))
+    groups = by_order(written)
+    groups.pop(atoms, None)
+    stored = {source: permuted(source, atoms) for sources in groups.values() for source in sources}
+    untorn, alike = [source for source, found in stored.items() if found is not None], dict[Dimensions, list[Layout]]()
+    for source in untorn:
+        alike.setdefault(_dimensions(stored[source] or ()), []).append(source)
+    found: list[Near] = []
+    within = dict[frozenset[Layout], list[Layout]]()
+    for target in wanted:
+        whole = [each for each in alike.get(_dimensions(target), ()) if rigid or alone(each, target)]
+        if whole:
+            found.append((0, whole, [target]))
+        if len(whole) < len(stored):
+            torn = (groups[each] for each in groups if permuted(target, each) is not None)
+            within.setdefault(frozenset(chain(untorn, *torn)), []).append(target)
+    found += [(1, None if len(some) == len(stored) else sorted(some), targets) for some, targets in within.items()]
+    far = [target for some, targets in within.items() if len(some) < len(stored) for target in targets]
+    return [*found, (2, None, far)] if far else found
+
+
+def _dimensions(layout: Layout) -> Dimensions:
+    """What is stored in the dimensions of a layout, and how many are of size 1."""
+    return tuple(filter(None, layout)), layout.count(())
 
 
 def _needs(readers: Iterable[Reads], members: Sequence[Layout]) -> list[Literals | None]:

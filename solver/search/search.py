@@ -36,7 +36,8 @@ class Solution:
     ``values`` are the tiers of what they cost, but for constants that several operators share: how those are stored is
     decided later. ``bounds`` are proven lower bounds on them, as for :class:`Part`, 0 where candidates were left out;
     ``parts`` is what each component came to that had to be searched. ``charged`` are the variables whose moves the
-    bounds have at their price, None for all; ``unseen`` are the factors that they leave out.
+    bounds have at their price, None for all; ``unseen`` are the factors that they leave out. ``among`` is the problem
+    that they are of, if it has more rows than that of the solution.
     """
 
     problem: LayoutProblem
@@ -46,6 +47,12 @@ class Solution:
     parts: tuple[Part, ...]
     charged: frozenset[int] | None = None
     unseen: frozenset[int] = frozenset()
+    among: LayoutProblem | None = None
+
+    @property
+    def candidates(self) -> LayoutProblem:
+        """The problem that has all rows which the bounds are about, each move at its price."""
+        return self.among or self.problem
 
     @property
     def optimal(self) -> bool:

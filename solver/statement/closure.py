@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import permutations
-from math import factorial
+from math import comb, factorial
 
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
@@ -25,12 +25,11 @@ from layoutsolve.solver.theory.layout import (
     Layout,
     Order,
     finest,
-    move,
     order,
     permutation,
     permuted,
+    transposed_alone,
     whole_dimensions,
-    with_units,
 )
 from layoutsolve.solver.theory.relation import Arranged, Port
 from layoutsolve.solver.theory.row import Row
@@ -253,6 +252,8 @@ class Closure:
     def _exhaust(self) -> None:
         while self.queue:
             variable, layout = self.queue.popleft()
+            if self.complete is not None:
+                self._turned(variable, layout)
             for number, port in self.touching[variable]:
                 if self.limit.over or self._in_vain:
                     self.capped = True
@@ -327,9 +328,14 @@ class Closure:
         seen[layout] = None
         self.others[variable] += other
         self.queue.append((variable, layout))
+        if self.complete is None:
+            self._turned(variable, layout)
+        return True
+
+    def _turned(self, variable: int, layout: Layout) -> None:
+        """Suggest what a Transpose makes of a layout, where there may be one."""
         if self.moved is None or variable in self.moved:
             self._rearranged(variable, layout)
-        return True
 
     def _rearranged(self, variable: int, layout: Layout) -> None:
         """Suggest the stored dimensions of a layout in all orders that are to be kept: a Transpose that keeps these
@@ -346,11 +352,10 @@ class Closure:
         """Suggest what a Transpose alone makes of a layout in another order, or a layout of it: what has size 1 may go
         anywhere.
         """
-        for other in with_units(found):
-            if self._in_vain:
-                return
-            self.limit.spend(UNITS_MOVED)
-            if not (move(layout, other).reshapes and move(other, layout).reshapes):
+        units = layout.count(())
+        self.limit.spend(UNITS_MOVED * comb(len(layout), units))
+        if not self.limit.over:
+            for other in transposed_alone(layout, found):
                 self._suggest(variable, other)
 
     def _wanted(self, variable: int) -> dict[Order, None]:

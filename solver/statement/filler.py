@@ -23,7 +23,7 @@ from layoutsolve.solver.theory.row import Arrangement, Row, Slot
 SEQUENCES = 64
 """The most sequences of slots that are told apart for one choice of orders."""
 
-GROUPINGS = 256
+GROUPINGS = 2048
 """The most groupings that a loose form has in one sequence of its slots."""
 
 GROUPED = 10

@@ -29,7 +29,7 @@ quick answer is wanted first. A problem in which the cap was hit is optimal with
 AT_ONCE = 64
 """The same where both are decided at once, which makes far more of them."""
 
-ALL = 256
+ALL = 2048
 """The same where all groupings of some orders are wanted, and nothing is proven if there are more."""
 
 TURNS = 10

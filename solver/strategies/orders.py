@@ -179,7 +179,7 @@ def _known_by(proof: Solution | None, found: Solution) -> Solution:
         return found
     problem = replace(found.problem, capped=proof.problem.capped)
     known = {name: getattr(proof, name) for name in ("bounds", "parts", "charged", "unseen")}
-    return replace(found, problem=problem, **known)
+    return replace(found, problem=problem, among=proof.problem.charging(None) if proof.charged else None, **known)
 
 
 def _dearer(least: Solution) -> frozenset[int]:

@@ -95,12 +95,8 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
 
 
 def _sure(orders: Solution, found: Assignment, coarse: Tiers) -> bool:
-    """Whether orders are proven to be the cheapest, without stops, and groupings cost no more, but for their time.
-
-    Stops are orders that nobody demands: what is not charged may have others, at no higher price, that are no
-    candidates.
-    """
-    proof = orders.optimal and not orders.problem.capped and not orders.charged
+    """Whether orders are proven to be the cheapest, and groupings cost no more, but for their time."""
+    proof = orders.optimal and not orders.problem.capped
     return proof and (found.goal.timed or ranked(found.price, coarse) == orders.values)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from math import factorial
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.alternatives import alternatives
@@ -22,8 +21,9 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import ranked, searched_tiers
 from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies.covered import covered
 from layoutsolve.solver.strategies.pieces import Scope, fewest, needed
 from layoutsolve.solver.theory.layout import Order, order
 from layoutsolve.solver.theory.row import Price, Row
@@ -31,12 +31,10 @@ from layoutsolve.solver.theory.row import Price, Row
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
-NEEDED, NEEDED_EACH, NEEDED_MOST = 200_000, 20_000, 800_000
-"""The most work of finding out how many Reshapes are needed: so much in any case, for each that is made, and for all of
-them.
-"""
+NEEDED = 3_000_000
+"""The most work of finding out which orders cost as little, and of how many Reshapes are needed for them."""
 
-FEWEST = 0.7
+FEWEST = 0.9
 """The most of what is left of that which a part of the zone may take as a whole."""
 
 
@@ -44,28 +42,27 @@ def widened(statement: Statement, orders: Solution, found: Assignment, whole: Li
     """An assignment with the fewest Reshapes over all cheapest orders, as far as so much work allows to find out, and
     how many of them are proven to be needed.
 
-    ``orders`` are some of the cheapest, proven without stops among all candidates, and ``found`` has the fewest
+    ``orders`` are some of the cheapest, proven among all candidates, and ``found`` has the fewest
     Reshapes for these. Where time counts, what is least is the time with that of Reshapes.
     """
-    limit = whole.attempt(work)
-    scope = _scope(statement, orders, found, limit)
+    scope = _scope(statement, orders, found, whole.attempt(NEEDED))
     if scope is None:
         return found
-    if _claimable(statement, orders, found):
-        scope, parts = _proven(scope, whole.attempt(min(NEEDED_MOST, NEEDED + NEEDED_EACH * found.price.reshapes)))
+    if covered(statement, orders, found):
+        scope, parts = _proven(scope, whole.attempt(NEEDED))
         bounds = _with_time(orders, scope.found, parts) if statement.goal.timed else (*found.bounds, _reshapes(parts))
         found = replace(scope.found, bounds=bounds)
         scope = replace(scope, found=found)
     if ranked(found.price, found.goal.tiers)[:-1] == found.bounds:
         return found
     zone = scope.zone()
-    solution = _among_some(scope, zone, limit)
+    solution = _among_some(scope, zone, whole.attempt(work))
     return found if solution is None else _best(scope, solution, zone)
 
 
 def _scope(statement: Statement, orders: Solution, found: Assignment, limit: Limit) -> Scope | None:
     """What Reshapes depend on over all orders that cost as little; None where finding out takes too much."""
-    kept: list[Sequence[Row]] = [operator.rows for operator in orders.problem.operators]
+    kept: list[Sequence[Row]] = [operator.rows for operator in orders.candidates.operators]
     scope = Scope(statement, found, kept, range(len(statement.variables)))
     zone = scope.zone()
     if not _several(scope, zone):
@@ -149,41 +146,6 @@ def _among_some(scope: Scope, zone: Zone, limit: Limit) -> Solution | None:
     return solution if solution.optimal else None
 
 
-def _claimable(statement: Statement, orders: Solution, found: Assignment) -> bool:
-    """Whether all orders that may cost as little as an assignment are candidates.
-
-    What is free at an end demands no order, so that others which nobody demands may cost as little: unless all that it
-    may have are candidates. A proof by some atoms has few candidates of all. Where Reshapes take time, an order that
-    nobody demands takes a move more than others, and may still save Reshapes: unless these take less.
-    """
-    if orders.unseen or not all(
-        _demanded(orders, number) for number, each in enumerate(statement.entries) if each.free
-    ):
-        return False
-    if not statement.goal.timed:
-        return True
-    spared = found.price.nanoseconds - orders.bounds[0]
-    return all(
-        spared < statement.target.least_price(orders.problem.variables[variable], True).nanoseconds
-        for variable in orders.problem.moving()
-        if not _every_order(orders, variable)
-    )
-
-
-def _every_order(orders: Solution, variable: int) -> bool:
-    """Whether all orders that a variable can have are candidates."""
-    places = orders.problem.places(variable)
-    found = {order(row.layouts[port]) for number, port in places for row in orders.problem.operators[number].rows}
-    return len(found) == factorial(len(orders.problem.variables[variable].sizes))
-
-
-def _demanded(orders: Solution, number: int) -> bool:
-    """Whether something that keeps whole dimensions has these in all sequences among its rows."""
-    rows = orders.problem.operators[number].rows
-    dimensions = sum(bool(group) for group in rows[0].layouts[0])
-    return len({tuple(map(order, row.layouts)) for row in rows}) == factorial(dimensions)
-
-
 def _alternatives(
     statement: Statement, orders: Solution, found: Assignment, zone: Zone, limit: Limit
 ) -> tuple[dict[int, Sequence[Row]], Collection[int]] | None:
@@ -191,30 +153,24 @@ def _alternatives(
     None where finding out takes too much.
     """
     tiers = searched_tiers(statement.goal.tiers)
-    paid, _ = _part(found.problem, found.rows, zone)
-    values = ranked(price(paid, [0] * len(paid.operators)), tiers)
-    part, numbers = _part(orders.problem, orders.rows, zone, whole=True)
+    paid = _of_zone(found.problem, [[found.row(number)] for number in zone.operators], zone)
+    values = ranked(price(paid, [0] * len(zone.operators)), tiers)
+    free, own, kept = frozenset(zone.free), orders.candidates.operators, orders.chosen
+    rows = [own[number].rows if number in free else [kept[number]] for number in zone.operators]
+    part = _of_zone(orders.candidates, rows, zone)
     left = alternatives(part, tiers, values[: 1 if statement.goal.timed else None], limit)
     if left is None:
         return None
-    domains = zip(numbers, part.operators, left.rows, strict=True)
+    domains = zip(zone.operators, part.operators, left.rows, strict=True)
     return {number: tuple(operator.rows[row] for row in domain) for number, operator, domain in domains}, left.moved
 
 
-def _part(
-    problem: LayoutProblem, rows: Sequence[int], zone: Zone, whole: bool = False
-) -> tuple[LayoutProblem, list[int]]:
-    """The problem of a zone, and the numbers of its operators: the chosen row of each, with ``whole`` all rows of those
-    that are free.
-    """
-    free = frozenset(zone.free if whole else ())
+def _of_zone(problem: LayoutProblem, rows: Sequence[Sequence[Row]], zone: Zone) -> LayoutProblem:
+    """The problem of a zone, whose operators have some rows."""
     operators = [
-        problem.operators[number]
-        if number in free
-        else replace(problem.operators[number], rows=(chosen(problem, rows, number),))
-        for number in zone.operators
+        replace(problem.operators[number], rows=tuple(some)) for number, some in zip(zone.operators, rows, strict=True)
     ]
-    return replace(problem, operators=tuple(operators), constants=()), zone.operators
+    return replace(problem, operators=tuple(operators), constants=())
 
 
 def _several(scope: Scope, zone: Zone) -> bool:

@@ -91,14 +91,14 @@ def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
     split = _split(source, order(target))
     if split is None:
         perm = _transposed(source, target)
-        if not rigid and _blocks(source, perm) > _blocks(finest(source), _transposed(finest(source), finest(target))):
+        if not rigid and _blocks(source, perm) > _fewest_blocks(order(source), order(target)):
             split = _with_units(tuple(filter(None, source)), target)
             if tuple(split[axis] for axis in _transposed(split, target)) == target:
                 perm = _transposed(split, target)
             else:
                 split, perm = None, _carrying(source, perm)
     else:
-        split = _with_units(_cut(split, target), target)
+        split = _with_units(_whole(target, order(source)) or split, target)
         perm = _transposed(split, target)
     before = source if split is None else split
     moved = tuple(before[axis] for axis in perm)
@@ -122,17 +122,11 @@ def _split(source: Layout, wanted: Order) -> Layout | None:
     return None if sum(map(bool, source)) == len(pieces) else tuple(pieces)
 
 
-def _cut(pieces: Layout, target: Layout) -> Layout:
-    """Cut further at the borders of ``target``, so that the Transpose can end there without another Reshape."""
-    home = {atom: index for index, group in enumerate(target) for atom in group}
-    result: list[Group] = []
-    for group in pieces:
-        start = 0
-        for index in range(1, len(group) + 1):
-            if index == len(group) or home[group[index]] != home[group[start]]:
-                result.append(group[start:index])
-                start = index
-    return tuple(result)
+def _whole(layout: Layout, wanted: Order) -> Layout | None:
+    """The stored dimensions of a layout in another order of atoms, without those of size 1; None where it tears one."""
+    rank = {atom: index for index, atom in enumerate(wanted)}
+    solid = tuple(sorted(filter(None, layout), key=lambda group: rank[group[0]]))
+    return solid if order(solid) == wanted else None
 
 
 def _with_units(pieces: Layout, target: Layout) -> Layout:
@@ -152,8 +146,8 @@ def _transposed(source: Layout, target: Layout) -> tuple[int, ...]:
     """The permutation of whole stored dimensions into the order of ``target``, dimensions of size 1 placed as there,
     and beside their neighbours in ``source`` as far as possible.
     """
-    rank = {atom: index for index, atom in enumerate(order(target))}
-    solid = sorted((index for index, group in enumerate(source) if group), key=lambda index: rank[source[index][0]])
+    place = {group[0]: index for index, group in enumerate(source) if group}
+    solid = [place[atom] for atom in order(target) if atom in place]
     units = [index for index, group in enumerate(source) if not group]
     perm: list[int] = []
     for group in target:
@@ -176,7 +170,7 @@ def _carrying(source: Layout, perm: Sequence[int]) -> tuple[int, ...]:
     return tuple(carried[1:])
 
 
-def _blocks(source: Layout, perm: Sequence[int]) -> int:
+def _blocks(source: Sequence[Group], perm: Sequence[int]) -> int:
     """How many blocks a permutation moves, dimensions in front or of size 1 at the end not counted if they stay."""
     axes = list(perm)
     while axes and axes[-1] == len(axes) - 1 and not source[axes[-1]]:
@@ -186,19 +180,24 @@ def _blocks(source: Layout, perm: Sequence[int]) -> int:
     return sum(left + 1 != right for left, right in pairwise(axes)) + 1
 
 
+@lru_cache(maxsize=4096)
+def _fewest_blocks(source: Order, target: Order) -> int:
+    """How many blocks change places between two orders."""
+    return _blocks([(atom,) for atom in source], [source.index(atom) for atom in target])
+
+
 def whole_dimensions(logical: Layout, wanted: Layout) -> Layout | None:
     """The permutation of whole logical dimensions that comes in the order of ``wanted``, None where it tears one.
 
     Dimensions of size 1 go where ``wanted`` has them if it has as many, else first.
     """
-    rank = {atom: index for index, atom in enumerate(order(wanted))}
-    solid = sorted((group for group in logical if group), key=lambda group: rank[group[0]])
-    if order(tuple(solid)) != order(wanted):
+    solid = _whole(logical, order(wanted))
+    if solid is None:
         return None
     units = logical.count(())
-    if [group for group in wanted if group] == solid and wanted.count(()) == units:
+    if tuple(filter(None, wanted)) == solid and wanted.count(()) == units:
         return wanted
-    return ((),) * units + tuple(solid)
+    return ((),) * units + solid
 
 
 def permuted(layout: Layout, wanted: Order) -> Layout | None:
@@ -206,9 +205,8 @@ def permuted(layout: Layout, wanted: Order) -> Layout | None:
 
     Dimensions of size 1 stay at their places.
     """
-    rank = {atom: index for index, atom in enumerate(wanted)}
-    solid = sorted(filter(None, layout), key=lambda group: rank[group[0]])
-    if order(tuple(solid)) != wanted:
+    solid = _whole(layout, wanted)
+    if solid is None:
         return None
     rest = iter(solid)
     return tuple(next(rest) if group else () for group in layout)
@@ -217,6 +215,29 @@ def permuted(layout: Layout, wanted: Order) -> Layout | None:
 def with_units(layout: Layout) -> Iterator[Layout]:
     """The stored dimensions of a layout with those of size 1 anywhere among the others."""
     yield from interspersed([group for group in layout if group], layout.count(()))
+
+
+@lru_cache(maxsize=65536)
+def transposed_alone(source: Layout, target: Layout) -> tuple[Layout, ...]:
+    """The layouts, beside ``target`` all that have its dimensions of size 1 elsewhere, between which and ``source`` a
+    Transpose alone is enough, either way. The two have the same dimensions.
+    """
+    return tuple(each for each in with_units(target) if alone(source, each) and alone(each, source))
+
+
+def alone(source: Layout, target: Layout) -> bool:
+    """Whether a Transpose alone is enough between two layouts of the same dimensions."""
+    places = {group: place for place, group in enumerate(filter(None, source))}
+    return _alone(tuple(map(bool, source)), tuple(places.get(group, -1) for group in target))
+
+
+@lru_cache(maxsize=65536)
+def _alone(solid: tuple[bool, ...], wanted: tuple[int, ...]) -> bool:
+    """The same for which dimensions are of more than size 1, and where each of these is wanted; -1 is of size 1."""
+    numbers = iter(range(len(solid)))
+    source = tuple((next(numbers),) if each else () for each in solid)
+    target = tuple((each,) if each >= 0 else () for each in wanted)
+    return _blocks(source, _transposed(source, target)) <= _fewest_blocks(order(source), order(target))
 
 
 def interspersed(groups: Sequence[tuple[Item, ...]], count: int) -> Iterator[tuple[tuple[Item, ...], ...]]:

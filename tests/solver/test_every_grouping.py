@@ -14,6 +14,7 @@ from tests.solver.broadcast_graphs import broadcast_graph
 from tests.solver.every_grouping import fewest_reshapes, least_time
 from tests.solver.every_layout import TARGETS, TooLargeError
 from tests.solver.mixed_graphs import mixed_graph
+from tests.solver.turned_graphs import turned_graph
 
 GRAPHS = 30
 """The random graphs of each family for each objective and target."""
@@ -65,6 +66,23 @@ def test_pieces_need_no_more_than_all(
         compared += 1
         reached += tier.bound == fewest
     assert compared >= reached > GRAPHS / 10
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_what_is_proven_with_stops_is_fewest_of_all(objective: str) -> None:
+    """The proof of the orders has all that a stop may be among its candidates, so that of Reshapes has them too."""
+    compared = 0
+    for seed in range(24):
+        found = assign(turned_graph(seed), objective=objective)
+        if not found.charged or found.tiers[3].status != "optimal" or not found.price.reshapes:
+            continue
+        try:
+            fewest = fewest_reshapes(found)
+        except TooLargeError:
+            continue
+        assert (seed, fewest) == (seed, found.price.reshapes)
+        compared += 1
+    assert compared > 3
 
 
 def test_free_ends_demand_no_order() -> None:

@@ -1,0 +1,89 @@
+"""Moves between layouts take as few Reshapes as there can be, and what is told of many at once is true of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise, permutations, product
+
+import numpy as np
+import pytest
+
+from layoutsolve.solver.search.formulation import near
+from layoutsolve.solver.theory.layout import (
+    Layout,
+    Order,
+    interspersed,
+    move,
+    order,
+    permuted,
+    transposed_alone,
+    with_units,
+)
+
+
+def groupings(atoms: Order) -> Iterator[Layout]:
+    """An order cut into stored dimensions in every way."""
+    for cuts in product((False, True), repeat=len(atoms) - 1):
+        ends = [0, *(place for place, cut in enumerate(cuts, 1) if cut), len(atoms)]
+        yield tuple(atoms[start:end] for start, end in pairwise(ends))
+
+
+def some_layouts(random: np.random.Generator, atoms: int, count: int) -> list[Layout]:
+    """Layouts of a few orders, with up to three dimensions of size 1."""
+    orders = [tuple(map(int, random.permutation(atoms))) for _ in range(3)]
+    found = []
+    for _ in range(count):
+        ways = list(groupings(orders[random.integers(len(orders))]))
+        units = list(interspersed(ways[random.integers(len(ways))], int(random.integers(4))))
+        found.append(units[random.integers(len(units))])
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("atoms", [2, 3, 4])
+def test_moves_take_the_fewest_reshapes(atoms: int) -> None:
+    """Of all ways with one Transpose: a Reshape on neither side, on one, or on both."""
+    source_order = tuple(range(atoms))
+    sources = list(groupings(source_order))
+    for wanted in permutations(source_order):
+        targets = list(groupings(wanted)) if wanted != source_order else []
+        for source, target in product(sources, targets):
+            by_one = any(sorted(each) == sorted(target) for each in sources) or any(
+                sorted(source) == sorted(each) for each in targets
+            )
+            fewest = 0 if sorted(source) == sorted(target) else 1 if by_one else 2
+            steps = move(source, target)
+            assert steps.reshapes == fewest, (source, target)
+            stored = steps.split or source
+            moved = tuple(stored[axis] for axis in steps.perm or ())
+            assert (order(stored), order(moved), steps.target or moved) == (source_order, wanted, target)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_dimensions_of_size_1_may_be_anywhere(seed: int) -> None:
+    """All layouts to which and from which a Transpose is enough."""
+    random = np.random.default_rng(seed)
+    layouts = some_layouts(random, 4, 40)
+    compared = 0
+    for source, other in product(layouts, layouts):
+        target = permuted(source, order(other))
+        if target is not None and order(other) != order(source):
+            alone = [
+                each for each in with_units(target) if not move(source, each).reshapes + move(each, source).reshapes
+            ]
+            assert list(transposed_alone(source, target)) == alone
+            compared += 1
+    assert compared > 10
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_reshapes_of_many_moves_are_those_of_each(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rigid = bool(seed % 2)
+    written, wanted = some_layouts(random, 4, 30), some_layouts(random, 4, 30)
+    first = order(wanted[0])
+    wanted = [each for each in wanted if order(each) == first]
+    found = near(written, wanted, rigid)
+    sources = [each for each in written if order(each) != first]
+    for source, target in product(sources, wanted):
+        told = [count for count, some, targets in found if target in targets and (some is None or source in some)]
+        assert min(told) == move(source, target, rigid).reshapes
