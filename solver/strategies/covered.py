@@ -1,4 +1,4 @@
-"""Whether candidates cover the orders that are in question: all that may cost as little as an assignment.
+"""Whether candidates cover the orders that are in question: all that may cost as little as the cheapest.
 
 Operators that share an order which nobody demands border on others, by a move that is saved where they take the order
 of these; unless there are no others. What is free at an end demands nothing, so that all its orders have to be
@@ -7,35 +7,37 @@ candidates.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from math import factorial
 
 from layoutsolve.solver.search.search import Solution
-from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Row
 
 
-def covered(statement: Statement, orders: Solution, found: Assignment) -> bool:
-    """Whether all orders that may cost as little as an assignment are candidates of some cheapest ``orders``.
+def covered(statement: Statement, orders: Solution) -> bool:
+    """Whether all orders that may cost as little as the cheapest ``orders`` are candidates of them.
 
-    A proof by some atoms has few candidates of all. Where Reshapes take time, an order that nobody demands takes a move
-    more than others, and may still save Reshapes: unless these take less.
+    A proof by some atoms has few candidates of all.
     """
-    candidates = orders.candidates
-    ends = zip(statement.entries, candidates.operators, strict=True)
-    if orders.unseen or not all(_whole(entry.free, operator.rows) for entry, operator in ends if entry.free):
-        return False
-    if not statement.goal.timed:
-        return True
-    spared = found.price.nanoseconds - orders.bounds[0]
-    return all(
-        spared < statement.target.least_price(orders.problem.variables[variable], True).nanoseconds
-        for variable in orders.problem.moving()
+    ends = zip(statement.entries, orders.candidates.operators, strict=True)
+    return not orders.unseen and all(_whole(entry.free, operator.rows) for entry, operator in ends if entry.free)
+
+
+def least_beyond(statement: Statement, orders: Solution) -> int:
+    """The least time of what has orders that are no candidates, in nanoseconds: where Reshapes take time these may save
+    some, but take a move more than the cheapest orders do.
+    """
+    candidates, target = orders.candidates, statement.target
+    moves = (
+        target.least_price(candidates.variables[variable], True).nanoseconds
+        for variable in candidates.moving()
         if not _every_order(candidates, variable)
     )
+    return orders.bounds[0] + min(moves, default=sys.maxsize)
 
 
 def _every_order(candidates: LayoutProblem, variable: int) -> bool:

@@ -88,7 +88,7 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
     if limit.expired:
         return None
     found = grouped(statement, [[row] for row in orders.chosen], proven(orders), limit)
-    if found is None or not found.price.reshapes or not found.completed or not _sure(orders, found, coarse):
+    if found is None or limit.expired or not found.price.reshapes or not _sure(orders, found, coarse):
         return found
     most = WIDENED + WIDENED_EACH * found.price.reshapes
     return widened(statement, orders, found, limit, most)

@@ -23,7 +23,7 @@ from layoutsolve.solver.statement.objective import ranked, searched_tiers
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.covered import covered
+from layoutsolve.solver.strategies.covered import covered, least_beyond
 from layoutsolve.solver.strategies.pieces import Scope, fewest, needed
 from layoutsolve.solver.theory.layout import Order, order
 from layoutsolve.solver.theory.row import Price, Row
@@ -45,12 +45,16 @@ def widened(statement: Statement, orders: Solution, found: Assignment, whole: Li
     ``orders`` are some of the cheapest, proven among all candidates, and ``found`` has the fewest
     Reshapes for these. Where time counts, what is least is the time with that of Reshapes.
     """
-    scope = _scope(statement, orders, found, whole.attempt(NEEDED))
+    scope = _scope(statement, orders, found, whole.attempt(max(work, NEEDED)))
     if scope is None:
         return found
-    if covered(statement, orders, found):
+    if covered(statement, orders):
         scope, parts = _proven(scope, whole.attempt(NEEDED))
-        bounds = _with_time(orders, scope.found, parts) if statement.goal.timed else (*found.bounds, _reshapes(parts))
+        bounds = (
+            _with_time(statement, orders, scope.found, parts)
+            if statement.goal.timed
+            else (*found.bounds, _reshapes(parts))
+        )
         found = replace(scope.found, bounds=bounds)
         scope = replace(scope, found=found)
     if ranked(found.price, found.goal.tiers)[:-1] == found.bounds:
@@ -107,7 +111,7 @@ def _reshapes(parts: Sequence[_Part]) -> int:
     return sum(part.needed if part.values is None else part.values[-2] for part in parts)
 
 
-def _with_time(orders: Solution, found: Assignment, parts: Sequence[_Part]) -> tuple[int, ...]:
+def _with_time(statement: Statement, orders: Solution, found: Assignment, parts: Sequence[_Part]) -> tuple[int, ...]:
     """The bounds of the tiers where Reshapes take time: orders that take more than the least are in question as well.
 
     Where an answer takes as much as is proven of the time, its orders are the cheapest, or those of the parts are the
@@ -119,10 +123,10 @@ def _with_time(orders: Solution, found: Assignment, parts: Sequence[_Part]) -> t
             least += part.needed * target.reshape_price(1, timed=True).nanoseconds
         else:
             least += part.values[0] - _paid(orders.problem, orders.rows, part.zone).nanoseconds
-    tiers = ranked(found.price, found.goal.tiers)[:-1]
-    if tiers[0] > least:
-        return (least,)
-    sure = all(part.values for part in parts) or tiers[1:-1] == orders.bounds[1:]
+    tiers, beyond = ranked(found.price, found.goal.tiers)[:-1], least_beyond(statement, orders)
+    if tiers[0] > min(least, beyond):
+        return (min(least, beyond),)
+    sure = tiers[0] < beyond and (all(part.values for part in parts) or tiers[1:-1] == orders.bounds[1:])
     return tiers if sure else tiers[:1]
 
 

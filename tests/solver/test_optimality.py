@@ -109,9 +109,10 @@ def test_layouts_equal_brute_force() -> None:
 @given(larger_graphs, st.integers(1, 4))
 def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     tiers = OBJECTIVES["min-executed"]
-    expected = assign(graph)
-    assume(not expected.ended)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("layoutsolve.solver.strategies.widened.NEEDED", 0)  # orders are compared, not their groupings
+        expected = assign(graph)
+        assume(not expected.ended)
         patch.setattr("layoutsolve.solver.strategies.orders.FEW", few)
         found = assign(graph)
     if found.ended:  # it looked at some candidates twice
