@@ -270,16 +270,18 @@ def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> 
     for source in untorn:
         alike.setdefault(_dimensions(stored[source] or ()), []).append(source)
     found: list[Near] = []
-    within = dict[frozenset[Layout], list[Layout]]()
+    within = dict[tuple[Order, ...], list[Layout]]()
     for target in wanted:
         whole = [each for each in alike.get(_dimensions(target), ()) if rigid or alone(each, target)]
         if whole:
             found.append((0, whole, [target]))
         if len(whole) < len(stored):
-            torn = (groups[each] for each in groups if permuted(target, each) is not None)
-            within.setdefault(frozenset(chain(untorn, *torn)), []).append(target)
-    found += [(1, None if len(some) == len(stored) else sorted(some), targets) for some, targets in within.items()]
-    far = [target for some, targets in within.items() if len(some) < len(stored) for target in targets]
+            within.setdefault(tuple(each for each in groups if permuted(target, each) is not None), []).append(target)
+    far: list[Layout] = []
+    for orders, targets in within.items():
+        some = dict.fromkeys(chain(untorn, *(groups[each] for each in orders)))
+        found.append((1, None if len(some) == len(stored) else list(some), targets))
+        far += targets if len(some) < len(stored) else []
     return [*found, (2, None, far)] if far else found
 
 

@@ -220,9 +220,9 @@ def with_units(layout: Layout) -> Iterator[Layout]:
 @lru_cache(maxsize=65536)
 def transposed_alone(source: Layout, target: Layout) -> tuple[Layout, ...]:
     """The layouts, beside ``target`` all that have its dimensions of size 1 elsewhere, between which and ``source`` a
-    Transpose alone is enough, either way. The two have the same dimensions.
+    Transpose alone is enough one way or the other. The two have the same dimensions.
     """
-    return tuple(each for each in with_units(target) if alone(source, each) and alone(each, source))
+    return tuple(each for each in with_units(target) if alone(source, each) or alone(each, source))
 
 
 def alone(source: Layout, target: Layout) -> bool:
