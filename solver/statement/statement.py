@@ -26,7 +26,7 @@ CANDIDATES, FEW = 1024, 32
 quick answer is wanted first. A problem in which the cap was hit is optimal within its candidates only.
 """
 
-AT_ONCE = 64
+AT_ONCE = 512
 """The same where both are decided at once, which makes far more of them."""
 
 ALL = 2048

@@ -32,6 +32,9 @@ WIDENED, WIDENED_EACH = 10_000, 2_000
 for each Reshape that might be saved.
 """
 
+NEEDED = 3_000_000
+"""The most work of finding out which orders cost as little, and of how many Reshapes are needed for them."""
+
 
 def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
     """The cheapest assignment of a graph.
@@ -51,9 +54,9 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
         return found
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
-    if at_once and not sure:
+    if at_once:
         for first in filter(None, map(coarse_tiers, (OBJECTIVES[name] for name in STARTS))):
-            staged = None if limit.expired else _staged(statement, first, limit.part(SEARCHED))
+            staged = None if limit.expired else _staged(statement, first, limit.part(SEARCHED), 0)
             known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]
     from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
 
@@ -79,11 +82,13 @@ def _searched(statement: Statement, limit: Limit) -> Assignment | None:
             return None
         fine = solve(problem, goal.tiers, limit)
         return _assignment(statement, fine, proven(fine))
-    return _staged(statement, coarse, limit)
+    return _staged(statement, coarse, limit, NEEDED)
 
 
-def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | None:
-    """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal."""
+def _staged(statement: Statement, coarse: Tiers, limit: Limit, needed: int) -> Assignment | None:
+    """Orders first, by the ``coarse`` tiers, and groupings then, by all tiers of the goal; so much work may go into
+    what is ``needed`` of the latter.
+    """
     orders = cheapest_orders(statement, coarse, limit.part(ORDERS))
     if limit.expired:
         return None
@@ -91,7 +96,7 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit) -> Assignment | N
     if found is None or limit.expired or not found.price.reshapes or not _sure(orders, found, coarse):
         return found
     most = WIDENED + WIDENED_EACH * found.price.reshapes
-    return widened(statement, orders, found, limit, most)
+    return widened(statement, orders, found, limit, most, needed)
 
 
 def _sure(orders: Solution, found: Assignment, coarse: Tiers) -> bool:

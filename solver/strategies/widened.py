@@ -31,25 +31,24 @@ from layoutsolve.solver.theory.row import Price, Row
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
-NEEDED = 3_000_000
-"""The most work of finding out which orders cost as little, and of how many Reshapes are needed for them."""
-
 FEWEST = 0.9
 """The most of what is left of that which a part of the zone may take as a whole."""
 
 
-def widened(statement: Statement, orders: Solution, found: Assignment, whole: Limit, work: int) -> Assignment:
+def widened(
+    statement: Statement, orders: Solution, found: Assignment, whole: Limit, work: int, needed: int
+) -> Assignment:
     """An assignment with the fewest Reshapes over all cheapest orders, as far as so much work allows to find out, and
-    how many of them are proven to be needed.
+    how many of them are proven to be ``needed``, which may take as much again, or nothing where it is not asked.
 
     ``orders`` are some of the cheapest, proven among all candidates, and ``found`` has the fewest
     Reshapes for these. Where time counts, what is least is the time with that of Reshapes.
     """
-    scope = _scope(statement, orders, found, whole.attempt(max(work, NEEDED)))
+    scope = _scope(statement, orders, found, whole.attempt(max(work, needed)))
     if scope is None:
         return found
-    if covered(statement, orders):
-        scope, parts = _proven(scope, whole.attempt(NEEDED))
+    if needed and covered(statement, orders):
+        scope, parts = _proven(scope, whole.attempt(needed))
         bounds = (
             _with_time(statement, orders, scope.found, parts)
             if statement.goal.timed

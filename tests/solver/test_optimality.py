@@ -110,7 +110,7 @@ def test_layouts_equal_brute_force() -> None:
 def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     tiers = OBJECTIVES["min-executed"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("layoutsolve.solver.strategies.widened.NEEDED", 0)  # orders are compared, not their groupings
+        patch.setattr("layoutsolve.solver.strategies.staged.NEEDED", 0)  # orders are compared, not their groupings
         expected = assign(graph)
         assume(not expected.ended)
         patch.setattr("layoutsolve.solver.strategies.orders.FEW", few)

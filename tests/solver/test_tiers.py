@@ -13,7 +13,7 @@ from layoutsolve.solver import OBJECTIVES, Assignment, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search import component, program, search
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies import staged, widened
+from layoutsolve.solver.strategies import staged
 from tests.graphs import GraphBuilder
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.statement.test_copies import two_orders
@@ -96,7 +96,7 @@ def test_reshapes_depend_on_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(98, 1 + 98 % 9, CONTROL)
     monkeypatch.setattr(staged, "WIDENED", 0)
     monkeypatch.setattr(staged, "WIDENED_EACH", 0)
-    monkeypatch.setattr(widened, "NEEDED", 0)
+    monkeypatch.setattr(staged, "NEEDED", 0)
     assert known(graph)[3] == "reshapes 3 (for these orders)"
     monkeypatch.setattr(staged, "WIDENED", 10_000_000)
     assert known(graph)[3] == "reshapes 2 (for these orders)"
