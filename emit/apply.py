@@ -162,12 +162,13 @@ class _Applier:
             for item in step.outputs:
                 if isinstance(item, Between):
                     local[item.name] = self.taken.derived(main, item.name)
-                    self.values[local[item.name]] = Value(local[item.name], item.dtype, item.shape)
+                    self.values[local[item.name]] = Value(local[item.name], item.dtype, item.shape, item.quant)
                     results.append(local[item.name])
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
             written = replace(node, op=step.op, inputs=names, outputs=tuple(results), attributes=step.attributes)
-            self.nodes.append(replace(written, pattern=False, domain=step.domain))
+            storage = node.storage or step.storage
+            self.nodes.append(replace(written, pattern=False, domain=step.domain, storage=storage))
 
     def _input(self, name: str, variable: int, layout: Layout) -> str:
         """The stored tensor from which a port reads."""

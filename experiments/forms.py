@@ -62,6 +62,7 @@ WHERE: Mapping[str, str] = {
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
     "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
     "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
+    "LeakyRelu sum": "LeakyRelu of bytes, images: a Clip of what is stored, and an Add of it and what is read",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
     **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},

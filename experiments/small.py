@@ -55,6 +55,15 @@ def sloped(channels: int, side: int) -> bytes:
     return net.model(x).source
 
 
+def leaking(channels: int, side: int) -> bytes:
+    """Layers of bytes, with a LEAKY_RELU behind each."""
+    net = Quantised()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        x = net.op("LEAKY_RELU", [net.conv(net.depthwise(x), channels, 1)], net.shapes[x], alpha=0.2)
+    return net.model(x).source
+
+
 def narrow(channels: int, side: int) -> bytes:
     """Few channels of bytes, between layers of single channels and of single pixels."""
     net = Quantised()
@@ -99,6 +108,7 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
         f"{name} lines": ((normalised, tuple((name.upper(), *size) for size in PHOTOS)),)
         for name in ("Add", "Div", "Mul", "Sub")
     },
+    "LeakyRelu sum": ((leaking, IMAGES),),
     "PRelu limits": ((sloped, IMAGES),),
     "storage narrow": ((narrow, ((2, 96), (4, 48), (6, 24))),),
     "storage pixel": ((photographed, ((1, 96), (3, 96), (3, 224))),),
