@@ -73,6 +73,12 @@ def narrow(channels: int, side: int) -> bytes:
     return net.model(net.conv(x, 16, 1)).source
 
 
+def sighted(channels: int, side: int) -> bytes:
+    """A layer of bytes that reads an image of few channels."""
+    net = Quantised()
+    return net.model(net.conv(net.conv(net.input(1, side, side, channels), 32, stride=2), 16, 1)).source
+
+
 def photographed(channels: int, side: int) -> bytes:
     """A layer of bytes behind an image that comes channels-first."""
     net = Quantised()
@@ -110,6 +116,7 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
     },
     "LeakyRelu sum": ((leaking, IMAGES),),
     "PRelu limits": ((sloped, IMAGES),),
+    "ort-x86-vnni Conv": ((sighted, ((1, 96), (3, 96), (3, 224))),),
     "storage narrow": ((narrow, ((2, 96), (4, 48), (6, 24))),),
     "storage pixel": ((photographed, ((1, 96), (3, 96), (3, 224))),),
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),

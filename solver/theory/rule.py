@@ -42,13 +42,13 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operator to write, of ``domain``. An input is a number (that input of the node), an array (a new constant) or
-    the name of a tensor between steps; an output is a number (that output of the node) or such a tensor. '' is one left
-    out. With ``storage`` it works on what is stored, in a node that does not.
+    """One operator to write, of ``domain``. An input is a number (that input of the node), an array or a value with
+    data (a new constant), or the name of a tensor between steps; an output is a number (that output of the node) or
+    such a tensor. '' is one left out. With ``storage`` it works on what is stored, in a node that does not.
     """
 
     op: str
-    inputs: tuple[int | str | Array, ...]
+    inputs: tuple[int | str | Array | Value, ...]
     outputs: tuple[int | str | Between, ...] = (0,)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
