@@ -22,6 +22,9 @@ FEWEST = 8192
 ROUNDED = 2.0**-22
 """What a few sums and products of float32 may be off, by their largest number."""
 
+SMALLEST = 1e-30
+"""The least scale of which shares are still numbers that float32 has in full."""
+
 
 @idiom("PRelu", "limits")
 def limits(site: Site, rule: Rule) -> Idiom | None:
@@ -101,10 +104,14 @@ def total(site: Site, rule: Rule) -> Idiom | None:
 
 
 def _near_half(before: Quant, after: Quant, slope: float) -> bool:
-    """Whether some byte's result lies as near to half a step as sums of float32 may be off."""
+    """Whether some byte's result lies as near to half a step as sums of float32 may be off, or steps are too far apart
+    to tell.
+    """
     limits = np.iinfo(before.zero_point.dtype)
-    ratio = float(before.scale[0]) / float(after.scale[0])
     steps = np.arange(limits.min, limits.max + 1) - float(before.zero_point[0])
+    ratio = float(before.scale[0]) / float(after.scale[0])
+    if min(before.scale[0], after.scale[0]) < SMALLEST or ratio > len(steps):
+        return True
     found = ratio * np.where(steps > 0, steps, slope * steps) + float(after.zero_point[0])
     kept = found[(found > limits.min - 1) & (found < limits.max + 1)]
     return bool((np.abs(kept - np.floor(kept) - 0.5) < ROUNDED * len(steps) * (1 + 2 * ratio)).any())

@@ -99,13 +99,16 @@ def test_leaking_sums_are_equal() -> None:
 
 
 def test_what_leaks_as_it_is() -> None:
-    """Few numbers, halves of steps, and floats stay with the operator itself."""
+    """Few numbers, halves of steps, floats, and steps that float32 hardly has stay with the operator itself."""
     b, steps = GraphBuilder(), Quant(np.array([0.5], np.float32), np.array([3], np.uint8))
     x = b.input(8192, dtype="uint8", quant=steps)
     halves = b.graph(b.op("LeakyRelu", x, shape=(8192,), dtype="uint8", quant=steps, alpha=0.5))
     b = GraphBuilder()
     floats = b.graph(b.op("LeakyRelu", b.input(8192), shape=(8192,), alpha=0.3))
-    for graph in (leaking(1, 8191), halves, floats):
+    b, tiny = GraphBuilder(), replace(steps, scale=np.array([1e-40], np.float32))
+    x = b.input(8192, dtype="uint8", quant=tiny)
+    far = b.graph(b.op("LeakyRelu", x, shape=(8192,), dtype="uint8", quant=steps, alpha=0.3))
+    for graph in (leaking(1, 8191), halves, floats, far):
         assert operators(graph, only("LeakyRelu", "sum")) == Counter({"LeakyRelu": 1})
     assert operators(leaking(1), only("LeakyRelu", "sum")) == Counter({"Clip": 1, "Identity": 1, "Add": 1})
 
