@@ -1,6 +1,7 @@
 """Applying an assignment to a graph: operators rewritten for their rows, constants rearranged, moves inserted.
 
-This is the only place where a Transpose is made. The result is again a graph, in which every node is to be written as
+This is the only place where a Transpose is made, but for those that a row is written with, which its price counts. The
+result is again a graph, in which every node is to be written as
 it stands.
 """
 
@@ -149,7 +150,9 @@ class _Applier:
         local: dict[str, str] = {}
         main = node.outputs[0] if node.outputs else ""
 
-        def read(item: int | str | Array) -> str:
+        def read(item: int | str | Array | Value) -> str:
+            if isinstance(item, Value):
+                return self.constants.given(item)
             if isinstance(item, np.ndarray):
                 return self.constants.new(item, main)
             if isinstance(item, str):
@@ -162,12 +165,13 @@ class _Applier:
             for item in step.outputs:
                 if isinstance(item, Between):
                     local[item.name] = self.taken.derived(main, item.name)
-                    self.values[local[item.name]] = Value(local[item.name], item.dtype, item.shape)
+                    self.values[local[item.name]] = Value(local[item.name], item.dtype, item.shape, item.quant)
                     results.append(local[item.name])
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
             written = replace(node, op=step.op, inputs=names, outputs=tuple(results), attributes=step.attributes)
-            self.nodes.append(replace(written, pattern=False, domain=step.domain))
+            storage = node.storage or step.storage
+            self.nodes.append(replace(written, pattern=False, domain=step.domain, storage=storage))
 
     def _input(self, name: str, variable: int, layout: Layout) -> str:
         """The stored tensor from which a port reads."""

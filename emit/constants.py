@@ -53,6 +53,11 @@ class Constants:
             self._new[key] = self._keep(name, Value(name, str(data.dtype), data.shape, None, data))
         return self._new[key]
 
+    def given(self, value: Value) -> str:
+        """The name of a constant that is made of one of the source."""
+        name = self.taken.derived(value.name, "x".join(map(str, value.shape)))
+        return self._keep(name, replace(value, name=name))
+
     def _enter(self, name: str, way: Stored | None, value: Value) -> str:
         """Enter a constant as it is stored in some way, None for the source's; the first keeps its name."""
         if (name, way) not in self._entered:

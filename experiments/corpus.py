@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import layoutsolve
+from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 def add_ways(parser: argparse.ArgumentParser) -> None:
     """The options of experiments that compare files: other targets, and other converters' files."""
-    parser.add_argument("--target", action="append", metavar="NAME|FILE.json[+symmetric]", help="another one, too")
+    parser.add_argument(
+        "--target", action="append", metavar="NAME|FILE.json[+symmetric][+min-latency]", help="another one, too"
+    )
     parser.add_argument("--with", dest="others", action="append", metavar="NAME=FOLDER", help="others' ONNX files")
 
 
@@ -68,14 +71,18 @@ def folders(options: argparse.Namespace) -> dict[str, Path]:
 
 
 def files_of(model: CorpusModel, targets: Iterable[str], others: Mapping[str, Path], folder: Path) -> dict[str, Path]:
-    """The ONNX files of a model by whose they are: one for each target (``NAME+symmetric`` with symmetric weights),
-    written to a folder, and those of others that there are. Raises ConversionError where it cannot be converted.
+    """The ONNX files of a model by whose they are: one for each target (``NAME+symmetric`` with symmetric weights,
+    ``NAME+min-latency`` for that objective), written to a folder, and those of others that there are.
+
+    Raises ConversionError where it cannot be converted.
     """
     found = {}
     for number, target in enumerate(dict.fromkeys(targets)):
         found[target] = folder / f"{number}.onnx"
-        name, _, weights = target.partition("+")
-        layoutsolve.convert(str(model.path), target=name, weights=weights or "source").save(found[target])
+        name, *given = target.split("+")
+        weights = "symmetric" if "symmetric" in given else "source"
+        objective = next((each for each in given if each.startswith("min-")), DEFAULT_OBJECTIVE)
+        layoutsolve.convert(str(model.path), target=name, weights=weights, objective=objective).save(found[target])
     theirs = {name: place / f"{model.name}.onnx" for name, place in others.items()}
     return {**found, **{name: path for name, path in theirs.items() if path.is_file()}}
 

@@ -62,6 +62,7 @@ WHERE: Mapping[str, str] = {
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
     "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
     "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
+    "LeakyRelu sum": "LeakyRelu of bytes, images: a Clip of what is stored, and an Add of it and what is read",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
     **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
@@ -71,6 +72,7 @@ WHERE: Mapping[str, str] = {
     "PRelu limits": "PRelu, floats: `Relu(x) + slope * Min(x, 0)`",
     "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
     "Resize axes": "Resize: names the axes that it resamples",
+    "ort-x86-vnni Conv": "Conv of bytes that reads few channels, with `--objective min-latency`: four pixels as one",
     "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",
     "dynamic": "large dense layers of floats by bytes, with `--dynamic integer`: in integers",
     "pass block_moves": "views and copies that are SpaceToDepth, DepthToSpace or the like",
@@ -86,13 +88,17 @@ PASSES = ("block_moves.recognise", "borders.absorbed", "dilations.recognise", "g
           "layer_norm.recognise", "upsampling.recognise")  # fmt: skip
 """The passes that are not asked for by targets, each with its function."""
 
+KINDS: Mapping[tuple[str, str], Sequence[str]] = {("ort-x86-vnni", "Conv"): ("grouped",)}
+"""The kinds of ways that single targets have."""
+
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Form:
     """A form by its name, the targets that ask for it, what the file of the first of them says ``without`` it, and the
-    ``options`` with which a conversion has it. One of a ``missing`` pass is left out of reading instead.
+    ``options`` with which a conversion has it, or both have where the file tells them apart. One of a ``missing`` pass
+    is left out of reading instead.
     """
 
     name: str
@@ -132,9 +138,13 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
         for name in names:
             others = [each for each in names if each != name]
             yield f"{operator} {name}", {"idioms": {operator: others}}, {}
-    for domain, operator in FORMS:
-        if domain in target.has:
-            yield f"{domain} {operator}", {"domains": []}, {}
+    for name, operator in FORMS:
+        if name in target.domains:
+            yield f"{name} {operator}", {"domains": []}, {}
+        elif name in target.has:
+            refused = [kind for known, kind in sorted(target.unsupported) if known == operator]
+            refused += KINDS[name, operator]
+            yield f"{name} {operator}", {"unsupported": {operator: refused}}, {"objective": "min-latency"}
     if target.dynamic is not None:
         yield "dynamic", {}, {"dynamic": "integer"}
 
@@ -206,7 +216,8 @@ def converted(model: CorpusModel, form: Form, folder: Path) -> dict[str, bytes]:
     other.write_text(json.dumps({"name": "without", "extends": target, **form.without}))
     given = layoutsolve.convert(source, target=target, **form.options)
     with _reading_without(form.missing):
-        left = layoutsolve.convert(source, target=other if form.without else target)
+        options = form.options if form.without else {}
+        left = layoutsolve.convert(source, target=other if form.without else target, **options)
     pairs = (("with", given), ("without", left))
     return {name: each.model.SerializeToString(deterministic=True) for name, each in pairs}
 

@@ -55,6 +55,15 @@ def sloped(channels: int, side: int) -> bytes:
     return net.model(x).source
 
 
+def leaking(channels: int, side: int) -> bytes:
+    """Layers of bytes, with a LEAKY_RELU behind each."""
+    net = Quantised()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        x = net.op("LEAKY_RELU", [net.conv(net.depthwise(x), channels, 1)], net.shapes[x], alpha=0.2)
+    return net.model(x).source
+
+
 def narrow(channels: int, side: int) -> bytes:
     """Few channels of bytes, between layers of single channels and of single pixels."""
     net = Quantised()
@@ -62,6 +71,12 @@ def narrow(channels: int, side: int) -> bytes:
     for _ in range(LAYERS):
         x = net.conv(net.depthwise(x), channels, 1)
     return net.model(net.conv(x, 16, 1)).source
+
+
+def sighted(channels: int, side: int) -> bytes:
+    """A layer of bytes that reads an image of few channels."""
+    net = Quantised()
+    return net.model(net.conv(net.conv(net.input(1, side, side, channels), 32, stride=2), 16, 1)).source
 
 
 def photographed(channels: int, side: int) -> bytes:
@@ -99,7 +114,9 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
         f"{name} lines": ((normalised, tuple((name.upper(), *size) for size in PHOTOS)),)
         for name in ("Add", "Div", "Mul", "Sub")
     },
+    "LeakyRelu sum": ((leaking, IMAGES),),
     "PRelu limits": ((sloped, IMAGES),),
+    "ort-x86-vnni Conv": ((sighted, ((1, 96), (3, 96), (3, 224))),),
     "storage narrow": ((narrow, ((2, 96), (4, 48), (6, 24))),),
     "storage pixel": ((photographed, ((1, 96), (3, 96), (3, 224))),),
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),

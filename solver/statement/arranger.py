@@ -200,7 +200,7 @@ class Arranger:
         kept = [group for group in arrangement if not any(slot[0] in dropped for slot in group)]
         layout = tuple(group for stored in kept for group in self.stored(port, stored))
         short = stripped(layout)
-        if short == layout or not self.short(number):
+        if short == layout or not self.short(number) or (port.constant and _apart(layout, arrangement)):
             return [layout]
         return [short, layout] if port.constant else [layout, short]
 
@@ -227,6 +227,13 @@ def _put_before(groups: list[tuple[Slot, ...]], tail: Slot, slot: Slot) -> None:
     place = next(index for index, group in enumerate(groups) if tail in group)
     where = groups[place].index(tail)
     groups[place] = (*groups[place][:where], slot, *groups[place][where:])
+
+
+def _apart(layout: Layout, arrangement: Arrangement) -> bool:
+    """Whether a layout is that of a single number beside many whose last dimension is 1. It keeps its dimensions then:
+    with less ONNX Runtime (1.31) takes one element at a time.
+    """
+    return any(arrangement) and not arrangement[-1] and not any(layout)
 
 
 def stripped(layout: Layout) -> Layout:

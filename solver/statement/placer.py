@@ -163,7 +163,7 @@ class Placer:
         """The row with something before the places, something behind, and some orders of what is in them."""
         frame = _Frame(prefix, suffix)
         layouts = tuple(self._layout(number, frame, orders) for number in range(len(self.ports)))
-        return Row(layouts, arrangement=prefix)
+        return Row(layouts, arrangement=prefix, price=self.form.price)
 
     def _layout(self, number: int, frame: _Frame, orders: Mapping[Key, tuple[Slot, ...]]) -> Layout:
         port = self.ports[number]

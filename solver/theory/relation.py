@@ -60,7 +60,7 @@ class Placed:
     neighbouring free labels of one place may be mixed, else they stay in the place's sequence of labels. ``prefix``
     labels come before the places of each port that has them, in any arrangement; with ``suffix`` some of them may
     follow instead, together as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix
-    of weights).
+    of weights). ``price`` is what each row costs by itself.
     """
 
     places: tuple[tuple[tuple[str, ...], ...], ...]
@@ -69,6 +69,7 @@ class Placed:
     suffix: bool = False
     mixed: bool = False
     columns: frozenset[int] = frozenset()
+    price: Price = FREE
 
 
 Form = Arranged | Placed

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim, Graph, Node, Shape, Size, Value
+from layoutsolve.graph import Array, Dim, Graph, Node, Quant, Shape, Size, Value
 from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.relation import Arranged, Form, Placed
 from layoutsolve.solver.theory.row import Row
@@ -30,27 +30,29 @@ variants of a label, one after the other, the slot is all of those dimensions.
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A tensor that one step writes and others read by its ``name``: numbers of ``dtype``, not quantised, as they are
-    stored in the chosen row.
+    """A tensor that one step writes and others read by its ``name``: numbers of ``dtype``, as they are stored in the
+    chosen row, and what they mean where they are quantised.
     """
 
     name: str
     dtype: str
     shape: Shape
+    quant: Quant | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operator to write, of ``domain``. An input is a number (that input of the node), an array (a new constant) or
-    the name of a tensor between steps; an output is a number (that output of the node) or such a tensor. '' is one left
-    out.
+    """One operator to write, of ``domain``. An input is a number (that input of the node), an array or a value with
+    data (a new constant), or the name of a tensor between steps; an output is a number (that output of the node) or
+    such a tensor. '' is one left out. With ``storage`` it works on what is stored, in a node that does not.
     """
 
     op: str
-    inputs: tuple[int | str | Array, ...]
+    inputs: tuple[int | str | Array | Value, ...]
     outputs: tuple[int | str | Between, ...] = (0,)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
+    storage: bool = False
 
 
 Rewrite = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...]]

@@ -10,7 +10,7 @@ import pytest
 from layoutsolve.emit import nodes_of, serialise
 from layoutsolve.emit.ahead import FOLDED
 from layoutsolve.graph import Graph, Quant
-from layoutsolve.verification.runtimes import optimised
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.graphs import GraphBuilder, run
 
 ACTIVATION = Quant(np.array([0.04], np.float32), np.array([3], np.int8))
@@ -72,6 +72,34 @@ def test_beside_wide_integers(op: str, given: str, result: str) -> None:
     graph = b.graph(b.op(op, x, weights, shape=(4, 4), dtype=result, quant=quants[result]))
     operators = Counter(node.op_type for node in nodes_of(serialise(graph).graph))
     assert bool(operators["Cast"]) == (op != "Add" and "int16" in (given, result))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("seed", range(3))
+def test_of_transposed_convolutions(seed: int, dtype: str, bias: bool) -> None:
+    """ONNX Runtime has no kernel on bytes for them: it computes on floats in any case, and no DequantizeLinear of
+    weights is left to run. Nothing is rounded at any level.
+    """
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    channels, produced, kernel = (int(size) for size in random.integers(1, 5, 3))
+    ends = [Quant(np.array([scale], np.float32), np.array([3], dtype)) for scale in (0.04, 0.3)]
+    scale = random.uniform(0.01, 0.02, produced).astype(np.float32)
+    by_channel = Quant(scale, np.zeros(produced, np.int8), 1)
+    weights = b.constant(random.integers(-127, 128, (channels, produced, kernel, kernel)), "int8", by_channel)
+    steps = Quant(scale * np.float32(0.04), np.zeros(produced, np.int32), 0)
+    rest = [b.constant(random.integers(-500, 500, produced), "int32", steps)] if bias else []
+    size = 3 + kernel
+    x = b.input(1, channels, 4, 4, dtype=dtype, quant=ends[0])
+    y = b.op("ConvTranspose", x, weights, *rest, shape=(1, produced, size, size), dtype=dtype, quant=ends[1])
+    graph = b.graph(y)
+    model = serialise(graph)
+    left = [node.op_type for node in optimised(model.SerializeToString(), "all").graph.node]
+    assert left.count("DequantizeLinear") == 1 and "Cast" not in left
+    data = random.integers(0, 100, (1, channels, 4, 4)).astype(dtype)
+    for level in LEVELS:
+        found = OnnxRuntime(model.SerializeToString(), threads=1, level=level).run({x: data})
+        np.testing.assert_array_equal(found[0], run(graph, [data])[0])
 
 
 @pytest.mark.parametrize("others", [False, True])

@@ -1,4 +1,4 @@
-"""Pools and means."""
+"""Pools, means and extrema."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from layoutsolve.frontend.tflite.exact.writing import (
 )
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
-from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.lowering.quantisation import agree, limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
 from layoutsolve.frontend.tflite.lowering.shapes import axis_of
 from layoutsolve.frontend.tflite.operators.common import activation, stored_bounds
+from layoutsolve.frontend.tflite.operators.reduction import write_place
 from layoutsolve.graph import Value
 
 _WINDOW = 1 << 12
@@ -45,6 +46,24 @@ def max_pool(call: Call) -> None:
         own_lowering("MAX_POOL_2D")(call)
     else:
         store(call, OnNumbers(call, {0: stored(call, x, "float32")}, "largest").lowered())
+
+
+@exactly("REDUCE_MAX", "REDUCE_MIN")
+def extremum(call: Call) -> None:
+    """REDUCE_MAX and REDUCE_MIN of what is stored."""
+    x, slot = call.input(0), call.slot()
+    if not agree(quant_in(call, x), quant_in(call, slot)):
+        raise GapError("--quant exact covers an input that is quantised as the output is", REMEDY)
+    found = OnNumbers(call, {0: stored(call, x, "float32")}, "extremum").lowered()
+    call.write("Cast", [found], found.shape, slot, storage=True, to=slot.dtype)
+
+
+@exactly("ARG_MAX", "ARG_MIN")
+def place(call: Call) -> None:
+    """ARG_MAX and ARG_MIN of what is stored."""
+    x = call.input(0)
+    quant_in(call, x)
+    write_place(call, stored(call, x, "float32"))
 
 
 @exactly("AVERAGE_POOL_2D")

@@ -139,7 +139,11 @@ def _integer_mean(call: Call, x: Value, axes: Value, shape: Shape, count: Dim, a
 @lowers("ARG_MAX", "ARG_MIN")
 def arg_extremum(call: Call) -> None:
     """ARG_MAX and ARG_MIN: the first position wins."""
-    x = call.input(0)
+    write_place(call, call.input(0))
+
+
+def write_place(call: Call, x: Value) -> None:
+    """Write the place of the extremum of some numbers."""
     axis = axis_of(call.integers(1, "axis")[0], len(x.shape))
     op = "ArgMax" if call.operator.name == "ARG_MAX" else "ArgMin"
     shape = _reduced(x.shape, (axis,), False)

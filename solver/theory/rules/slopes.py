@@ -1,16 +1,29 @@
-"""PRelu written by other operators: ``Relu(x) + slope * Min(x, 0)``, of which one summand is always zero."""
+"""PRelu and LeakyRelu written by other operators: ``Relu(x) + slope * Min(x, 0)``, of which one summand is always zero,
+and of bytes ``(1 - slope) * Relu(x) + slope * x``.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from layoutsolve.graph import Array, Shape
+from layoutsolve.graph import BYTES, Array, Quant, Shape, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Idiom, Rule, Site, Step
 
 IMAGE = 4
 """The stored dimensions of what runtimes keep in blocks of channels."""
+
+FEWEST = 8192
+"""The elements from which on two operators in place of one gain time."""
+
+ROUNDED = 2.0**-22
+"""What a few sums and products of float32 may be off, by their largest number."""
+
+SMALLEST = 1e-30
+"""The least scale of which shares are still numbers that float32 has in full."""
 
 
 @idiom("PRelu", "limits")
@@ -59,6 +72,49 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
         )
 
     return write
+
+
+@idiom("LeakyRelu", "sum")
+def total(site: Site, rule: Rule) -> Idiom | None:
+    """The sum of what is stored, once above zero and once as it is, in steps of their shares: runtimes add faster than
+    they look up. Only where no result is so near half a step that the two might round it differently.
+    """
+    data, result, slope = site.required(0), site.output(), site.attribute("alpha", 0.01)
+    before, after = data.quant, result.quant
+    if before is None or after is None or before.axis is not None or after.axis is not None or not 0 < slope < 1:
+        return None
+    if data.dtype not in BYTES or data.dtype != result.dtype or site.node.storage or _near_half(before, after, slope):
+        return None
+    zero, highest = before.zero_point.reshape(()), np.array(np.iinfo(data.dtype).max, data.dtype)
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        if static_elements(shapes[-1]) < FEWEST:
+            return None
+        shares = [
+            Between(name, data.dtype, shapes[-1], replace(before, scale=before.scale * np.float32(share)))
+            for name, share in (("above", 1 - slope), ("all", slope))
+        ]
+        return (
+            Step("Clip", (0, zero, highest), (shares[0],), storage=True),
+            Step("Identity", (0,), (shares[1],), storage=True),
+            Step("Add", ("above", "all"), (0,)),
+        )
+
+    return write
+
+
+def _near_half(before: Quant, after: Quant, slope: float) -> bool:
+    """Whether some byte's result lies as near to half a step as sums of float32 may be off, or steps are too far apart
+    to tell.
+    """
+    limits = np.iinfo(before.zero_point.dtype)
+    steps = np.arange(limits.min, limits.max + 1) - float(before.zero_point[0])
+    ratio = float(before.scale[0]) / float(after.scale[0])
+    if min(before.scale[0], after.scale[0]) < SMALLEST or ratio > len(steps):
+        return True
+    found = ratio * np.where(steps > 0, steps, slope * steps) + float(after.zero_point[0])
+    kept = found[(found > limits.min - 1) & (found < limits.max + 1)]
+    return bool((np.abs(kept - np.floor(kept) - 0.5) < ROUNDED * len(steps) * (1 + 2 * ratio)).any())
 
 
 def _slopes(site: Site) -> Array | None:

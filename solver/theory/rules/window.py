@@ -38,7 +38,8 @@ def convolution(site: Site) -> Rule:
     constant = all(site.constant(number) is not None for number in inputs[1:])
     free = frozenset("ngco") if constant else frozenset("n")
     first = Placed(tuple(places), free=free)
-    way = Way(first, site.unchanged, f"channels-first, {numbers(site)}")
+    facts = {"channels": contracted} if groups == 1 and isinstance(contracted, int) else {}
+    way = Way(first, site.unchanged, f"channels-first, {numbers(site)}", facts)
     others = (interleaved.writing,) if transposed else (interleaved.reading, interleaved.reversing)
     last = [found for other in others if (found := other(site, first)) is not None]
     return Rule(inputs, _dense(places, sizes), (way, *last), sizes, _whole("s", "k", "p", count=rank))

@@ -189,6 +189,25 @@ def mean(net: Network, name: str) -> bytes:
     return net.finish(name, given, net.output(*left, quant=net.quant(0.004, 0.05)), keep_dims=keep)
 
 
+def reduced(net: Network, name: str) -> bytes:
+    size, axes, keep, quant = net.choice(*SIZES), net.choice([1, 2], [1], [3]), net.choice(True, False), net.quant()
+    shape = (2, 5, 4, size)
+    left = [1 if axis in axes else dim for axis, dim in enumerate(shape) if keep or axis not in axes]
+    given = [net.input(*shape, quant=quant), net.builder.constant("axes", np.array(axes, np.int32))]
+    return net.finish(name, given, net.output(*left, quant=quant), keep_dims=keep)
+
+
+def place(net: Network, name: str) -> bytes:
+    """Bytes that are often equal."""
+    shape, axis = (2, net.choice(3, 40), net.choice(*SIZES)), net.choice(0, 1, 2)
+    x = net.input(*shape)
+    net.given[-1] //= 32
+    left = [dim for number, dim in enumerate(shape) if number != axis]
+    given = [x, net.builder.constant("axis", np.array(axis, np.int32))]
+    kind = net.choice("int32", "int64")
+    return net.finish(name, given, net.builder.tensor("y", left, kind), output_type={"int32": 2, "int64": 4}[kind])
+
+
 def concatenation(net: Network, name: str) -> bytes:
     size, quant = net.choice(*SIZES), net.quant()
     others = [quant if net.dtype == "int8" else net.quant() for _ in range(2)]
@@ -216,6 +235,8 @@ FAMILIES: Mapping[str, Family] = {
     **dict.fromkeys(("ADD", "SUB", "MUL"), binary),
     **dict.fromkeys(("MAXIMUM", "MINIMUM"), extremum),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), pool),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), place),
+    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN"), reduced),
     "CONCATENATION": concatenation,
     "DEQUANTIZE": dequantize,
     "FULLY_CONNECTED": dense,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from layoutsolve.emit import apply
+from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Array, Graph, Quant
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.objective import Goal
@@ -18,6 +18,7 @@ from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import default_target
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rule import RULES
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import graph_of
 from tests.solver.theory.test_rules import random_ends, samples
@@ -61,6 +62,55 @@ def test_idioms_compute_the_operator(operator: str, name: str, seed: int) -> Non
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
         else:
             np.testing.assert_array_equal(found, wanted)
+
+
+def leaking(seed: int, elements: int = 8192) -> Graph:
+    """A LeakyRelu of every byte, with random steps, zero points and slope."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    dtype = ("int8", "uint8")[seed % 2]
+    limits = np.iinfo(dtype)
+    scales, slope = random.uniform(0.01, 0.03, 2).astype(np.float32), np.float32(random.uniform(0.01, 0.99))
+    before, after = (
+        Quant(np.array([scale]), random.integers(limits.min, limits.max + 1, 1).astype(dtype)) for scale in scales
+    )
+    x = b.input(elements, dtype=dtype, quant=before)
+    return b.graph(b.op("LeakyRelu", x, shape=(elements,), dtype=dtype, quant=after, alpha=float(slope)))
+
+
+def test_leaking_sums_are_equal() -> None:
+    """Byte for byte, of every byte and at all levels; hardly ever a slope is left as it is."""
+    written = 0
+    for seed in range(60):
+        graph = leaking(seed)
+        targets = only("LeakyRelu", "sum"), only("LeakyRelu")
+        applied, before = (apply(assign(graph, target=target)) for target in targets)
+        if "LeakyRelu" in {node.op for node in applied.nodes}:
+            continue
+        written += 1
+        (name,) = graph.inputs
+        data = np.arange(8192).astype(graph.values[name].dtype)
+        for level in LEVELS:
+            first, second = (
+                OnnxRuntime(serialise(each).SerializeToString(), threads=1, level=level).run({name: data})[0]
+                for each in (applied, before)
+            )
+            np.testing.assert_array_equal(first, second)
+    assert written > 40
+
+
+def test_what_leaks_as_it_is() -> None:
+    """Few numbers, halves of steps, floats, and steps that float32 hardly has stay with the operator itself."""
+    b, steps = GraphBuilder(), Quant(np.array([0.5], np.float32), np.array([3], np.uint8))
+    x = b.input(8192, dtype="uint8", quant=steps)
+    halves = b.graph(b.op("LeakyRelu", x, shape=(8192,), dtype="uint8", quant=steps, alpha=0.5))
+    b = GraphBuilder()
+    floats = b.graph(b.op("LeakyRelu", b.input(8192), shape=(8192,), alpha=0.3))
+    b, tiny = GraphBuilder(), replace(steps, scale=np.array([1e-40], np.float32))
+    x = b.input(8192, dtype="uint8", quant=tiny)
+    far = b.graph(b.op("LeakyRelu", x, shape=(8192,), dtype="uint8", quant=steps, alpha=0.3))
+    for graph in (leaking(1, 8191), halves, floats, far):
+        assert operators(graph, only("LeakyRelu", "sum")) == Counter({"LeakyRelu": 1})
+    assert operators(leaking(1), only("LeakyRelu", "sum")) == Counter({"Clip": 1, "Identity": 1, "Add": 1})
 
 
 def activated(channels: int, slopes: Callable[[GraphBuilder], str]) -> Graph:

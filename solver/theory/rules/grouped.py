@@ -1,0 +1,177 @@
+"""Convolutions of bytes that read few channels, with neighbouring pixels of a line taken as one of all their channels.
+
+Kernels on bytes read four channels of a pixel at once, and gather those of less one by one. Of a channels-last image
+``[N, H, W, C]`` four pixels are one of ``[N, H, W / 4, 4 C]``, which a kernel of as many pixels as are touched, with
+zeros beside its weights, makes the results of all windows that begin in it. ONNX has channels second: the Transposes
+are operators of the file, which ONNX Runtime removes, as its kernels on bytes read and write channels last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.graph import BYTES, Array, Shape, Size, Value, static_elements
+from layoutsolve.solver.theory.offer import form
+from layoutsolve.solver.theory.relation import Placed
+from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.rule import Between, Rule, Site, Step, Way, int64, static
+from layoutsolve.solver.theory.rules.contraction import numbers
+
+CHANNELS, RESULTS = 4, 16
+"""How many channels of a pixel kernels read at once, and how many results they give."""
+
+TOGETHER = (4, 8)
+"""The pixels that are taken as one: the first that are enough for so many results."""
+
+IMAGE = 4
+"""The dimensions of images."""
+
+FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+"""The orders that put channels before space, and behind it."""
+
+
+@dataclass(frozen=True)
+class _Window:
+    """How a kernel moves along lines of which some pixels are taken ``together``: its size, its stride, and how far
+    before a line it begins.
+    """
+
+    together: int
+    size: int
+    stride: int
+    before: int
+
+    @property
+    def results(self) -> int:
+        """How many windows begin in a group of pixels."""
+        return self.together // self.stride
+
+    def divides(self, width: int) -> bool:
+        """Whether a line is whole groups, in all of which windows begin at the same places."""
+        return self.together % self.stride == 0 and width % self.together == 0
+
+    @property
+    def groups(self) -> range:
+        """The groups of pixels that these touch, from the one in which they begin."""
+        last = self.stride * (self.results - 1) + self.size - 1
+        return range(-self.before // self.together, (last - self.before) // self.together + 1)
+
+
+@form("Conv", "ort-x86-vnni")
+def grouped(site: Site, rule: Rule) -> Iterator[Way]:
+    """A convolution that reads channels last, with the Transposes that it is written with."""
+    first, window = rule.ways[0].form, _window(site)
+    data, weights, bias, result = site.required(0), site.required(1), site.input(2), site.output()
+    if window is None or not isinstance(first, Placed) or not _fits(site):
+        return
+    inward, outward = _grouped(data.shape, window.together), _grouped(result.shape, window.results)
+    operands = [_kernel(weights, window)] + ([] if bias is None else [_repeated(bias, window.results)])
+    attributes = _attributes(site, window)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        def between(name: str, like: Value, shape: Shape) -> Between:
+            return Between(name, like.dtype, shape, like.quant)
+
+        groups, lines, pixels = _last(inward), _last(outward), _last(result.shape)
+        return (
+            Step("Reshape", (0, _asked(groups)), (between("groups", data, groups),), storage=True),
+            Step("Transpose", ("groups",), (between("image", data, inward),), {"perm": FIRST}, storage=True),
+            Step("Conv", ("image", *operands), (between("windows", result, outward),), attributes),
+            Step("Transpose", ("windows",), (between("lines", result, lines),), {"perm": LAST}, storage=True),
+            Step("Reshape", ("lines", _asked(pixels)), (between("pixels", result, pixels),), storage=True),
+            Step("Transpose", ("pixels",), (0,), {"perm": FIRST}, storage=True),
+        )
+
+    outer, inner, *space = first.places[0]
+    own = Price(transposes=3, reshapes=2, bytes=static_elements(data.shape) + 2 * static_elements(result.shape))
+    placed = Placed(((outer, *space, inner), *first.places[1:]), first.free - {"n", "g", "c", "o"}, price=own)
+    yield Way(placed, rewrite, f"grouped, {numbers(site)}")
+
+
+def _grouped(shape: Shape, count: int) -> Shape:
+    """The shape of an image of which so many neighbouring pixels are one."""
+    batch, channels, height, width = shape
+    return (batch, static(channels) * count, height, static(width) // count)
+
+
+def _last(shape: Shape) -> Shape:
+    return tuple(shape[axis] for axis in LAST)
+
+
+def _asked(shape: Shape) -> Array:
+    """A shape as Reshape is given it: 0 for a batch of unknown size, which stays."""
+    return int64(*(0 if isinstance(dim, Size) else dim for dim in shape))
+
+
+def _window(site: Site) -> _Window | None:
+    """How the kernel of a plain convolution of images moves. None where it has gaps, its padding is not known, or no
+    number of pixels is whole groups with enough results.
+    """
+    kernel, (_, *given), (_, *made) = site.required(1).shape, site.required(0).shape, site.output().shape
+    if len(kernel) != IMAGE or site.attribute("group", 1) != 1 or site.attribute("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    _, stride = site.attribute("strides", (1, 1))
+    _, gap = site.attribute("dilations", (1, 1))
+    _, before, _, _ = site.attribute("pads", (0,) * IMAGE)
+    if gap != 1 or any(isinstance(dim, Size) for dim in (*given, *made)):
+        return None
+    width, produced = static(given[-1]), static(made[0])
+    windows = (_Window(together, static(kernel[-1]), stride, before) for together in TOGETHER)
+    whole = static(made[-1]) * stride == width
+    return next(
+        (each for each in windows if whole and each.divides(width) and produced * each.results >= RESULTS), None
+    )
+
+
+def _fits(site: Site) -> bool:
+    """Whether a convolution multiplies few bytes of a pixel by known weights with a sign, and would gain."""
+    data, weights, bias, result = site.required(0), site.required(1), site.input(2), site.output()
+    stored = all(each.dtype in BYTES and each.quant is not None and each.quant.axis is None for each in (data, result))
+    quant = weights.quant
+    if weights.data is None or weights.dtype != "int8" or quant is None or quant.axis not in (None, 0):
+        return False
+    known = bias is None or (bias.data is not None and bias.quant is not None and bias.quant.axis in (None, 0))
+    few = weights.data.shape[1] < CHANNELS and not quant.zero_point.any()
+    return stored and known and few and site.node.region is None
+
+
+def _attributes(site: Site, window: _Window) -> dict[str, Any]:
+    """The attributes of the convolution of groups."""
+    above, _, below, _ = site.attribute("pads", (0,) * IMAGE)
+    height, groups = site.required(1).shape[2], window.groups
+    return {
+        **site.node.attributes,
+        "kernel_shape": (height, len(groups)),
+        "strides": (site.attribute("strides", (1, 1))[0], 1),
+        "pads": (above, -groups.start, below, groups.stop - 1),
+    }
+
+
+def _kernel(weights: Value, window: _Window) -> Value:
+    """A kernel of groups of pixels: for each window that begins in one the weights, at the places of its pixels."""
+    if weights.data is None:
+        raise TypeError(f"'{weights.name}' is no constant")
+    produced, channels, height, width = weights.data.shape
+    groups = window.groups
+    found = np.zeros((window.results, produced, window.together, channels, height, len(groups)), weights.data.dtype)
+    for result in range(window.results):
+        for place in range(width):
+            group, pixel = divmod(window.stride * result + place - window.before, window.together)
+            found[result, :, pixel, :, :, group - groups.start] = weights.data[..., place]
+    shape = (window.results * produced, window.together * channels, height, len(groups))
+    return _repeated(weights, window.results, found.reshape(shape))
+
+
+def _repeated(constant: Value, count: int, data: Array | None = None) -> Value:
+    """A constant whose first dimension is there for several windows, or ``data`` in its steps."""
+    quant = constant.quant
+    if constant.data is None or quant is None:
+        raise TypeError(f"'{constant.name}' is no quantised constant")
+    found = np.tile(constant.data, count) if data is None else data
+    if quant.axis is not None:
+        quant = replace(quant, scale=np.tile(quant.scale, count), zero_point=np.tile(quant.zero_point, count))
+    return replace(constant, shape=found.shape, quant=quant, data=found)
