@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
+    from layoutsolve.made import Provenance, provenance
     from layoutsolve.session import Session
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
 
@@ -54,6 +55,7 @@ __all__ = [
     "OptionError",
     "OutputError",
     "Price",
+    "Provenance",
     "Recheck",
     "Session",
     "SessionError",
@@ -66,6 +68,7 @@ __all__ = [
     "check_certificate",
     "compare",
     "convert",
+    "provenance",
     "register",
     "verify",
 ]
@@ -77,6 +80,7 @@ _HOMES = {
     "checker": ("Recheck",),
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
+    "made": ("Provenance", "provenance"),
     "session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),
 }

@@ -18,12 +18,14 @@ from layoutsolve.errors import OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
 from layoutsolve.graph import Graph, Origin
+from layoutsolve.made import Provenance, of_model
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference
+from layoutsolve.version import VERSION
 from layoutsolve.wording import html_table, printable
 
 if TYPE_CHECKING:
@@ -82,6 +84,11 @@ class Conversion:
     def tiers(self) -> tuple[Tier, ...]:
         """What is known about each tier of the objective, in their order: value, proven lower bound and status."""
         return self.assignment.tiers
+
+    @property
+    def provenance(self) -> Provenance:
+        """How the model was made, which its metadata say: version, source and options."""
+        return of_model(self.model)
 
     @cached_property
     def report(self) -> dict[str, object]:
@@ -280,7 +287,8 @@ def convert(
         )
     with stage("emit"):
         asked, origins = (options.opset, options.external_data), dict[str, Origin]()
-        model, external = emitted(graph, boundary, assignment, reading, *asked, budget, origins)
+        made = Provenance(VERSION, content.digest, options.text, options.own_target)
+        model, external = emitted(graph, boundary, assignment, reading, made, *asked, budget, origins)
     return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
 

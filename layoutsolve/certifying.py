@@ -50,9 +50,10 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
             "the layouts are those of a heuristic, better than what the search found in its time: raise the time limit"
         ) from error
     proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), found.bound)
+    made = conversion.provenance
     titles = [operator.title for operator in found.problem.operators]
     return Certificate(
-        digest(source.data),
+        source.digest,
         digest(model),
         None if conversion.external is None else digest_of(conversion.external.write),
         conversion.graph.name,
@@ -67,6 +68,8 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         found.unseen,
         tuple(Bound(tier, *proof) for tier, proof in zip(stated.claimed, proofs, strict=True)),
         conversion.reading,
+        made.version,
+        made.said,
     )
 
 

@@ -103,6 +103,21 @@ def _ops(options: argparse.Namespace) -> int:
     return 0 if found.converts else FAILED
 
 
+def _info(options: argparse.Namespace) -> int:
+    """Say how a model was made."""
+    from layoutsolve.stages import Stages
+
+    with Stages()("info"):
+        from layoutsolve.made import provenance
+
+        found = provenance(_loaded(options.model))
+    facts = {"version": found.version, "source": found.source, "options": found.options, "target": found.target}
+    told = {"model": options.model, **facts, "command": found.command}
+    lines = map(printable, f"{options.model}: {found}".splitlines())
+    _tell(json.dumps(told) if options.json else "\n  ".join(lines), [])
+    return 0
+
+
 def _calibrate(options: argparse.Namespace) -> int:
     """Measure what this machine is good at, and write it as a target."""
     from layoutsolve.stages import Stages
@@ -142,6 +157,7 @@ Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argpars
 COMMANDS: Mapping[str, Command] = {
     "bench": (parser.parse_bench, _bench),
     "calibrate": (parser.parse_calibrate, _calibrate),
+    "info": (parser.parse_info, _info),
     "ops": (parser.parse_ops, _ops),
 }
 """What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +24,11 @@ class Content:
     data: Buffer
     name: str = "model"
     path: str | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the bytes."""
+        return hashlib.sha256(self.data).hexdigest()
 
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Content

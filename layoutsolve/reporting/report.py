@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -19,6 +18,7 @@ from layoutsolve.reporting.sections import File
 from layoutsolve.reporting.sourced import source_side
 from layoutsolve.reporting.written import written_side
 from layoutsolve.stages import Stages
+from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
@@ -68,7 +68,7 @@ def _content(told: Told, stage: Stages) -> str:
         sections.strategies(found, conversion.assignment.strategy),
         sections.verified(told.verification) if told.verification is not None else None,
         sections.profiled(told.profile) if told.profile is not None else None,
-        sections.made(conversion, version("layoutsolve"), files, told.options, spent),
+        sections.made(conversion, VERSION, files, told.options, spent),
     ]
     below = f"{files[0].name} → {files[1].name}" + ("" if told.written else " (not written)")
     body = element(
