@@ -7,7 +7,6 @@ a seal over all of it shows that the text is as it was written.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutsolve import arguments
+from layoutsolve.digest import digest
 from layoutsolve.errors import CertificateError, OptionError
 from layoutsolve.files import Output, written
 from layoutsolve.frontend import Reading
@@ -133,7 +133,7 @@ class Certificate:
 def _seal(facts: Mapping[str, Any]) -> str:
     """The SHA-256 of all that a certificate says, whatever the order and spacing of its text."""
     said = {name: fact for name, fact in facts.items() if name != "seal"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return digest(json.dumps(said, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _parsed(facts: Mapping[str, Any]) -> Certificate:

@@ -7,7 +7,8 @@ import os
 from layoutsolve import arguments, collector
 from layoutsolve.api import Conversion
 from layoutsolve.certificate import Bound, Certificate, CertifiedRow
-from layoutsolve.checker import Recheck, check, digest, digest_of
+from layoutsolve.checker import Recheck, check, digest_of
+from layoutsolve.digest import digest
 from layoutsolve.errors import CertificateError, OptionError
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restated import restate
@@ -91,5 +92,5 @@ def check_certificate(
         if claimed.data is not None:
             if file.path is None:
                 raise CertificateError("the constants of this model are apart: give the path of the ONNX file")
-            data = digest(load(f"{file.path}.data").data)
+            data = load(f"{file.path}.data").digest
         return check(claimed, content, file.data, data, file.path or "", table)

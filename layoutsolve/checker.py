@@ -24,6 +24,7 @@ from layoutsolve.arguments import Options
 from layoutsolve.audit import copied_bytes, recount
 from layoutsolve.budget import Budget
 from layoutsolve.certificate import Certificate
+from layoutsolve.digest import Buffer, digest
 from layoutsolve.emit import serialise
 from layoutsolve.errors import CertificateError, ConversionError
 from layoutsolve.graph import Graph
@@ -33,7 +34,7 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.objective import Goal, ranked
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
-from layoutsolve.source import Buffer, Content
+from layoutsolve.source import Content
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, kernels_of, reference
 
@@ -235,11 +236,6 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
         capped = question.problem.capped and value > 0
         found.append(CheckedTier(claimed.tier, value, claimed.bound, capped))
     return Recheck(tuple(found))
-
-
-def digest(data: Buffer) -> str:
-    """The SHA-256 of a file."""
-    return hashlib.sha256(data).hexdigest()
 
 
 class Digest(io.RawIOBase):

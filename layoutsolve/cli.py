@@ -76,6 +76,7 @@ def attempt(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
         return INTERNAL if isinstance(error, InternalError) else FAILED
 
 
+@collector.resumed()
 def _bench(options: argparse.Namespace) -> int:
     """Time files."""
     from layoutsolve.stages import Stages
@@ -118,6 +119,7 @@ def _info(options: argparse.Namespace) -> int:
     return 0
 
 
+@collector.resumed()
 def _calibrate(options: argparse.Namespace) -> int:
     """Measure what this machine is good at, and write it as a target."""
     from layoutsolve.stages import Stages
@@ -193,6 +195,7 @@ def _run(options: argparse.Namespace) -> int:
     return _run_batch(options) if parser.is_batch(options) else run_one(options)
 
 
+@collector.resumed()
 def _run_batch(options: argparse.Namespace) -> int:
     """Convert many models."""
     from layoutsolve.stages import Stages

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 import stat
@@ -11,10 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
+from layoutsolve.digest import Buffer, digest
 from layoutsolve.errors import ModelError
 from layoutsolve.wording import brief, printable
-
-Buffer = bytes | memoryview
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +26,7 @@ class Content:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the bytes."""
-        return hashlib.sha256(self.data).hexdigest()
+        return digest(self.data)
 
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Content

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -107,7 +106,7 @@ def _files(told: Told) -> list[File]:
     """The source, and what is written, as it would be."""
     source, target = memoryview(told.source.data), told.target
     name = Path(told.source.path).name if told.source.path is not None else told.source.name
-    found = [File("source", name, source.nbytes, hashlib.sha256(source).hexdigest())]
+    found = [File("source", name, source.nbytes, told.source.digest)]
     written = [_file(each) for each in told.conversion.outputs(target)]
     return [*found, *written[::-1]]
 
