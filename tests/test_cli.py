@@ -419,6 +419,12 @@ def test_the_import_is_light() -> None:
     assert loaded("layoutsolve", "ortools", "onnxruntime", "ai_edge_litert", "networkx") == "[]"
 
 
+def test_a_small_model_needs_little(demo: Path) -> None:
+    """Neither does its conversion load what solves large problems, or what few options ask for."""
+    heavy = ("ortools", "rich", "onnxruntime", "networkx", "layoutsolve.frontend.tflite.exact")
+    assert loaded(f"layoutsolve; layoutsolve.convert({str(demo)!r})", *heavy) == "[]"
+
+
 def test_the_command_line_is_ready_at_once() -> None:
     """Help and bad options wait for nothing that takes time to import."""
     assert loaded("layoutsolve.cli", "numpy", "onnx", "tflite", "layoutsolve.solver") == "[]"
