@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
     from layoutsolve.made import Provenance, provenance
+    from layoutsolve.reporting.report import report
     from layoutsolve.session import Session
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
 
@@ -70,6 +71,7 @@ __all__ = [
     "convert",
     "provenance",
     "register",
+    "report",
     "verify",
 ]
 
@@ -81,6 +83,7 @@ _HOMES = {
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
     "made": ("Provenance", "provenance"),
+    "reporting.report": ("report",),
     "session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),
 }

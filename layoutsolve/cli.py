@@ -247,7 +247,7 @@ def _convert(
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
     checked = verify(source, conversion, **_compared(options)) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain or options.report is not None else None
-    profile = _profile(conversion, stage) if options.profile else None
+    profile = conversion.profile() if options.profile else None
     extracted = () if options.extract is None else _extracted(source, options.extract)
     shown = (
         () if options.report is None else (_report(options, source, conversion, target, explanation, checked, profile),)
@@ -282,12 +282,12 @@ def _report(
     profile: Profile | None,
 ) -> files.Output:
     """The page that shows all of it."""
-    from layoutsolve.reporting.report import Told, report
+    from layoutsolve.reporting.report import Told, page_of
 
     assert explanation is not None
     said, written = parser.said(options), not options.dry_run
     told = Told(source, conversion, target, explanation, said, checked, profile, options.time_limit, written)
-    text = report(told).encode()
+    text = page_of(told).encode()
     return files.Output("report", options.report, lambda file: file.write(text))
 
 
@@ -313,16 +313,6 @@ def _compared(options: argparse.Namespace) -> dict[str, Any]:
     """What :func:`layoutsolve.verify` is called with."""
     samples = 1 if options.verify_samples is None else options.verify_samples
     return {"data": options.verify_data, "samples": samples, "tensors": options.verify_tensors}
-
-
-def _profile(conversion: Conversion, stage: Stages) -> Profile:
-    """Where the time of the model goes that is about to be written."""
-    with stage("profile"), files.scratch() as folder:
-        from layoutsolve.measurement.profile import profile
-
-        path = folder / "model.onnx"
-        conversion.save(path)
-        return profile(path, conversion.origins)
 
 
 def _print(stage: str, given: dict[str, Any], source: Content) -> int:

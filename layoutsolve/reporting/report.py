@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from layoutsolve.api import tried
+from layoutsolve import arguments
+from layoutsolve.api import Conversion, tried
 from layoutsolve.checker import Digest
 from layoutsolve.reporting import sections
 from layoutsolve.reporting.drawn import Side
@@ -16,15 +17,14 @@ from layoutsolve.reporting.markup import asset, element, page
 from layoutsolve.reporting.sections import File
 from layoutsolve.reporting.sourced import source_side
 from layoutsolve.reporting.written import written_side
+from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
-    from layoutsolve.api import Conversion
     from layoutsolve.explanation import Explanation
     from layoutsolve.files import Output
     from layoutsolve.measurement.profile import Profile
-    from layoutsolve.source import Content
     from layoutsolve.verification.verify import Verification
 
 PART = 2500
@@ -48,7 +48,27 @@ class Told:
     written: bool = True
 
 
-def report(told: Told) -> str:
+def report(
+    source: Source,
+    conversion: Conversion,
+    *,
+    verification: Verification | None = None,
+    profile: Profile | None = None,
+    time_limit: float | None = None,
+) -> str:
+    """A page that shows a conversion of a source in a browser, as the command line's ``--report`` writes it: a text, to
+    be written to a file in UTF-8.
+
+    A ``verification`` and a ``profile`` are shown beside it. The model is explained, and solved by all strategies, each
+    in ``time_limit`` seconds at most.
+    """
+    asked, limit = arguments.instance("conversion", conversion, Conversion), arguments.seconds("time_limit", time_limit)
+    content, name = load(source), f"{asked.graph.name}.onnx"
+    said = asked.provenance.options
+    return page_of(Told(content, asked, name, asked.explain(limit), said, verification, profile, limit))
+
+
+def page_of(told: Told) -> str:
     """The page. The same conversion gives the same bytes but for what was measured."""
     stage = Stages(told.source)
     with stage("report"):
