@@ -26,7 +26,7 @@ from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference
 from layoutsolve.version import VERSION
-from layoutsolve.wording import html_table, printable
+from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,10 +66,8 @@ class Conversion:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        heads = ("what is minimised", "value", "at least", "proven")
-        rows = [(" + ".join(tier.names), tier.value, tier.bound, tier.status) for tier in self.tiers]
         title = f"{self.graph.name}: {self.report['operators']} operators, opset {self.report['opset']}"
-        return html_table(title, heads, rows, map(str, self.moved_ends))
+        return self.assignment.as_table(title, map(str, self.moved_ends))
 
     @property
     def price(self) -> Price:

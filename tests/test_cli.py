@@ -224,6 +224,9 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
     refused([str(tmp_path / "missing.tflite")], "No such file", tmp_path, capsys)
     (tmp_path / "folder.tflite").mkdir()
     refused([str(tmp_path / "folder.tflite")], "directory", tmp_path, capsys)
+    refused(
+        [str(tmp_path / "folder.tflit")], "No such file or directory (did you mean 'folder.tflite'?)", tmp_path, capsys
+    )
 
 
 @pytest.mark.parametrize(
