@@ -11,14 +11,14 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from experiments.corpus import arguments, models
+from experiments.corpus import arguments, models, write_json
 
 OWN = [sys.executable, "-m", "layoutsolve", "SOURCE", "-o", "OUTPUT", "-q"]
 
@@ -71,18 +71,20 @@ def main() -> None:
     others = (each.partition("=") for each in options.others)
     commands = {"layoutsolve": OWN, **{name: shlex.split(command) for name, _, command in others}}
     shares: dict[str, list[Run]] = {name: [] for name in commands}
+    rows = {}
     print(f"{'model':60}  {'converter':12}     ms  processor     MB")
     for model in models(options.folder, options.only):
         found = measured(commands, model.path.absolute(), options.rounds)
         if found is None:
             continue
-        own = found["layoutsolve"]
+        own, rows[model.name] = found["layoutsolve"], {name: asdict(each) for name, each in found.items()}
         for name, each in found.items():
             print(
                 f"{model.name:60.60}  {name:12} {each.wall * 1e3:6.0f} {each.processor * 1e3:10.0f} {each.memory:6.0f}"
             )
             ratio = Run(own.wall / each.wall, own.processor / each.processor, own.memory / each.memory, True)
             shares[name].append(ratio)
+    write_json(options.json, rows)
     for name, runs in shares.items():
         if name != "layoutsolve" and runs:
             for part in ("wall", "processor", "memory"):
