@@ -76,7 +76,7 @@ def _named(option: str, value: object) -> Iterator[str]:
         return
     mark = "," if option == "--shapes" else ":"
     for name, each in value.items():
-        text = each if isinstance(each, str) else mark.join(map(str, each))
+        text = mark.join(map(str, each)) if isinstance(each, list) else str(each)
         yield f"{option}={text}" if name == "*" else f"{option[:-1]}={name}={text}"
 
 

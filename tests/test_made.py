@@ -133,6 +133,20 @@ def test_target_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert ("is a file that says" in capsys.readouterr().out) == own
 
 
+@pytest.mark.parametrize(
+    "said", ["", "[]", "5", "{", '{"layouts":5}', '{"layouts":{"a":7,"b":[1]},"inputs":null}', "[" * 9999]
+)
+def test_strange_options(said: str) -> None:
+    """Whatever a file says is told or refused."""
+    model = layoutsolve.convert(two_images()).model
+    for entry in model.metadata_props:
+        entry.value = said if entry.key == "layoutsolve.options" else entry.value
+    try:
+        assert layoutsolve.provenance(model.SerializeToString()).command.startswith("layoutsolve MODEL --")
+    except layoutsolve.ModelError as error:
+        assert "does not say how it was made" in str(error)
+
+
 def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It tells what the file says; other files are refused."""
     source, model = tmp_path / "a.tflite", tmp_path / "a.onnx"
