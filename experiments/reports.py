@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import layoutsolve
-from layoutsolve.reporting.report import Told, report
+from layoutsolve.reporting.report import Told, page_of
 from layoutsolve.source import load
 from tests.builder import Builder
 
@@ -75,7 +75,7 @@ def main() -> None:
             start = time.process_time()
             conversion = layoutsolve.convert(content)
             converted = time.process_time()
-            text = report(Told(content, conversion, "model.onnx", conversion.explain()))
+            text = page_of(Told(content, conversion, "model.onnx", conversion.explain()))
             done = time.process_time()
             page = Path(folder) / f"{size}.html"
             page.write_text(text)

@@ -6,7 +6,9 @@ The spotter is made here, by hand instead of by training: it hears a "rising" wo
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -85,7 +87,13 @@ def told(session: layoutsolve.Session, sound: Array) -> Iterator[tuple[float, st
 
 
 def main() -> None:
-    """Say a few words, and print what is heard."""
+    """Say a few words, and print what is heard; or write the model."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--save", type=Path, metavar="FILE.tflite", help="write the model instead")
+    path = parser.parse_args().save
+    if path is not None:
+        path.write_bytes(spotter())
+        return
     conversion, random = layoutsolve.convert(spotter()), np.random.default_rng(0)
     session = conversion.session(threads=1)
     said = ["silence", "rising", "silence", "falling", "silence", "silence", "rising", "silence"]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     )
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
+    from layoutsolve.made import Provenance, provenance
+    from layoutsolve.reporting.report import report
     from layoutsolve.session import Session
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
 
@@ -54,6 +56,7 @@ __all__ = [
     "OptionError",
     "OutputError",
     "Price",
+    "Provenance",
     "Recheck",
     "Session",
     "SessionError",
@@ -66,7 +69,9 @@ __all__ = [
     "check_certificate",
     "compare",
     "convert",
+    "provenance",
     "register",
+    "report",
     "verify",
 ]
 
@@ -77,6 +82,8 @@ _HOMES = {
     "checker": ("Recheck",),
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
+    "made": ("Provenance", "provenance"),
+    "reporting.report": ("report",),
     "session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),
 }

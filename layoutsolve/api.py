@@ -18,19 +18,22 @@ from layoutsolve.errors import OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
 from layoutsolve.graph import Graph, Origin
+from layoutsolve.made import Provenance, of_model
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference
-from layoutsolve.wording import html_table, printable
+from layoutsolve.version import VERSION
+from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import onnx
 
     from layoutsolve.explanation import Explanation
+    from layoutsolve.measurement.profile import Profile
     from layoutsolve.session import Session
     from layoutsolve.verification.data import Data
     from layoutsolve.verification.verify import Verification
@@ -63,10 +66,8 @@ class Conversion:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        heads = ("what is minimised", "value", "at least", "proven")
-        rows = [(" + ".join(tier.names), tier.value, tier.bound, tier.status) for tier in self.tiers]
         title = f"{self.graph.name}: {self.report['operators']} operators, opset {self.report['opset']}"
-        return html_table(title, heads, rows, map(str, self.moved_ends))
+        return self.assignment.as_table(title, map(str, self.moved_ends))
 
     @property
     def price(self) -> Price:
@@ -82,6 +83,11 @@ class Conversion:
     def tiers(self) -> tuple[Tier, ...]:
         """What is known about each tier of the objective, in their order: value, proven lower bound and status."""
         return self.assignment.tiers
+
+    @property
+    def provenance(self) -> Provenance:
+        """How the model was made, which its metadata say: version, source and options."""
+        return of_model(self.model)
 
     @cached_property
     def report(self) -> dict[str, object]:
@@ -187,6 +193,18 @@ class Conversion:
             statement = Statement(self.assignment.graph, self.boundary, self.assignment.goal)
             return printing.problem_text(statement.graph, statement.first(Limit()), statement.rules)
 
+    def profile(self) -> Profile:
+        """Where the time of a run goes in ONNX Runtime on one thread, which is measured on smooth data.
+
+        Raises :class:`VerifyError` where ONNX Runtime is missing, or refuses the model.
+        """
+        from layoutsolve.measurement.profile import profile
+
+        with Stages()("profile"), scratch() as folder:
+            path = folder / "model.onnx"
+            self.save(path)
+            return profile(path, self.origins)
+
     def explain(self, seconds: float | None = None) -> Explanation:
         """Why each Transpose and Reshape is there, and what would remove it.
 
@@ -280,7 +298,8 @@ def convert(
         )
     with stage("emit"):
         asked, origins = (options.opset, options.external_data), dict[str, Origin]()
-        model, external = emitted(graph, boundary, assignment, reading, *asked, budget, origins)
+        made = Provenance(VERSION, content.digest, options.text, options.own_target)
+        model, external = emitted(graph, boundary, assignment, reading, made, *asked, budget, origins)
     return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
 

@@ -5,6 +5,7 @@ A wrong type is a :class:`TypeError`, a wrong value an :class:`OptionError`; bot
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,16 +20,26 @@ from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
 from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT, WEIGHTS
 from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, Boundary, Goal
-from layoutsolve.solver.statement.boundary import Choice, Ends, Pair
+from layoutsolve.solver.statement.boundary import OTHERS, Choice, Ends, Pair
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TARGET, read_target, shipped, target_of
+from layoutsolve.solver.statement.target_file import (
+    CONTRIB_TARGET,
+    DEFAULT_TARGET,
+    SHIPPED,
+    read_target,
+    shipped,
+    target_of,
+)
 from layoutsolve.solver.theory.rule import CONTRIB
 from layoutsolve.wording import brief, nearest
 
 T = TypeVar("T")
 
 _LARGEST = (1 << 31) - 1
-"""The largest size that a dimension of a TensorFlow Lite model can have."""
+"""The largest size that a dimension of a TensorFlow Lite model can have, and far above any operator set."""
+
+_MOST = 1 << 62
+"""More bytes than there are."""
 
 
 def text(name: str, value: object) -> str:
@@ -129,7 +140,11 @@ def _ends(name: str, value: object) -> Ends:
         return value
     if not isinstance(value, Mapping):
         _wrong(name, "'keep', 'nchw', 'nhwc', 'free' or a mapping from names to those", value)
-    return {key: _choice(f"{name}['{key}']", item) for key, item in _mapping(name, value).items()}
+    choices = {key: _choice(f"{name}['{key}']", item) for key, item in _mapping(name, value).items()}
+    if choices.get(OTHERS, "keep") == "keep":
+        choices.pop(OTHERS, None)
+    general = choices.get(OTHERS, "keep")
+    return general if set(choices) <= {OTHERS} and isinstance(general, str) else choices
 
 
 def _strategy(name: str, value: object) -> str:
@@ -174,7 +189,7 @@ class Options:
     layouts: Mapping[str, Pair] = field(default_factory=dict, metadata=_by(partial(_each, read=_pair)))
     inputs: Ends = field(default="keep", metadata=_by(_ends))
     outputs: Ends = field(default="keep", metadata=_by(_ends))
-    opset: int | None = field(default=None, metadata=_unless_none(whole))
+    opset: int | None = field(default=None, metadata=_unless_none(partial(whole, most=_LARGEST)))
     target: Target | None = field(default=None, metadata=_unless_none(target))
     contrib: bool = field(default=False, metadata=_by(flag))
     external_data: bool | None = field(default=None, metadata=_unless_none(flag))
@@ -185,7 +200,7 @@ class Options:
     weights: str = field(default="source", metadata=_by(partial(choice, known=WEIGHTS)))
     signature: str = field(default="", metadata=_by(text))
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict, metadata=_by(partial(_each, read=_shape)))
-    max_size: int | None = field(default=None, metadata=_unless_none(partial(whole, least=1)))
+    max_size: int | None = field(default=None, metadata=_unless_none(partial(whole, least=1, most=_MOST)))
 
     def __post_init__(self) -> None:
         if self.contrib and self.target is not None and CONTRIB not in self.target.domains:
@@ -199,10 +214,35 @@ class Options:
             raise OptionError(f"dynamic: {knowing}; give it a field 'dynamic', or use float")
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
-        """Check all options of a conversion among what a function was given, by the names of its arguments."""
+    def of(cls, given: Mapping[str, Any], **known: Any) -> Options:
+        """Check all options of a conversion among what a function was given, by the names of its arguments; others are
+        ``known``.
+        """
         checks = {each.name: each.metadata["check"] for each in fields(cls)}
-        return cls(**{name: check(name, given[name]) for name, check in checks.items() if name in given})
+        return cls(**{name: check(name, given[name]) for name, check in checks.items() if name in given}, **known)
+
+    @classmethod
+    def parsed(cls, text: str, target: Target) -> Options:
+        """The options that a :attr:`text` says, for the target that it names."""
+        return cls.of({name: value for name, value in json.loads(text).items() if name != "target"}, target=target)
+
+    @property
+    def text(self) -> str:
+        """What decides what is written and is not the default, as JSON: always the same for options that mean the same.
+
+        A target is there by its name.
+        """
+        target = self.goal.target
+        spelled = ("contrib", "target")
+        said = {name: value for name, value in self.said().items() if name not in spelled and value is not False}
+        said |= {} if target.name == DEFAULT_TARGET and not self.own_target else {"target": target.name}
+        return json.dumps(said, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def own_target(self) -> str:
+        """The digest of a target that does not come with layoutsolve, '' for one that does."""
+        target = self.goal.target
+        return "" if target.name in SHIPPED and target == shipped(target.name) else target.digest
 
     @property
     def goal(self) -> Goal:

@@ -7,7 +7,6 @@ a seal over all of it shows that the text is as it was written.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutsolve import arguments
+from layoutsolve.digest import digest
 from layoutsolve.errors import CertificateError, OptionError
 from layoutsolve.files import Output, written
 from layoutsolve.frontend import Reading
@@ -29,7 +29,7 @@ from layoutsolve.stages import Stages
 from layoutsolve.storage import WEIGHTS, Dynamic, Storage, WeightStorage
 from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 10"
+FORMAT = "layoutsolve certificate 11"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Certificate:
     that. ``rows`` are those of the operators, ``price`` is what they cost; ``bounds`` has a bound for each tier of the
     objective but the last, which are the copies of constants. They have the moves of variables whose numbers are in
     ``charged`` at their price, those of others at the least that a move of them may cost, where orders come first.
-    ``unseen`` are the numbers of the factors that layouts leave out in their problem.
+    ``unseen`` are the numbers of the factors that layouts leave out in their problem. ``version`` and ``options`` are
+    what the model says of how it was made.
     """
 
     source: str
@@ -81,6 +82,8 @@ class Certificate:
     unseen: tuple[int, ...]
     bounds: tuple[Bound, ...]
     reading: Reading
+    version: str
+    options: str
 
     def to_json(self) -> str:
         """The certificate as text, one line per operator."""
@@ -130,7 +133,7 @@ class Certificate:
 def _seal(facts: Mapping[str, Any]) -> str:
     """The SHA-256 of all that a certificate says, whatever the order and spacing of its text."""
     said = {name: fact for name, fact in facts.items() if name != "seal"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return digest(json.dumps(said, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _parsed(facts: Mapping[str, Any]) -> Certificate:
@@ -158,6 +161,8 @@ def _parsed(facts: Mapping[str, Any]) -> Certificate:
         tuple(map(int, facts["unseen"])),
         tuple(_bound(each) for each in facts["bounds"]),
         _reading(facts["reading"]),
+        str(facts["version"]),
+        str(facts["options"]),
     )
 
 

@@ -7,7 +7,8 @@ import os
 from layoutsolve import arguments, collector
 from layoutsolve.api import Conversion
 from layoutsolve.certificate import Bound, Certificate, CertifiedRow
-from layoutsolve.checker import Recheck, check, digest, digest_of
+from layoutsolve.checker import Recheck, check, digest_of
+from layoutsolve.digest import digest
 from layoutsolve.errors import CertificateError, OptionError
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restated import restate
@@ -50,9 +51,10 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
             "the layouts are those of a heuristic, better than what the search found in its time: raise the time limit"
         ) from error
     proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), found.bound)
+    made = conversion.provenance
     titles = [operator.title for operator in found.problem.operators]
     return Certificate(
-        digest(source.data),
+        source.digest,
         digest(model),
         None if conversion.external is None else digest_of(conversion.external.write),
         conversion.graph.name,
@@ -67,6 +69,8 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         found.unseen,
         tuple(Bound(tier, *proof) for tier, proof in zip(stated.claimed, proofs, strict=True)),
         conversion.reading,
+        made.version,
+        made.said,
     )
 
 
@@ -88,5 +92,5 @@ def check_certificate(
         if claimed.data is not None:
             if file.path is None:
                 raise CertificateError("the constants of this model are apart: give the path of the ONNX file")
-            data = digest(load(f"{file.path}.data").data)
+            data = load(f"{file.path}.data").digest
         return check(claimed, content, file.data, data, file.path or "", table)

@@ -4,7 +4,8 @@ What is proven again, given the files and the certificate:
 
 * The source is read and stated as a layout problem anew, by the rules and by closure.
 * Each operator can run in the row that is recorded, and the rows cost what is recorded.
-* The ONNX file is what the rows say: it is written again, byte by byte. What it costs is counted in it once more.
+* The ONNX file is what the rows say: it is written again, byte by byte. What it costs is counted in it once more. The
+  options that it names are those of the certificate.
 * No tier of the price can be below its bound: the offers of the proof are added up in whole numbers, over the problem
   as it was stated, so that nothing depends on how the rows were found.
 
@@ -19,18 +20,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, cast
 
+from layoutsolve.arguments import Options
 from layoutsolve.audit import copied_bytes, recount
 from layoutsolve.budget import Budget
 from layoutsolve.certificate import Certificate
+from layoutsolve.digest import Buffer, digest
 from layoutsolve.emit import serialise
 from layoutsolve.errors import CertificateError, ConversionError
 from layoutsolve.graph import Graph
+from layoutsolve.made import Provenance
 from layoutsolve.solver.proof.restated import Restated, restate
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.objective import Goal, ranked
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
-from layoutsolve.source import Buffer, Content
+from layoutsolve.source import Content
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, kernels_of, reference
 
@@ -96,7 +100,7 @@ def check(
     something does not hold.
     """
     for found, wanted, name in (
-        (digest(source.data), certificate.source, "source"),
+        (source.digest, certificate.source, "source"),
         (digest(model), certificate.model, "ONNX file"),
         (data, certificate.data, "file of constants"),
     ):
@@ -104,17 +108,19 @@ def check(
             raise CertificateError(f"the {name} is not the one that the certificate is about: its SHA-256 differs")
     goal = Goal(certificate.objective, _target(certificate, target))
     try:
+        options = _options(certificate, goal)
         graph = reference(replace(source, name=certificate.name), certificate.reading, Stages(source))
         layouts = [row.layouts for row in certificate.rows]
         stated = restate(graph, certificate.boundary, goal, layouts, certificate.charged, certificate.unseen)
         assignment = _assignment(stated, certificate)
-        written = _written(graph, source, assignment, certificate, path)
+        written = _written(graph, source, assignment, certificate, options, path)
     except CertificateError:
         raise
     except ConversionError as error:
         raise CertificateError(f"the certificate does not fit the source: {error}") from error
     if written != model:
         raise CertificateError("the ONNX file is not what the recorded rows are written as")
+    _check_options(options, goal, certificate)
     _check_count(stated, assignment, graph, written, certificate)
     return _check_bounds(stated, certificate)
 
@@ -150,16 +156,35 @@ def _assignment(stated: Restated, certificate: Certificate) -> Assignment:
     return found
 
 
-def _written(graph: Graph, source: Content, assignment: Assignment, certificate: Certificate, path: str) -> bytes:
+def _written(
+    graph: Graph, source: Content, assignment: Assignment, certificate: Certificate, options: Options, path: str
+) -> bytes:
     """The ONNX file that the assignment is written as; constants beside it have to be those that are recorded."""
     budget = Budget(len(source.data), certificate.reading.max_size)
     apart = certificate.data is not None
-    model, external = emitted(
-        graph, certificate.boundary, assignment, certificate.reading, certificate.opset, apart, budget
-    )
+    made = Provenance(certificate.version, certificate.source, certificate.options, options.own_target)
+    asked = certificate.boundary, assignment, certificate.reading, made, certificate.opset, apart
+    model, external = emitted(graph, *asked, budget)
     if external is not None and digest_of(external.write) != certificate.data:
         raise CertificateError("the file of constants is not what the recorded rows are written as")
     return content_of(model, external, path)
+
+
+def _options(certificate: Certificate, goal: Goal) -> Options:
+    """The options that the certificate names."""
+    try:
+        return Options.parsed(certificate.options, goal.target)
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CertificateError(f"the certificate names no options ({error})") from error
+
+
+def _check_options(options: Options, goal: Goal, certificate: Certificate) -> None:
+    """The options that the file names have to be those that the rest of the certificate is about."""
+    about = goal, certificate.boundary, certificate.reading
+    same = options.text == certificate.options and (options.goal, options.boundary, options.reading) == about
+    apart = certificate.data is not None
+    if not (same and options.opset in (None, certificate.opset) and options.external_data in (None, apart)):
+        raise CertificateError("the options that the file names are not those that the certificate is about")
 
 
 def _check_count(
@@ -211,11 +236,6 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
         capped = question.problem.capped and value > 0
         found.append(CheckedTier(claimed.tier, value, claimed.bound, capped))
     return Recheck(tuple(found))
-
-
-def digest(data: Buffer) -> str:
-    """The SHA-256 of a file."""
-    return hashlib.sha256(data).hexdigest()
 
 
 class Digest(io.RawIOBase):

@@ -76,6 +76,7 @@ def attempt(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
         return INTERNAL if isinstance(error, InternalError) else FAILED
 
 
+@collector.resumed()
 def _bench(options: argparse.Namespace) -> int:
     """Time files."""
     from layoutsolve.stages import Stages
@@ -103,6 +104,22 @@ def _ops(options: argparse.Namespace) -> int:
     return 0 if found.converts else FAILED
 
 
+def _info(options: argparse.Namespace) -> int:
+    """Say how a model was made."""
+    from layoutsolve.stages import Stages
+
+    with Stages()("info"):
+        from layoutsolve.made import provenance
+
+        found = provenance(_loaded(options.model))
+    facts = {"version": found.version, "source": found.source, "options": found.options, "target": found.target}
+    told = {"model": options.model, **facts, "command": found.command}
+    lines = map(printable, f"{options.model}: {found}".splitlines())
+    _tell(json.dumps(told) if options.json else "\n  ".join(lines), [])
+    return 0
+
+
+@collector.resumed()
 def _calibrate(options: argparse.Namespace) -> int:
     """Measure what this machine is good at, and write it as a target."""
     from layoutsolve.stages import Stages
@@ -142,6 +159,7 @@ Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argpars
 COMMANDS: Mapping[str, Command] = {
     "bench": (parser.parse_bench, _bench),
     "calibrate": (parser.parse_calibrate, _calibrate),
+    "info": (parser.parse_info, _info),
     "ops": (parser.parse_ops, _ops),
 }
 """What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a
@@ -177,6 +195,7 @@ def _run(options: argparse.Namespace) -> int:
     return _run_batch(options) if parser.is_batch(options) else run_one(options)
 
 
+@collector.resumed()
 def _run_batch(options: argparse.Namespace) -> int:
     """Convert many models."""
     from layoutsolve.stages import Stages
@@ -228,7 +247,7 @@ def _convert(
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
     checked = verify(source, conversion, **_compared(options)) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain or options.report is not None else None
-    profile = _profile(conversion, stage) if options.profile else None
+    profile = conversion.profile() if options.profile else None
     extracted = () if options.extract is None else _extracted(source, options.extract)
     shown = (
         () if options.report is None else (_report(options, source, conversion, target, explanation, checked, profile),)
@@ -263,12 +282,12 @@ def _report(
     profile: Profile | None,
 ) -> files.Output:
     """The page that shows all of it."""
-    from layoutsolve.reporting.report import Told, report
+    from layoutsolve.reporting.report import Told, page_of
 
     assert explanation is not None
     said, written = parser.said(options), not options.dry_run
     told = Told(source, conversion, target, explanation, said, checked, profile, options.time_limit, written)
-    text = report(told).encode()
+    text = page_of(told).encode()
     return files.Output("report", options.report, lambda file: file.write(text))
 
 
@@ -294,16 +313,6 @@ def _compared(options: argparse.Namespace) -> dict[str, Any]:
     """What :func:`layoutsolve.verify` is called with."""
     samples = 1 if options.verify_samples is None else options.verify_samples
     return {"data": options.verify_data, "samples": samples, "tensors": options.verify_tensors}
-
-
-def _profile(conversion: Conversion, stage: Stages) -> Profile:
-    """Where the time of the model goes that is about to be written."""
-    with stage("profile"), files.scratch() as folder:
-        from layoutsolve.measurement.profile import profile
-
-        path = folder / "model.onnx"
-        conversion.save(path)
-        return profile(path, conversion.origins)
 
 
 def _print(stage: str, given: dict[str, Any], source: Content) -> int:

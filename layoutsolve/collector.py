@@ -17,3 +17,15 @@ def paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def resumed() -> Iterator[None]:
+    """With the collector, where the program began without: for what goes on for long and is no conversion."""
+    was_enabled = gc.isenabled()
+    gc.enable()
+    try:
+        yield
+    finally:
+        if not was_enabled:
+            gc.disable()

@@ -11,7 +11,7 @@ from layoutsolve.solver.explanation.remedy import Change, Remedy
 from layoutsolve.wording import html_table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Why each Transpose and Reshape of a model is there: ``operators`` has one entry for each, in the model's order.
 
@@ -23,6 +23,10 @@ class Explanation:
     def as_dicts(self) -> list[dict[str, object]]:
         """One dictionary for each, with the fields of :class:`~layoutsolve.solver.explanation.explain.Explained`."""
         return [asdict(item) for item in self.operators]
+
+    def __repr__(self) -> str:
+        kinds = [item.operator for item in self.operators]
+        return f"<Explanation of {kinds.count('Transpose')} Transposes and {kinds.count('Reshape')} Reshapes>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

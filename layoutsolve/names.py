@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import sha256
+
+from layoutsolve.digest import digest
 
 LONGEST = 160
 """The most characters of a name that nobody has given; longer ones are cut in the middle."""
@@ -17,8 +18,8 @@ def short(name: str) -> str:
     """The name, cut where it is too long; what is left out is told apart by a digest."""
     if len(name) <= LONGEST:
         return name
-    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
-    return f"{name[:_HEAD]}~{digest}~{name[_HEAD + _DIGEST + 2 - LONGEST :]}"
+    told = digest(name.encode("utf-8", "surrogatepass"))[:_DIGEST]
+    return f"{name[:_HEAD]}~{told}~{name[_HEAD + _DIGEST + 2 - LONGEST :]}"
 
 
 class Names:

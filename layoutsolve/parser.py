@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from layoutsolve.errors import LayoutError, OptionError
+from layoutsolve.version import VERSION
 from layoutsolve.wording import nearest
 
 if TYPE_CHECKING:
@@ -77,12 +78,10 @@ class _Help(_Saying):
 
 
 class _Version(_Saying):
-    """Print the version and end; what knows it takes time to import."""
+    """Print the version, and end."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        print(f"layoutsolve {version('layoutsolve')}")
+        print(f"layoutsolve {VERSION}")
         parser.exit()
 
 
@@ -158,6 +157,19 @@ def _bench_parser() -> Parser:
     return parser
 
 
+def parse_info(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve info``. Raises :class:`OptionError` where they cannot be understood."""
+    return _info_parser().options(arguments)
+
+
+def _info_parser() -> Parser:
+    parser = Parser(prog="layoutsolve info", description="How an ONNX model was made, as its metadata say it.")
+    parser.add_argument("model", metavar="MODEL.onnx", help="a model that layoutsolve has written")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
 def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``layoutsolve calibrate``. Raises :class:`OptionError` where they cannot be understood."""
     options = _calibrate_parser().options(arguments)
@@ -209,7 +221,7 @@ def _ops_parser() -> Parser:
 
 def completed(command: str) -> argparse.ArgumentParser:
     """What knows the options of a command line that begins with a word, to complete it."""
-    commands = {"bench": _bench_parser, "calibrate": _calibrate_parser, "ops": _ops_parser}
+    commands = {"bench": _bench_parser, "calibrate": _calibrate_parser, "info": _info_parser, "ops": _ops_parser}
     if command not in commands:
         return _parser()
     parser = Parser(add_help=False)
@@ -268,8 +280,8 @@ def _parser() -> Parser:
         usage="layoutsolve [option ...] MODEL.tflite|FOLDER|PATTERN ...",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven.",
-        epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), bench (how long"
-        " models take), calibrate (a --target for this machine).",
+        epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"
+        " model was made), bench (how long models take), calibrate (a --target for this machine).",
         add_help=False,
     )
     parser.add_argument("-h", "--help", action=_Help, help="show what is used most, and end")

@@ -6,13 +6,17 @@ import mmap
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from layoutsolve.digest import Buffer, digest
 from layoutsolve.errors import ModelError
-from layoutsolve.wording import brief, printable
+from layoutsolve.wording import brief, nearest, printable
 
-Buffer = bytes | memoryview
+_LISTED, _MODELS = 10_000, ".tflite"
+"""How many files of a folder are looked at for the one that was meant, and how the names of models end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +26,11 @@ class Content:
     data: Buffer
     name: str = "model"
     path: str | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the bytes."""
+        return digest(self.data)
 
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Content
@@ -59,9 +68,19 @@ def _read(path: str) -> Content:
             data = _content(file, shown)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ModelError(f"cannot read '{shown}': {reason}") from error
+        hint = _beside(Path(path)) if isinstance(error, FileNotFoundError) else ""
+        raise ModelError(f"cannot read '{shown}': {reason}{hint}") from error
     name = os.fsencode(Path(path).stem).decode("utf-8", "replace")
     return Content(data, name, str(Path(path).absolute()))
+
+
+def _beside(path: Path) -> str:
+    """A question for the file that was meant, where its folder has one of nearly that name."""
+    try:
+        found = [printable(each.name) for each in islice(path.parent.iterdir(), _LISTED) if each.suffix == _MODELS]
+    except OSError:
+        return ""
+    return nearest(path.name, found)
 
 
 def _content(file: BinaryIO, shown: str) -> Buffer:

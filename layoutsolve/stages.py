@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
@@ -10,6 +9,7 @@ from types import TracebackType
 
 from layoutsolve.errors import ConversionError, InternalError
 from layoutsolve.source import Content
+from layoutsolve.version import VERSION
 from layoutsolve.wording import printable
 
 _DIGITS = 16
@@ -51,11 +51,9 @@ class Stages:
         return InternalError(told, stage=stage, origin=place)
 
     def _report(self) -> str:
-        from importlib.metadata import version
-
-        facts = [f"layoutsolve {version('layoutsolve')}"]
+        facts = [f"layoutsolve {VERSION}"]
         if self.content is not None:
-            facts.append(f"model sha256 {hashlib.sha256(self.content.data).hexdigest()[:_DIGITS]}")
+            facts.append(f"model sha256 {self.content.digest[:_DIGITS]}")
         facts += [printable(f"{name}={value!r}") for name, value in self.options.items()]
         return f"please report it with {', '.join(facts)} and the traceback, which LAYOUTSOLVE_DEBUG=1 shows"
 

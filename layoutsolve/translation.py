@@ -14,6 +14,7 @@ from layoutsolve.ends import End, ends_of, every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph, Origin
+from layoutsolve.made import Provenance
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.target import Target
@@ -46,20 +47,22 @@ def emitted(
     boundary: Boundary,
     assignment: Assignment,
     reading: Reading,
+    made: Provenance,
     opset: int | None = None,
     apart: bool | None = None,
     budget: Budget | None = None,
     origins: dict[str, Origin] | None = None,
 ) -> tuple[onnx.ModelProto, External | None]:
     """The ONNX model of an assignment of the layouts of a graph, and its constants where they are kept ``apart``: by
-    default where one file cannot hold them. ``reading`` is how the source was read. ``origins`` are filled with where
-    each node comes from, by its name.
+    default where one file cannot hold them. ``reading`` is how the source was read, ``made`` what the model says of how
+    it was made. ``origins`` are filled with where each node comes from, by its name.
     """
     applied = apply(assignment, budget)
-    facts = {**applied.metadata, **metadata(every_end(graph, boundary, assignment))}
+    facts = {**applied.metadata, **metadata(every_end(graph, boundary, assignment)), **made.metadata}
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)
     model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels)
+    model.producer_version = made.version
     _tell_copies(model, ends_of(graph, boundary, assignment, inputs=False))
     return model, external
 

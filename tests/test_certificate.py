@@ -322,7 +322,9 @@ def certified_rows(name: str, rows: Assignment) -> tuple[bytes, Certificate]:
     _, conversion = converted(name)
     certificate, chosen = case(name)[2], [rows.row(number) for number in range(len(rows.rows))]
     stated = restate(conversion.graph, conversion.boundary, rows.goal, [row.layouts for row in chosen])
-    model, external = emitted(conversion.graph, conversion.boundary, rows, conversion.reading, certificate.opset)
+    model, external = emitted(
+        conversion.graph, conversion.boundary, rows, conversion.reading, conversion.provenance, certificate.opset
+    )
     data = content_of(model, external, "")
     values = ranked(rows.price, stated.claimed)
     return data, replace(
@@ -388,7 +390,7 @@ def test_changed_multipliers(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "layoutsolve certificate 10"}', "[" * 100_000]
+    "text", ["", "[]", "{}", '{"format": "other"}', '{"format": "layoutsolve certificate 11"}', "[" * 100_000]
 )
 def test_no_certificate(text: str) -> None:
     with pytest.raises(CertificateError, match="no certificate"):
@@ -397,7 +399,7 @@ def test_no_certificate(text: str) -> None:
 
 def test_another_format_is_told() -> None:
     facts = {**json.loads(case("small")[2].to_json()), "format": "layoutsolve certificate 3"}
-    with pytest.raises(CertificateError, match="its format is not 'layoutsolve certificate 10'"):
+    with pytest.raises(CertificateError, match="its format is not 'layoutsolve certificate 11'"):
         Certificate.from_json(json.dumps({**facts, "seal": _seal(facts)}))
 
 
@@ -644,9 +646,9 @@ def test_changed_options() -> None:
         tampered(case(name), "about target 'else'", target="else")
         tampered(case(name), "measured anew", target=contrib.name)
         other = Boundary(inputs="free", outputs="nchw")
-        tampered(case(name), "cost|cannot run|what the recorded|does not follow", boundary=other)
-        tampered(case(name), "bounds of other tiers|cannot run", objective="min-bytes")
-        tampered(case(name), "bounds of other tiers|cannot run|cost", objective="min-nodes")
+        tampered(case(name), "cost|cannot run|what the recorded|does not follow|options", boundary=other)
+        tampered(case(name), "bounds of other tiers|cannot run|options", objective="min-bytes")
+        tampered(case(name), "bounds of other tiers|cannot run|cost|options", objective="min-nodes")
 
 
 def test_checking_needs_no_solver(tmp_path: Path) -> None:

@@ -224,6 +224,9 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
     refused([str(tmp_path / "missing.tflite")], "No such file", tmp_path, capsys)
     (tmp_path / "folder.tflite").mkdir()
     refused([str(tmp_path / "folder.tflite")], "directory", tmp_path, capsys)
+    refused(
+        [str(tmp_path / "folder.tflit")], "No such file or directory (did you mean 'folder.tflite'?)", tmp_path, capsys
+    )
 
 
 @pytest.mark.parametrize(
@@ -417,6 +420,12 @@ def loaded(module: str, *heavy: str) -> str:
 def test_the_import_is_light() -> None:
     """Neither the solver's library nor a runtime is loaded before it is needed."""
     assert loaded("layoutsolve", "ortools", "onnxruntime", "ai_edge_litert", "networkx") == "[]"
+
+
+def test_a_small_model_needs_little(demo: Path) -> None:
+    """Neither does its conversion load what solves large problems, or what few options ask for."""
+    heavy = ("ortools", "rich", "onnxruntime", "networkx", "layoutsolve.frontend.tflite.exact")
+    assert loaded(f"layoutsolve; layoutsolve.convert({str(demo)!r})", *heavy) == "[]"
 
 
 def test_the_command_line_is_ready_at_once() -> None:

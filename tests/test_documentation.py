@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from experiments.demo import mobilenet
+from experiments.streaming import spotter
 from tests.builder import Builder
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +45,7 @@ def swish() -> bytes:
 
 MODELS = {
     "README.md": {"model.tflite": masks},
+    "docs/howto.md": {"demo.tflite": mobilenet, "spotter.tflite": spotter},
     "docs/tutorial.md": {"demo.tflite": mobilenet},
     "docs/custom_operators.md": {"model.tflite": swish},
 }

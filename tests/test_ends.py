@@ -49,7 +49,7 @@ def facts(model: onnx.ModelProto) -> dict[str, str]:
     return {
         item.key: item.value
         for item in model.metadata_props
-        if item.key.startswith("layoutsolve.") and item.key != "layoutsolve.source"
+        if item.key.startswith(("layoutsolve.layout.", "layoutsolve.state."))
     }
 
 

@@ -48,6 +48,7 @@ COMMANDS = {
     "saturation": [MODELS],
     "scale": ["50", "100"],
     "speed": [MODELS, "--only", "network/00000", "--target", "ort-cpu-contrib", "--plot", "{scratch}/speed.svg"],
+    "startup": [MODELS, "--only", "network/00000", "--rounds", "1"],
     "strategies": [MODELS],
     "streaming": [],
     "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],

@@ -40,7 +40,7 @@ class Tags(HTMLParser):
 
 def test_short_on_a_prompt() -> None:
     found = layoutsolve.convert(network(3).source, strategy="transpose")
-    for each in (found, found.assignment):
+    for each in (found, found.assignment, found.explain()):
         assert len(repr(each)) < 500 and "\n" not in repr(each)
     assert f"transposes {found.price.transposes} " in repr(found)
 
@@ -48,9 +48,10 @@ def test_short_on_a_prompt() -> None:
 def test_tables_in_a_notebook() -> None:
     found = layoutsolve.convert(turned(), inputs="nchw", outputs={NAME: "nchw"})
     shown, explained = Tags(found._repr_html_()), Tags(found.explain()._repr_html_())
-    for each in (shown, explained):
+    assigned = Tags(found.assignment._repr_html_())
+    for each in (shown, explained, assigned):
         assert set(each.opened) <= {"table", "caption", "tr", "th", "td", "div"}
-    assert all(str(tier.value) in shown.text for tier in found.tiers)
+    assert all(str(tier.value) in each.text for tier in found.tiers for each in (shown, assigned))
     assert NAME in shown.text
     assert "Transpose" in explained.text
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -87,3 +88,25 @@ def test_the_oldest_dependencies_are_what_is_tried() -> None:
         assert f"{version}.".startswith(f"{asked[name]}."), name
     needed = project[project.index("dependencies = [") : project.index("]", project.index("dependencies = ["))]
     assert set(re.findall(r'"([\w-]+)>=', needed)) <= set(pinned)
+
+
+def annotations() -> Iterator[tuple[str, str]]:
+    """What is said of the types of all that is public, by where it is said."""
+    for name in layoutsolve.__all__:
+        found = getattr(layoutsolve, name)
+        members = {"": found, **{key: each for key, each in vars(found).items() if not key.startswith("_")}}
+        if inspect.isclass(found):
+            members["__init__"] = found.__init__
+            yield from ((f"{name}.{key}", str(said)) for key, said in inspect.get_annotations(found).items())
+        for key, member in members.items():
+            plain = (
+                getattr(member, "fget", None) or getattr(member, "func", None) or getattr(member, "__func__", member)
+            )
+            if inspect.isfunction(plain):
+                yield from ((f"{name}.{key}", str(said)) for said in inspect.get_annotations(plain).values())
+
+
+def test_types_of_what_is_public_say_something() -> None:
+    told = list(annotations())
+    assert len(told) > 200
+    assert not {place for place, said in told if re.search(r"\bAny\b", said)}

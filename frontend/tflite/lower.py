@@ -18,7 +18,6 @@ from layoutsolve.errors import (
     UnsupportedError,
 )
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.frontend.tflite.exact import lower_exactly
 from layoutsolve.frontend.tflite.fold import fold
 from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
 from layoutsolve.frontend.tflite.lowering.dilated import dilated
@@ -181,7 +180,7 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
             _check_parameters(call)
             if not fold(call):
                 usual = partial(_lower, function, call, check)
-                lower_exactly(call, usual) if lowering.draft.reading.exact else usual()
+                _exactly(call, usual) if lowering.draft.reading.exact else usual()
             check_written(call)
     except (GapError, BudgetError) as error:
         outputs = [lowering.tensor_names[index] for index in operator.outputs]
@@ -194,6 +193,12 @@ def _write_operator(lowering: Lowering, operator: Operator, broken: set[int], ch
     except _CONTRADICTIONS as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
     return []
+
+
+def _exactly(call: Call, usual: Callable[[], None]) -> None:
+    from layoutsolve.frontend.tflite.exact import lower_exactly  # with all that is covered, which few models ask for
+
+    lower_exactly(call, usual)
 
 
 def _lower(function: Lowered, call: Call, check: Check | None) -> None:

@@ -111,7 +111,7 @@ def _check_types(call: Call, what: str, ports: Ports, tensors: Sequence[int], in
 def _check_stated(call: Call) -> None:
     """The type of some outputs is an option as well."""
     position, key = _STATED.get(call.operator.name, (0, ""))
-    stated = _INDICES.get(call.option(key, None)) if key else None
+    stated = _INDICES.get(call.option(key, -1)) if key else None
     if stated is not None and stated != call.tensor(position).dtype:
         raise ModelError(
             f"{call.origin} declares output {position} as {call.tensor(position).dtype} and gives {stated} as its {key}"

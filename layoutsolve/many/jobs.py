@@ -88,6 +88,8 @@ def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
         raise OptionError("what comes from standard input is one model: convert it alone")
     if not name:
         raise ModelError("the name of a model is empty: give the path of a TensorFlow Lite model")
+    if os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)):  # noqa: PTH110, PTH112, PTH113
+        raise OptionError(f"'{printable(name)}' is a pipe or a device, which is one model: convert it alone")
     base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name))
     for path in paths:
         inner = Path(path.name) if base is None else path.relative_to(base)

@@ -1,6 +1,6 @@
 """The same jobs on other machines: through a scheduler of Dask, whose workers see the same files.
 
-Each model is converted in a process of its own there, so that no worker of Dask dies of one.
+Models are converted in processes beside the workers of Dask, so that none of these dies of one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from layoutsolve.many.workers import DIED, Answer, answers
 
 LOCAL = "local"
 """The scheduler that is started for this run, with as many workers as there are jobs."""
+
+_TOGETHER = 16
+"""The most models that a worker is given at a time."""
 
 _PATIENCE = "30s"
 """How long a scheduler has to answer at first."""
@@ -41,15 +44,39 @@ def scheduled(requests: Sequence[dict[str, Any]], scheduler: str, jobs: int) -> 
         except (OSError, ValueError) as error:
             raise OptionError(f"argument --scheduler: '{scheduler}' does not answer: {error}") from error
         place = os.getcwd()  # noqa: PTH109
-        numbers = {client.submit(_answer, each, place, pure=False): number for number, each in enumerate(requests)}
-        for future in dask.as_completed(numbers):
+
+        def submitted(piece: Sequence[int]) -> Any:
+            return client.submit(_answers, [requests[number] for number in piece], place, pure=False)
+
+        pieces = _pieces(len(requests), sum(client.nthreads().values()) or 1)
+        waiting = {submitted(piece): piece for piece in pieces}
+        coming = dask.as_completed(waiting)
+        for future in coming:
+            piece = waiting[future]
             try:
-                yield replace(future.result(), number=numbers[future])
+                found: list[Answer] = future.result()
             except Exception as error:  # whatever became of its worker
-                yield Answer(numbers[future], DIED, "", f"no worker of Dask could convert it: {error}")
+                if len(piece) == 1:
+                    yield Answer(piece[0], DIED, "", f"no worker of Dask could convert it: {error}")
+                    continue
+                alone = {submitted((number,)): (number,) for number in piece}  # one of them may be the reason
+                waiting.update(alone)
+                coming.update(alone)
+            else:
+                yield from (replace(each, number=piece[each.number]) for each in found)
 
 
-def _answer(request: dict[str, Any], place: str) -> Answer:
-    """What becomes of a request on the machine of a worker, in the same folder."""
-    (answer,) = answers([request], 1, place)
-    return answer
+def _pieces(count: int, workers: int) -> Iterator[Sequence[int]]:
+    """The numbers of requests, some at a time: it takes as long to start a process as to convert a small model. They
+    become ever fewer, so that all workers end at about the same time.
+    """
+    start = 0
+    while start < count:
+        end = start + min(_TOGETHER, max(1, (count - start) // (4 * workers)))
+        yield range(start, end)
+        start = end
+
+
+def _answers(requests: Sequence[dict[str, Any]], place: str) -> list[Answer]:
+    """What becomes of requests on the machine of a worker, in the same folder."""
+    return list(answers(requests, 1, place))

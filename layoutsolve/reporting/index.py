@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from layoutsolve.reporting.markup import Markup, asset, element, page
 from layoutsolve.reporting.sections import asked, figures, head, measured, sized
+from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
     from layoutsolve.many.jobs import Done
@@ -38,7 +38,7 @@ def index(done: Sequence[Done], options: Mapping[str, object], folder: str) -> s
     table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="index")
     body = element(
         "main",
-        head("layoutsolve report", f"{len(done)} models", f"layoutsolve {version('layoutsolve')}, {asked(options)}"),
+        head("layoutsolve report", f"{len(done)} models", f"layoutsolve {VERSION}, {asked(options)}"),
         figures(counts),
         element("div", table, class_="scroll"),
     )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from layoutsolve.api import tried
+from layoutsolve import arguments
+from layoutsolve.api import Conversion, tried
 from layoutsolve.checker import Digest
 from layoutsolve.reporting import sections
 from layoutsolve.reporting.drawn import Side
@@ -18,14 +17,14 @@ from layoutsolve.reporting.markup import asset, element, page
 from layoutsolve.reporting.sections import File
 from layoutsolve.reporting.sourced import source_side
 from layoutsolve.reporting.written import written_side
+from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
+from layoutsolve.version import VERSION
 
 if TYPE_CHECKING:
-    from layoutsolve.api import Conversion
     from layoutsolve.explanation import Explanation
     from layoutsolve.files import Output
     from layoutsolve.measurement.profile import Profile
-    from layoutsolve.source import Content
     from layoutsolve.verification.verify import Verification
 
 PART = 2500
@@ -49,7 +48,27 @@ class Told:
     written: bool = True
 
 
-def report(told: Told) -> str:
+def report(
+    source: Source,
+    conversion: Conversion,
+    *,
+    verification: Verification | None = None,
+    profile: Profile | None = None,
+    time_limit: float | None = None,
+) -> str:
+    """A page that shows a conversion of a source in a browser, as the command line's ``--report`` writes it: a text, to
+    be written to a file in UTF-8.
+
+    A ``verification`` and a ``profile`` are shown beside it. The model is explained, and solved by all strategies, each
+    in ``time_limit`` seconds at most.
+    """
+    asked, limit = arguments.instance("conversion", conversion, Conversion), arguments.seconds("time_limit", time_limit)
+    content, name = load(source), f"{asked.graph.name}.onnx"
+    said = asked.provenance.options
+    return page_of(Told(content, asked, name, asked.explain(limit), said, verification, profile, limit))
+
+
+def page_of(told: Told) -> str:
     """The page. The same conversion gives the same bytes but for what was measured."""
     stage = Stages(told.source)
     with stage("report"):
@@ -68,7 +87,7 @@ def _content(told: Told, stage: Stages) -> str:
         sections.strategies(found, conversion.assignment.strategy),
         sections.verified(told.verification) if told.verification is not None else None,
         sections.profiled(told.profile) if told.profile is not None else None,
-        sections.made(conversion, version("layoutsolve"), files, told.options, spent),
+        sections.made(conversion, VERSION, files, told.options, spent),
     ]
     below = f"{files[0].name} → {files[1].name}" + ("" if told.written else " (not written)")
     body = element(
@@ -107,7 +126,7 @@ def _files(told: Told) -> list[File]:
     """The source, and what is written, as it would be."""
     source, target = memoryview(told.source.data), told.target
     name = Path(told.source.path).name if told.source.path is not None else told.source.name
-    found = [File("source", name, source.nbytes, hashlib.sha256(source).hexdigest())]
+    found = [File("source", name, source.nbytes, told.source.digest)]
     written = [_file(each) for each in told.conversion.outputs(target)]
     return [*found, *written[::-1]]
 

@@ -112,6 +112,10 @@ def _fitted(name: str, array: Array, port: Port) -> Array:
     if len(stated) != len(shape) or any(size not in (-1, own) for size, own in zip(stated, shape, strict=True)):
         wanted = f"[{', '.join('any' if size == -1 else str(size) for size in stated)}]"
         raise VerifyError(f"the data of '{name}' have the shape {list(array.shape)}, where the source has {wanted}")
+    if any(size == -1 and not own for size, own in zip(stated, shape, strict=True)):
+        raise VerifyError(
+            f"the data of '{name}' have the shape {list(array.shape)}, in which there is nothing to compare"
+        )
     if port.dtype == "string":
         if array.dtype.kind not in "SU":
             raise VerifyError(f"the data of '{name}' are of type {array.dtype}, where the source has text")

@@ -7,7 +7,7 @@ follow. The walk goes on until it meets operators that cannot follow: those make
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from layoutsolve.solver.statement.assignment import Assignment
@@ -78,21 +78,19 @@ class Walk:
         places = self.problem.places(variable)
         return [(number, port) for number, port in places if self.chosen[number][port] == self.seen(layout)]
 
-    def demands(self, start: Sequence[Place], wanted: Layout) -> list[Found]:
+    def demands(self, start: Sequence[Place], wanted: Layout) -> Iterator[Found]:
         """The operators that keep the places of ``start`` from having the layout ``wanted``, the nearest first."""
         visits = [_Visit(place, self.seen(wanted), None) for place in start]
         visited = {number for number, _ in start}
-        found = []
         for visit in visits:  # which grows
             following = self._following(visit.place, visit.wanted)
             if isinstance(following, bool):
-                found.append(Found(*visit.place, following, visit))
+                yield Found(*visit.place, following, visit)
                 continue
             for place, wish in following:
                 if place[0] not in visited:
                     visited.add(place[0])
                     visits.append(_Visit(place, wish, visit))
-        return found
 
     def _following(self, place: Place, wanted: Layout) -> list[tuple[Place, Layout]] | bool:
         """The places that have to change, and to what, where a port takes the layout ``wanted``; whether it could do so

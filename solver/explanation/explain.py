@@ -144,7 +144,7 @@ class _Explainer:
         walk = self.layouts if steps.perm is None else self.orders
         before = walk.places(variable, source)
         readers = [place for place in walk.places(variable, target) if place not in before]
-        gives, wants = walk.demands(before, target), walk.demands(readers, source)
+        gives, wants = (self._telling(found) for found in (walk.demands(before, target), walk.demands(readers, source)))
         writer = self.problem.writers[variable]
         tensor = self._tensor(variable)
         logical = self.problem.variables[variable].readings[tensor]
@@ -175,6 +175,15 @@ class _Explainer:
 
     def _titles(self, places: Sequence[Place]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.problem.operators[number].title for number, _ in places))
+
+    def _telling(self, found: Iterable[Found]) -> list[Found]:
+        """The demands up to the first one of an operator: whatever follows, no choice of the ends frees that side."""
+        telling = list[Found]()
+        for each in found:
+            telling.append(each)
+            if self._kind(each.operator) == "operator":
+                break
+        return telling
 
     def _demand(self, found: Sequence[Found]) -> Demand | None:
         """The nearest demand."""

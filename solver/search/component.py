@@ -1,25 +1,33 @@
 """Solving one component that is too large to be enumerated.
 
-Tier by tier the linear relaxation gives a bound, and multipliers that strike out what no solution at that bound has. In
-what is left after the last tier a solution is mostly read off: where it meets all bounds it is optimal, and nothing is
-searched. Else operators are eliminated where few of them hang together (:mod:`layoutsolve.solver.search.elimination`).
-Else CP-SAT looks for one among what is left; if there is none, it minimises tier by tier.
+Where few operators hang together they are eliminated (:mod:`layoutsolve.solver.search.elimination`), for which nothing
+has to be loaded. Else, tier by tier, the linear relaxation gives a bound, and multipliers that strike out what no
+solution at that bound has. In what is left after the last tier a solution is mostly read off: where it meets all bounds
+it is optimal, and nothing is searched. Else operators are eliminated by larger tables. Else CP-SAT looks for a solution
+among what is left; if there is none, it minimises tier by tier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.elimination import eliminated
+from layoutsolve.solver.search.elimination import MOST, eliminated
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.improved import improved
 from layoutsolve.solver.search.presolve import Component, price_of_component
 from layoutsolve.solver.search.program import Multipliers, Program, Tier, limited, multiplied
-from layoutsolve.solver.search.relaxed import Relaxed, relaxed
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
+
+if TYPE_CHECKING:
+    from layoutsolve.solver.search.relaxed import Relaxed
+
+FEW = 2**16
+"""The entries of tables that are added up in less time than it takes to load what solves linear programs."""
 
 STEP = 0.2
 """The most of what is left of a limit that trying a few totals may use."""
@@ -58,9 +66,11 @@ def solve_component(
     """
     if limit.expired:
         return Outcome({number: start[number] for number in component.operators}, (0,) * len(tiers))
-    stated = Formulation(problem, domains, component, tiers, limit)
-    search = _Search(stated, component, start, tiers)
-    if limit.expired or not stated.complete:
+    search = _Search(problem, domains, component, start, tiers, limit)
+    small = search.eliminated(limit, FEW)
+    if small is not None:
+        return small
+    if limit.expired or not search.stated.complete:
         found = None if limit.expired else search.eliminated(limit)
         if found is None:
             limit.searched(0.0, finished=False)
@@ -88,6 +98,8 @@ def _relaxations(program: Program, tiers: Tiers, limit: Limit) -> Iterator[tuple
     """The relaxation of each tier among what is left of a program at the bounds of those before it, and what it proves,
     as far as the limit allows. A later tier of which nothing is left to choose needs none.
     """
+    from layoutsolve.solver.search.relaxed import relaxed  # with what solves linear programs
+
     for place, names in enumerate(tiers):
         tier = program.tier(names)
         if place and not tier.terms:
@@ -104,15 +116,32 @@ def _relaxations(program: Program, tiers: Tiers, limit: Limit) -> Iterator[tuple
 class _Search:
     """A search for the rows of a component: the best that are known, and what they cost by tiers."""
 
-    def __init__(self, stated: Formulation, component: Component, start: Sequence[int], tiers: Tiers) -> None:
-        self.problem, self.program, self.component, self.names = stated.problem, stated.program(), component, tiers
-        self.domains = {number: stated.domains[number] for number in component.operators}
-        at = (number for variable in component.variables for number, _ in stated.problem.places(variable))
-        self.around = {number: stated.domains[number] for number in at}
+    def __init__(
+        self,
+        problem: LayoutProblem,
+        domains: Sequence[Sequence[int]],
+        component: Component,
+        start: Sequence[int],
+        tiers: Tiers,
+        limit: Limit,
+    ) -> None:
+        self.problem, self.component, self.names, self.limit, self._every = problem, component, tiers, limit, domains
+        self.domains = {number: domains[number] for number in component.operators}
+        at = (number for variable in component.variables for number, _ in problem.places(variable))
+        self.around = {number: domains[number] for number in at}
         self.rows = list(start)
         self.price = self._priced(self.rows)
         self.first: Multipliers | None = None
-        self.limit = stated.limit
+
+    @cached_property
+    def stated(self) -> Formulation:
+        """The component as a program, which may be too large."""
+        return Formulation(self.problem, self._every, self.component, self.names, self.limit)
+
+    @cached_property
+    def program(self) -> Program:
+        """The program."""
+        return self.stated.program()
 
     def _priced(self, rows: Sequence[int]) -> tuple[int, ...]:
         return ranked(price_of_component(self.problem, rows, self.component), self.names)
@@ -151,6 +180,8 @@ class _Search:
         """Rows read off the relaxation of all tiers in one sum, where they meet its bound or CP-SAT finds that nothing
         is below theirs.
         """
+        from layoutsolve.solver.search.relaxed import relaxed  # with what solves linear programs
+
         tiers = [self.program.tier(names) for names in self.names]
         stated = self.program.at_once(tiers)
         if stated is None:
@@ -170,18 +201,22 @@ class _Search:
         if reached() == proven.least:
             return self.outcome(self.price)
         cheaper = proven.restricted(reached() - 1)
-        if self._eliminated(cheaper, limit) or self._empty(cheaper, limit):
+        if self._eliminated(self._left(cheaper), limit) or self._empty(cheaper, limit):
             return self.outcome(self.price)
         return None
 
-    def _eliminated(self, program: Program, limit: Limit) -> bool:
-        """Whether nothing that a program has left is cheaper than the best rows are now."""
+    def _left(self, program: Program) -> Mapping[int, Sequence[int]]:
+        """The rows that a program has left."""
         left: dict[int, list[int]] = {number: [] for number in self.component.operators}
         for number, row in (*program.fixed.items(), *program.choices):
             left[number].append(row)
+        return left
+
+    def _eliminated(self, left: Mapping[int, Sequence[int]], limit: Limit, most: int = MOST) -> bool:
+        """Whether no rows of those that are left are cheaper than the best ones are now."""
         if not all(left.values()):
             return True
-        found = eliminated(self.problem, {**self.around, **left}, self.component, self.names, limit)
+        found = eliminated(self.problem, {**self.around, **left}, self.component, self.names, limit, most)
         if found is None:
             return False
         rows = list(self.rows)
@@ -217,16 +252,16 @@ class _Search:
                 self._improve(tried.rows, {}, limit)
         return self.outcome(bounds) if self.price == bounds else None
 
-    def eliminated(self, limit: Limit) -> Outcome | None:
-        """The cheapest rows, where operators can be eliminated; None where they cannot."""
-        return self.outcome(self.price) if self._eliminated(self.program, limit) else None
+    def eliminated(self, limit: Limit, most: int = MOST) -> Outcome | None:
+        """The cheapest rows, where operators can be eliminated by tables of so many entries; None where they cannot."""
+        return self.outcome(self.price) if self._eliminated(self.domains, limit, most) else None
 
     def _narrowed(self, place: int, proven: Multipliers, limit: Limit) -> bool:
         """Whether the best rows are the cheapest now, those before a tier being at their bounds: operators are
         eliminated among what is left at its bound, where that is little, and at ever larger totals.
         """
         total, width = proven.least, 1
-        while self._eliminated(proven.restricted(total), limit):
+        while self._eliminated(self._left(proven.restricted(total)), limit):
             if proven.tier.total(self.price[place]) <= total:
                 return True
             total, width = total + width, 2 * width
@@ -246,6 +281,8 @@ class _Search:
 
     def searched(self, limit: Limit) -> Outcome:
         """The best rows that elimination or CP-SAT finds tier by tier."""
+        from layoutsolve.solver.search.relaxed import relaxed  # with what solves linear programs
+
         self._improve({}, self.domains, limit)
         program, proven, bounds = self.program, self.first, list[int]()
         for place, names in enumerate(self.names):

@@ -47,10 +47,15 @@ Table = tuple[Scope, Array]
 
 
 def eliminated(
-    problem: LayoutProblem, domains: Mapping[int, Sequence[int]], component: Component, tiers: Tiers, limit: Limit
+    problem: LayoutProblem,
+    domains: Mapping[int, Sequence[int]],
+    component: Component,
+    tiers: Tiers,
+    limit: Limit,
+    most: int = MOST,
 ) -> dict[int, int] | None:
     """The cheapest rows of a component's operators among those in ``domains``, which has all that touch its variables;
-    None where finding out takes too much.
+    None where finding out takes more than so many entries of tables.
     """
     moved = sum(problem.variables[each].bytes * len(problem.readers[each]) for each in component.variables)
     if any("reshapes" in tier for tier in tiers) or moved > TOTAL:
@@ -63,8 +68,10 @@ def eliminated(
     if plan is None:
         return None
     entries = sum(prod(sizes[each] for each in scope) for scope in plan.values())
+    if entries > most:
+        return None
     limit.spend(entries // ENTRIES + EACH * len(plan))
-    if entries > MOST or limit.over:
+    if limit.over:
         return None
     stated = _Stated(problem, domains, tiers, limit)
     place = {number: at for at, number in enumerate(plan)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
+from layoutsolve.wording import html_table
 
 if TYPE_CHECKING:
     import networkx
@@ -94,6 +95,16 @@ class Assignment:
     def __repr__(self) -> str:
         size = f"{len(self.problem.operators)} operators, {len(self.problem.variables)} variables"
         return f"<Assignment by {self.strategy}: {size}; {', '.join(map(str, self.tiers))}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.as_table(f"{self.graph.name}: {len(self.problem.operators)} operators, by {self.strategy}")
+
+    def as_table(self, title: str, notes: Iterable[str] = ()) -> str:
+        """The tiers as a table of HTML."""
+        heads = ("what is minimised", "value", "at least", "proven")
+        rows = [(" + ".join(tier.names), tier.value, tier.bound, tier.status) for tier in self.tiers]
+        return html_table(title, heads, rows, notes)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """The operators and what they hand to each other, for other programs.

@@ -24,13 +24,13 @@ What follows a comma is a fact: an entry without it holds for all kinds with it,
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from layoutsolve.digest import digest
 from layoutsolve.graph import product, static_elements
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.theory.kind import Kind, possible
@@ -261,7 +261,7 @@ class Target:
             "dynamic": None if self.dynamic is None else asdict(self.dynamic),
             "qoperator": self.qoperator,
         }
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        return digest(json.dumps(facts, sort_keys=True).encode())
 
     @cached_property
     def levels(self) -> tuple[int, ...]:

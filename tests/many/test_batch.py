@@ -290,3 +290,10 @@ def test_records_that_are_no_file(folder: Path, capsys: pytest.CaptureFixture[st
     os.mkfifo(folder / "out" / RECORD)
     assert main(["models/a.tflite", "-o", "out/", "--resume"]) == 2
     assert "is no file" in capsys.readouterr().err
+
+
+def test_a_pipe_is_one_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It can be read once, and by nobody else: among many it is refused, instead of waiting for who writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+    assert main([str(tmp_path / "pipe"), "-o", f"{tmp_path / 'out'}/", "--jobs", "1"]) == 2
+    assert "is a pipe or a device, which is one model: convert it alone" in capsys.readouterr().err

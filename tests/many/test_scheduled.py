@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -48,19 +49,33 @@ def test_workers_that_die(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_model_that_no_worker_survives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(request: dict[str, Any], place: str) -> Answer:
-        if request["model"] == "bad":
+    """Others that the worker was given together with it are converted."""
+
+    def answer(requests: Sequence[dict[str, Any]], place: str) -> list[Answer]:
+        if any(request["model"] == "bad" for request in requests):
             os._exit(1)
-        return Answer(0, 0, request["model"], place)
+        return [Answer(number, 0, request["model"], place) for number, request in enumerate(requests)]
 
     import dask
 
-    monkeypatch.setattr(module, "_answer", answer)
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        (bad,) = scheduled([{"model": "bad"}], "local", 1)
-    (good,) = scheduled([{"model": "good"}], "local", 1)
-    assert good == Answer(0, 0, "good", str(folder))
-    assert bad.code == DIED and bad.said.startswith("no worker of Dask could convert it")
+    monkeypatch.setattr(module, "_answers", answer)
+    names = ["a", "bad", *map(str, range(10))]
+    assert len(next(iter(module._pieces(len(names), 1)))) > 1
+    blamed_alone = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
+    with dask.config.set(blamed_alone):
+        found = sorted(scheduled([{"model": name} for name in names], "local", 1), key=lambda each: each.number)
+    bad = found.pop(1)
+    assert found == [Answer(number, 0, name, str(folder)) for number, name in enumerate(names) if name != "bad"]
+    assert (bad.number, bad.code) == (1, DIED) and bad.said.startswith("no worker of Dask could convert it")
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7, 100])
+def test_pieces(workers: int) -> None:
+    """Each model once, in their order, the last ones alone."""
+    for count in (0, 1, 2, 50, 1000):
+        pieces = list(module._pieces(count, workers))
+        assert [number for piece in pieces for number in piece] == [*range(count)]
+        assert all(len(piece) == 1 for piece in pieces[-workers:])
 
 
 def test_no_scheduler(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

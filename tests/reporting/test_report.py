@@ -85,6 +85,24 @@ def test_the_same_bytes(tmp_path: Path) -> None:
     assert (first / "a.onnx").read_bytes() == layoutsolve.convert(first / "a.tflite").content("a.onnx")
 
 
+def test_in_python(tmp_path: Path) -> None:
+    """The function gives what the command line writes, but for what is measured."""
+    source = tmp_path / "model.tflite"
+    source.write_bytes(moved())
+    page = tmp_path / "page.html"
+    assert main([str(source), "--inputs", "nchw", "--verify", "--report", str(page), "-q"]) == 0
+    conversion = layoutsolve.convert(source, inputs="nchw")
+    checked = layoutsolve.verify(source, conversion)
+    text = layoutsolve.report(source, conversion, verification=checked)
+    own = text_of(page.read_text()).replace("verify=True", "").split()
+    assert [each for each in text_of(text).split() if "0." not in each][:40] == [
+        each for each in own if "0." not in each
+    ][:40]
+    assert "time of a run" in layoutsolve.report(source, conversion, profile=conversion.profile())
+    with pytest.raises(TypeError, match="conversion"):
+        layoutsolve.report(source, source)  # type: ignore[arg-type]
+
+
 def test_what_it_says(tmp_path: Path) -> None:
     page = reported(tmp_path, moved(), "--verify", "--profile", "--inputs", "nchw", "--quant", "qdq").read_text()
     conversion, said = layoutsolve.convert(tmp_path / "a.tflite", inputs="nchw"), text_of(page)

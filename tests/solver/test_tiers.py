@@ -12,6 +12,7 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search import component, program, search
+from layoutsolve.solver.search import relaxed as relaxation
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies import staged
 from tests.graphs import GraphBuilder
@@ -44,7 +45,7 @@ def test_tiers_equal_brute_force(objective: str, relaxed: bool, monkeypatch: pyt
     """With all that it may take, and with little; with the relaxation's bounds, and by CP-SAT alone."""
     monkeypatch.setattr(search, "ENUMERATED", 1)
     if not relaxed:
-        monkeypatch.setattr(component, "relaxed", lambda *_: None)
+        monkeypatch.setattr(relaxation, "relaxed", lambda *_: None)
     force, counts = BruteForce(), Counter[str]()
     for seed in range(40):
         graph = random_graph(seed, 1 + seed % 7, CONTROL)

@@ -11,6 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import layoutsolve
+from experiments.demo import mobilenet
 from layoutsolve import Conversion
 from layoutsolve.verification.departure import Inspection
 from tests.builder import Builder
@@ -100,6 +101,25 @@ def test_a_fault_is_named(seed: int) -> None:
         if found == FAULTS:
             break
     assert found
+
+
+@pytest.mark.parametrize("operator", [2, 10, 18, 26])
+def test_one_channel_of_many_is_found(operator: int) -> None:
+    """One that is wrong of 256 is less than a hundredth of the numbers that an operator gives."""
+    source = mobilenet()
+    conversion = layoutsolve.convert(source)
+    made = onnx.ModelProto()
+    made.CopyFrom(conversion.model)
+    nodes = [node for node in made.graph.node if node.op_type == "Conv"]
+    (conv,) = [node for node in nodes if conversion.origins[node.name].index == operator]
+    (stored,) = [node.input[0] for node in made.graph.node if node.output[0] == conv.input[1]]
+    (tensor,) = [item for item in made.graph.initializer if item.name == stored]
+    data = numpy_helper.to_array(tensor).copy()
+    lengths = np.abs(data.astype(np.float64) - np.median(data)).reshape(len(data), -1).sum(1)
+    data[lengths.argmax()] = np.iinfo(data.dtype).max
+    tensor.CopyFrom(numpy_helper.from_array(data, stored))
+    found = inspected(source, replace(conversion, model=made))
+    assert found.departure is not None and found.departure.index == operator
 
 
 def scalars() -> bytes:

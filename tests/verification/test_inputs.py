@@ -79,6 +79,19 @@ def test_data_that_do_not_fit(name: str) -> None:
         layoutsolve.verify(two_inputs(), layoutsolve.convert(two_inputs()), data=data)
 
 
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0, 4), (0, 3, 4)])
+def test_nothing_to_compare(shape: tuple[int, ...]) -> None:
+    """A batch of none is no pass."""
+    build = Builder()
+    x, y = build.input("x", (1, 4), signature=(-1, 4)), build.tensor("y", (1, 4), signature=(-1, 4))
+    build.operator("NEG", [x], [y])
+    source = build.finish(y)
+    conversion = layoutsolve.convert(source)
+    assert layoutsolve.verify(source, conversion, data={"x": np.ones((2, 4), np.float32)}).passed
+    with pytest.raises(VerifyError, match=r"nothing to compare|no samples"):
+        layoutsolve.verify(source, conversion, data={"x": np.ones(shape, np.float32)})
+
+
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The model is written where it can be compared, and only there."""
     source, output = tmp_path / "model.tflite", tmp_path / "out.onnx"

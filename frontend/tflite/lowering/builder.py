@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -35,6 +35,11 @@ from layoutsolve.graph import (
     reshape_entries,
     symbol,
 )
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,7 +86,7 @@ class Call:
         self.origin = Origin(lowering.position, operator.index, operator.name)
         self._taken: dict[int, Value] = {}
 
-    def restated(self, options: Mapping[str, Any], name: str | None = None) -> Call:
+    def restated(self, options: Mapping[str, object], name: str | None = None) -> Call:
         """The same operator with other options, or under another name, for the lowering of another operator."""
         call = Call(self.lowering, replace(self.operator, name=name or self.operator.name, options=options))
         call.origin = self.origin
@@ -94,8 +99,17 @@ class Call:
         """The number of inputs, those left out included."""
         return len(self.operator.inputs)
 
-    def option(self, key: str, default: Any = 0) -> Any:
-        """An option by its name in the schema."""
+    @overload
+    def option(self, key: str) -> int: ...
+
+    @overload
+    def option(self, key: str, default: tuple[()]) -> Sequence[int]: ...
+
+    @overload
+    def option(self, key: str, default: T) -> T: ...
+
+    def option(self, key: str, default: object = 0) -> object:
+        """An option by its name in the schema, of the type of the default."""
         return self.operator.options.get(key, default)
 
     @property
@@ -103,7 +117,7 @@ class Call:
         """The options of a custom operator, as they are in the file."""
         return self.operator.custom_options
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The options of a custom operator that keeps them as a FlexBuffer map, by name; none where it has none.
 
         Raises :class:`ModelError` where they are something else.
@@ -356,7 +370,7 @@ class Call:
         """A slot for a value in between, stored as ``value`` is."""
         return self.temporary(label, value.dtype, value.quant)
 
-    def constant(self, data: Any, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
+    def constant(self, data: npt.ArrayLike, label: str, dtype: str | None = None, quant: Quant | None = None) -> Value:
         """A new constant."""
         numpy = None if dtype in (None, *PACKED) else np.dtype(object if dtype == "string" else dtype)
         array = np.asarray(data, numpy)
@@ -378,7 +392,7 @@ class Call:
         storage: bool = False,
         pattern: bool = False,
         domain: str = "",
-        **attributes: Any,
+        **attributes: object,
     ) -> Value:
         """Write a node with one output. ``real`` is the type of the numbers it gives, by default its first input's."""
         given = next((value for value in inputs if value is not None), None)
@@ -401,8 +415,8 @@ class Call:
         pattern: bool = False,
         regions: tuple[Region, ...] = (),
         domain: str = "",
-        attributes: Mapping[str, Any] | None = None,
-        **more: Any,
+        attributes: Mapping[str, object] | None = None,
+        **more: object,
     ) -> list[Value]:
         """Write a node with several outputs. Attributes are given by name, or as a mapping where any name may occur."""
         for _, slot in outputs:

@@ -20,7 +20,7 @@ def reshape(call: Call) -> None:
     x, tail, slot = call.viewed()
     before, requested = x.shape[: len(x.shape) - len(tail)], call.optional(1)
     if requested is None:
-        sizes: tuple[Dim, ...] = call.option("new_shape", ())
+        sizes: tuple[Dim, ...] = tuple(call.option("new_shape", ()))
     elif call.content(requested) is not None:
         sizes = call.dims(1, "shape")
         if sizes == (0,) and before and product(before) == 1:

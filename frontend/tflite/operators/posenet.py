@@ -138,7 +138,8 @@ def _roots(call: Call, x: Value, heat: Field, offsets: Field, settings: _Setting
     good = written(call, "Greater", [best, lowest], (count,), "good", "bool")
 
     def divided(op: str, value: Value, by: Dim) -> Value:
-        return written(call, op, [value, call.constant(by, "by", "int64")], value.shape, op.lower(), "int64")
+        (known,) = static(call, (by,), "width")
+        return written(call, op, [value, call.constant(known, "by", "int64")], value.shape, op.lower(), "int64")
 
     keypoint, at = divided("Mod", cell, _KEYPOINTS), divided("Div", cell, _KEYPOINTS)
     corner = [call.reshaped(divided(op, at, width), (count, 1), "corner") for op in ("Div", "Mod")]

@@ -24,7 +24,7 @@ from layoutsolve.frontend.tflite.operators.slicing import take
 from layoutsolve.graph import Dim, Shape, Size, Value, product
 
 
-def _filled(call: Call, number: object, dtype: str, shape: Shape, vector: Value | None = None) -> Value:
+def _filled(call: Call, number: float | str, dtype: str, shape: Shape, vector: Value | None = None) -> Value:
     """A tensor of one number; ``vector`` is its shape where that has to be computed."""
     if vector is None:
         vector = call.vector(static(call, shape, "output shape"), "shape")
@@ -94,12 +94,12 @@ _SEGMENTS: dict[str, tuple[str, float]] = {
 }
 
 
-def _neutral(number: float, dtype: str) -> object:
+def _neutral(number: float, dtype: str) -> float:
     """What an empty segment holds in LiteRT: no infinities, but the outermost numbers of the type."""
     if np.isfinite(number):
         return number
     limits = np.finfo(np.float32) if dtype == "float32" else np.iinfo(dtype)
-    return limits.min if number < 0 else limits.max
+    return float(limits.min if number < 0 else limits.max)
 
 
 @lowers(*_SEGMENTS)
@@ -162,10 +162,12 @@ def _stated_segments(call: Call, ids: Value) -> tuple[Dim, Value | None]:
 
 def _negative_last(call: Call, ids: Value, number: Dim, vector: Value | None) -> Value:
     """Segments with the negative ones replaced by one behind the last."""
-    beyond = call.constant(number, "beyond", "int64") if vector is None else vector
+    if vector is None:
+        (known,) = static(call, (number,), "number of segments")
+        vector = call.constant(known, "beyond", "int64")
     negative = [ids, call.constant(0, "zero", "int64")]
     mask = call.write("Less", negative, ids.shape, call.temporary("negative", "bool"), real="bool")
-    return call.write("Where", [mask, beyond, ids], ids.shape, call.temporary("ids", "int64"), real="int64")
+    return call.write("Where", [mask, vector, ids], ids.shape, call.temporary("ids", "int64"), real="int64")
 
 
 def _sizes(call: Call, number: Dim, vector: Value | None, rest: Shape, spare: int) -> Value:

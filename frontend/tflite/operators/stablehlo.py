@@ -29,7 +29,7 @@ from layoutsolve.frontend.tflite.operators.elementwise import check_divisor
 from layoutsolve.frontend.tflite.operators.padding import gaps, write_dilated, write_pad
 from layoutsolve.frontend.tflite.operators.scattering import kept_inside, write_update
 from layoutsolve.frontend.tflite.operators.slicing import take
-from layoutsolve.graph import Value, product
+from layoutsolve.graph import Dim, Value, product
 
 _SAME: Mapping[str, str] = {
     "STABLEHLO_ABS": "ABS",
@@ -315,7 +315,7 @@ def dynamic_slice(call: Call) -> None:
         store(call, x, call.slot())
         return
     axes = list(range(len(sizes)))
-    room = [size - count for size, count in zip(sizes, counts, strict=True)]
+    room: list[Dim] = [size - count for size, count in zip(sizes, counts, strict=True)]
     starts = kept_inside(call, _scalars(call, 1, len(sizes)), axes, room)
     ends = call.write("Add", [starts, call.vector(counts, "counts")], (len(axes),), call.temporary("ends", "int64"))
     call.write("Slice", [x, starts, ends, call.vector(axes, "axes")], counts, call.slot())
@@ -414,7 +414,10 @@ def convolution(call: Call) -> None:
     x, kernel = call.inputs()
     count = len(call.option("input_spatial_dimensions", ()))
     places = {
-        side: (*(call.option(f"{side}_{key}_dimension") for key in keys), *call.option(f"{side}_spatial_dimensions"))
+        side: (
+            *(call.option(f"{side}_{key}_dimension") for key in keys),
+            *call.option(f"{side}_spatial_dimensions", ()),
+        )
         for side, keys in (
             ("input", ("batch", "feature")),
             ("kernel", ("output_feature", "input_feature")),

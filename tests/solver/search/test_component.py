@@ -10,7 +10,7 @@ import pytest
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search import component, cpsat
+from layoutsolve.solver.search import component, cpsat, relaxed
 from layoutsolve.solver.search.changing import Changing
 from layoutsolve.solver.search.component import _Search
 from layoutsolve.solver.search.improved import SWEEPS, improved
@@ -41,6 +41,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[obje
 
 def test_rows_that_are_optimal_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that begins at the cheapest rows gives these, and rounds nothing where a relaxation proves them."""
+    monkeypatch.setattr(component, "FEW", 0)
     rounded = counted(monkeypatch, _Search, "_round")
     fresh = begun = 0
     for graph in family():
@@ -52,6 +53,24 @@ def test_rows_that_are_optimal_are_not_looked_for(monkeypatch: pytest.MonkeyPatc
         fresh, begun = fresh + between - before, begun + len(rounded) - between
         assert again.values == again.bounds == found.values
     assert begun < fresh / 2
+
+
+def test_small_components_need_no_linear_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where few operators hang together they are eliminated first, which comes to the same price."""
+    relaxations = counted(monkeypatch, relaxed, "relaxed")
+    fewer = 0
+    for graph in family():
+        problem = Statement(graph, goal=Goal(OBJECTIVE)).orders()
+        found, asked = [], []
+        for few in (0, component.FEW):
+            monkeypatch.setattr(component, "FEW", few)
+            del relaxations[:]
+            found.append(solve(problem, TIERS))
+            asked.append(len(relaxations))
+        assert found[0].values == found[1].values == found[1].bounds
+        fewer += asked[1] < asked[0]
+        assert asked[1] <= asked[0]
+    assert fewer > len(family()) / 3
 
 
 def test_rows_of_other_problems_are_a_start() -> None:
