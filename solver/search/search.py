@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.search.alike import merged
 from layoutsolve.solver.search.contract import Contraction, contract
 from layoutsolve.solver.search.dominance import dominate
 from layoutsolve.solver.search.known import Answer, Known
@@ -214,6 +215,7 @@ def presolved(
     """
     limit, orders = limit or unlimited(), not _grouping(tiers)
     contraction = contract(problem, open_rows(problem, orders) if domains is None else domains, tiers, limit)
+    contraction = merged(contraction) if orders else contraction
     left = dominate(contraction.problem, contraction.domains, tiers, orders, limit)
     return replace(contraction, domains=left)
 
