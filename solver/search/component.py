@@ -15,6 +15,7 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.elimination import eliminated
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.improved import improved
+from layoutsolve.solver.search.nearby import improved_together
 from layoutsolve.solver.search.presolve import Component, price_of_component
 from layoutsolve.solver.search.program import Multipliers, Program, Tier, limited, multiplied
 from layoutsolve.solver.search.relaxed import Relaxed, relaxed
@@ -26,6 +27,9 @@ STEP = 0.2
 
 ASKED = 100
 """The most work of finding out whether anything is cheaper, for each variable and row: mostly that is seen soon."""
+
+NEARBY = 0.25
+"""The same of improving what hangs together, where nothing is proven by it."""
 
 WIDTHS = (1, 4)
 """How many totals are tried at a time, before all."""
@@ -247,6 +251,8 @@ class _Search:
     def searched(self, limit: Limit) -> Outcome:
         """The best rows that elimination or CP-SAT finds tier by tier."""
         self._improve({}, self.domains, limit)
+        improved_together(self.problem, self.rows, self.domains, self.component, self.names, limit.part(NEARBY))
+        self.price = self._priced(self.rows)
         program, proven, bounds = self.program, self.first, list[int]()
         for place, names in enumerate(self.names):
             tier = program.tier(names)
