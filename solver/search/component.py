@@ -251,7 +251,8 @@ class _Search:
     def searched(self, limit: Limit) -> Outcome:
         """The best rows that elimination or CP-SAT finds tier by tier."""
         self._improve({}, self.domains, limit)
-        improved_together(self.problem, self.rows, self.domains, self.component, self.names, limit.part(NEARBY))
+        most = limit.attempt(int(NEARBY * limit.work))
+        improved_together(self.problem, self.rows, self.domains, self.component, self.names, most)
         self.price = self._priced(self.rows)
         program, proven, bounds = self.program, self.first, list[int]()
         for place, names in enumerate(self.names):
