@@ -18,6 +18,7 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.elimination import MOST, eliminated
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.improved import improved
+from layoutsolve.solver.search.nearby import improved_together
 from layoutsolve.solver.search.presolve import Component, price_of_component
 from layoutsolve.solver.search.program import Multipliers, Program, Tier, limited, multiplied
 from layoutsolve.solver.statement.objective import Tiers, ranked
@@ -34,6 +35,9 @@ STEP = 0.2
 
 ASKED = 100
 """The most work of finding out whether anything is cheaper, for each variable and row: mostly that is seen soon."""
+
+NEARBY = 0.25
+"""The same of improving what hangs together, where nothing is proven by it."""
 
 WIDTHS = (1, 4)
 """How many totals are tried at a time, before all."""
@@ -284,6 +288,9 @@ class _Search:
         from layoutsolve.solver.search.relaxed import relaxed  # with what solves linear programs
 
         self._improve({}, self.domains, limit)
+        most = limit.attempt(int(NEARBY * limit.work))
+        improved_together(self.problem, self.rows, self.domains, self.component, self.names, most)
+        self.price = self._priced(self.rows)
         program, proven, bounds = self.program, self.first, list[int]()
         for place, names in enumerate(self.names):
             tier = program.tier(names)

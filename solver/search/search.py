@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.search.alike import merged
 from layoutsolve.solver.search.contract import Contraction, contract
 from layoutsolve.solver.search.dominance import dominate
-from layoutsolve.solver.search.known import Answer, Known, places
+from layoutsolve.solver.search.known import Answer, Known
 from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.copies import copied_bytes
@@ -81,16 +82,109 @@ def solve(
     limit: Limit | None = None,
     known: Known | None = None,
     start: Solution | None = None,
+    least: Solution | None = None,
 ) -> Solution:
     """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT, and those
     that are ``known`` as before. A ``start`` is a solution of a problem with the same operators, whose rows are taken
-    where they prove to be the cheapest.
+    where they prove to be the cheapest. ``least`` is one of this very problem with no move at more than it may cost:
+    what costs no more here is proven.
     """
-    limit = limit or unlimited()
-    contraction = presolved(problem, tiers, limit.part(PRESOLVED))
-    rows = _begun(problem, contraction.domains, start)
-    parts = _search(rows, contraction.problem, contraction.domains, tiers, limit, known or Known())
-    return concluded(problem, contraction.expand(rows), tiers, parts)
+    return _answered(problem, tiers, limit or unlimited(), known or Known(), start or least, least)
+
+
+def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit, known: Known | None = None) -> tuple[int, ...]:
+    """What relaxations prove of the tiers, as the bounds of a :class:`Solution`, without looking for one."""
+    return _answered(problem, tiers, limit, known or Known(), bounded=True).bounds
+
+
+def _answered(
+    problem: LayoutProblem,
+    tiers: Tiers,
+    limit: Limit,
+    known: Known,
+    start: Solution | None = None,
+    least: Solution | None = None,
+    bounded: bool = False,
+) -> Solution:
+    """What is asked of a problem. Operators without a choice keep regions apart, which are answered by themselves, but
+    where a start cannot be improved.
+    """
+    opened = open_rows(problem, not _grouping(tiers))
+    rows, regions = _begun(problem, opened, start), components(problem, opened)
+    limit.spend(sum(len(region.operators) for region in regions))
+    stand = _free(problem, rows, regions, tiers, start) | _proven(problem, rows, regions, least)
+    asked = [region for region in regions if region not in stand]
+    parts = _regions(rows, problem, opened, asked, tiers, limit, known, start, bounded)
+    parts += [part for each in stand.values() for part in each]
+    return concluded(problem, rows, tiers, sorted(parts, key=lambda part: part.operators))
+
+
+def _free(
+    problem: LayoutProblem, rows: Sequence[int], regions: Sequence[Component], tiers: Tiers, start: Solution | None
+) -> dict[Component, list[Part]]:
+    """The regions in which rows of a start cost nothing, with their components."""
+    if start is None:
+        return {}
+    nothing = (0,) * len(tiers)
+    found = {}
+    for region, parts in _parts(regions, start):
+        if ranked(price_of_component(problem, rows, region), tiers) == nothing:
+            found[region] = [replace(part, values=nothing, bounds=nothing) for part in parts]
+    return found
+
+
+def _proven(
+    problem: LayoutProblem, rows: Sequence[int], regions: Sequence[Component], least: Solution | None
+) -> dict[Component, list[Part]]:
+    """The regions in which rows cost what is proven where no move costs more than it may, with their components."""
+    if least is None:
+        return {}
+    return {
+        region: parts
+        for region, parts in _parts(regions, least)
+        if all(part.values == part.bounds for part in parts)
+        and price_of_component(problem, rows, region) == price_of_component(least.problem, least.rows, region)
+    }
+
+
+def _parts(regions: Sequence[Component], solution: Solution) -> Iterator[tuple[Component, list[Part]]]:
+    """The components of a solution that lie in each of some regions."""
+    at = {number: place for place, region in enumerate(regions) for number in region.operators}
+    found: list[list[Part]] = [[] for _ in regions]
+    for part in solution.parts:
+        if part.operators[0] in at:
+            found[at[part.operators[0]]].append(part)
+    return zip(regions, found, strict=True)
+
+
+def _regions(
+    rows: list[int],
+    problem: LayoutProblem,
+    opened: Domains,
+    regions: Sequence[Component],
+    tiers: Tiers,
+    limit: Limit,
+    known: Known,
+    start: Solution | None,
+    bounded: bool,
+) -> list[Part]:
+    """Put the cheapest rows of regions in place, those that are alike once; what is known of their components."""
+    keys = [known.key(problem, opened, region, tiers, bounded) for region in regions]
+    answers = {key: answer for key in keys if (answer := known.get(key)) is not None}
+    fresh = {key: region for key, region in zip(keys, regions, strict=True) if key not in answers}
+    asked = {number: key for key, region in fresh.items() for number in region.operators}
+    domains = [domain if number in asked else [rows[number]] for number, domain in enumerate(opened)]
+    contraction = presolved(problem, tiers, limit.part(PRESOLVED), domains)
+    begun = _begun(problem, contraction.domains, start)
+    parts: dict[Hashable, list[Part]] = {key: [] for key in fresh}
+    for part in _search(begun, contraction.problem, contraction.domains, tiers, limit, bounded):
+        parts[asked[part.operators[0]]].append(part)
+    expanded = contraction.expand(begun)
+    for key, region in fresh.items():
+        answers[key] = Answer.of(region, expanded, opened, parts[key])
+        if not limit.expired or all(part.values == part.bounds for part in parts[key]):
+            known.keep(key, answers[key])
+    return [part for key, region in zip(keys, regions, strict=True) for part in answers[key].put(region, rows, opened)]
 
 
 def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> list[int]:
@@ -107,14 +201,6 @@ def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> 
     return rows
 
 
-def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit, known: Known | None = None) -> tuple[int, ...]:
-    """What relaxations prove of the tiers, as the bounds of a :class:`Solution`, without looking for one."""
-    contraction = presolved(problem, tiers, limit.part(PRESOLVED))
-    rows = _begun(problem, contraction.domains, None)
-    parts = _search(rows, contraction.problem, contraction.domains, tiers, limit, known or Known(), bounded=True)
-    return concluded(problem, contraction.expand(rows), tiers, parts).bounds
-
-
 def concluded(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers, parts: Sequence[Part]) -> Solution:
     """What rows come to, given what is known of the components: all else had no choice."""
     values = _values(problem, rows, tiers)
@@ -128,13 +214,22 @@ def _values(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers) -> tuple[
     return ranked(replace(total, copies=total.copies - copied_bytes(problem, rows)), tiers)
 
 
-def presolved(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Contraction:
-    """The problem as it is searched, whatever searches it: without rows that are no choice."""
-    limit = limit or unlimited()
-    orders = not any("reshapes" in tier for tier in tiers)
-    contraction = contract(problem, open_rows(problem, orders), tiers, limit)
-    domains = dominate(contraction.problem, contraction.domains, tiers, orders, limit)
-    return replace(contraction, domains=domains)
+def presolved(
+    problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None, domains: Domains | None = None
+) -> Contraction:
+    """The problem as it is searched, whatever searches it: without rows that are no choice, by default of all that are
+    open.
+    """
+    limit, orders = limit or unlimited(), not _grouping(tiers)
+    contraction = contract(problem, open_rows(problem, orders) if domains is None else domains, tiers, limit)
+    contraction = merged(contraction) if orders else contraction
+    left = dominate(contraction.problem, contraction.domains, tiers, orders, limit)
+    return replace(contraction, domains=left)
+
+
+def _grouping(tiers: Tiers) -> bool:
+    """Whether groupings are chosen, not orders alone."""
+    return any("reshapes" in tier for tier in tiers)
 
 
 def _search(
@@ -143,8 +238,7 @@ def _search(
     domains: Domains,
     tiers: Tiers,
     limit: Limit,
-    known: Known,
-    bounded: bool = False,
+    bounded: bool,
 ) -> Sequence[Part]:
     """Put the cheapest rows in place, and tell what is known of each component; those that are too large to be
     enumerated are solved, or only ``bounded``.
@@ -159,17 +253,7 @@ def _search(
         if limit.expired or not (sizes[place] <= ENUMERATED or _loaded(limit)):
             parts[place] = part_of(problem, domains, rows, component, tiers, "none", (0,) * len(tiers))
             continue
-        key = known.key(problem, domains, component, tiers, bounded)
-        answer = known.get(key)
-        if answer is None:
-            bounds, method = _component(rows, problem, domains, component, tiers, limit, bounded)
-            if not limit.expired:
-                known.keep(key, Answer(places(rows, domains, component), bounds, method))
-        else:
-            limit.spend(len(component.operators))
-            bounds, method = answer.bounds, answer.method
-            for number, each in zip(component.operators, answer.places, strict=True):
-                rows[number] = domains[number][each]
+        bounds, method = _component(rows, problem, domains, component, tiers, limit, bounded)
         parts[place] = part_of(problem, domains, rows, component, tiers, method, bounds)
     return [parts[place] for place in range(len(found))]
 

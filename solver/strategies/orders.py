@@ -36,6 +36,11 @@ orders.
 LARGE = 5_000
 """The rows of a problem that is searched last where it has not even all candidates."""
 
+MANY = 5_000
+"""The operators of a problem that is searched with moves at the least that they may cost before all else: mostly they
+cost no more, and that has to be searched in any case.
+"""
+
 CLOSE = 0.95
 """A lower bound is close where it is this much of what it is a bound of: then nothing large is searched any more."""
 
@@ -95,8 +100,10 @@ class _Search:
     def __init__(self, tiers: Tiers) -> None:
         self.tiers, self.known = tiers, Known()
 
-    def _solved(self, problem: LayoutProblem, limit: Limit, start: Solution | None = None) -> Solution:
-        return solve(problem, self.tiers, limit, self.known, start)
+    def _solved(
+        self, problem: LayoutProblem, limit: Limit, start: Solution | None = None, least: Solution | None = None
+    ) -> Solution:
+        return solve(problem, self.tiers, limit, self.known, start, least)
 
     def cheapest(
         self, problem: LayoutProblem, candidates: Closure, limit: Limit, before: Solution | None = None
@@ -105,7 +112,7 @@ class _Search:
         if before is not None and bounds(problem, self.tiers, limit.part(NARROW), self.known) == before.values:
             found = replace(before, bounds=before.values)
         else:
-            found = self._solved(problem, limit.part(NARROW))
+            found = self._first(problem, limit.part(NARROW))
         if problem.capped or not any(found.values) or not uneven(problem):
             return found
         few = self._with_stops(problem, candidates, found, limit, FEW_BLOCKS)
@@ -113,6 +120,15 @@ class _Search:
             return few
         more = self._with_stops(problem, candidates, found, limit, BLOCKS)
         return _known_by(max(few, more, key=lambda each: each.bounds), _least([few, more]))
+
+    def _first(self, problem: LayoutProblem, limit: Limit) -> Solution:
+        """The cheapest orders of a problem; of a large one where every move costs the least that it may, which is a
+        bound, and then wherever that is not what they cost.
+        """
+        least = None
+        if len(problem.operators) > MANY and uneven(problem):
+            least = self._solved(problem.charging(frozenset()), limit)
+        return self._solved(problem, limit, least=least)
 
     def _with_stops(
         self, problem: LayoutProblem, candidates: Closure, found: Solution, limit: Limit, most: int

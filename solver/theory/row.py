@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from layoutsolve.solver.theory.layout import Layout
 
@@ -42,6 +42,10 @@ class Price:
             self.copies + other.copies,
             self.regrouped + other.regrouped,
         )
+
+    def times(self, count: int) -> Price:
+        """So many times as much."""
+        return Price(*(count * getattr(self, each.name) for each in fields(self)))
 
     def slower(self, other: Price) -> bool:
         """Whether a row at this price loses more inside than one at another."""

@@ -1,4 +1,4 @@
-"""Components that are known: the same answers, and each kind of block searched once."""
+"""Regions that are known: the same answers, and each kind of block searched once."""
 
 from __future__ import annotations
 

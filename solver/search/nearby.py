@@ -1,0 +1,74 @@
+"""Improving rows of operators that hang together, some at a time, where all at once are too many."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.elimination import eliminated
+from layoutsolve.solver.search.presolve import Component, price_of_component
+from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.statement.problem import LayoutProblem
+
+TOGETHER = 24
+"""How many operators are chosen anew at a time: of a grid the tables of these are small."""
+
+
+def improved_together(
+    problem: LayoutProblem,
+    rows: list[int],
+    domains: Mapping[int, Sequence[int]],
+    component: Component,
+    tiers: Tiers,
+    limit: Limit,
+) -> None:
+    """Give the operators around each one the cheapest rows of their ``domains`` with all others as they are, in place,
+    until that changes nothing or the limit is over. Operators are eliminated: of groupings, nothing is tried.
+    """
+    near = _Near(problem, component)
+    waiting = dict.fromkeys(component.operators)
+    while waiting and not limit.expired:
+        around = near.around(next(iter(waiting)))
+        for number in around[: TOGETHER // 2]:
+            waiting.pop(number, None)
+        part = Component(tuple(sorted(around)), near.variables(around))
+        at = {number for variable in part.variables for number, _ in problem.places(variable)}
+        open_rows = {number: [rows[number]] for number in at} | {number: domains[number] for number in around}
+        before = ranked(price_of_component(problem, rows, part), tiers)
+        tried, found = list(rows), eliminated(problem, open_rows, part, tiers, limit)
+        for number, row in (found or {}).items():
+            tried[number] = row
+        if ranked(price_of_component(problem, tried, part), tiers) < before:
+            rows[:] = tried
+            waiting.update(dict.fromkeys(around))
+
+
+class _Near:
+    """Who shares a variable with whom in a component."""
+
+    def __init__(self, problem: LayoutProblem, component: Component) -> None:
+        inside = set(component.operators)
+        self.at = {
+            variable: [number for number, _ in problem.places(variable) if number in inside]
+            for variable in component.variables
+        }
+        self.touched: dict[int, list[int]] = {number: [] for number in component.operators}
+        for variable, numbers in self.at.items():
+            for number in dict.fromkeys(numbers):
+                self.touched[number].append(variable)
+
+    def around(self, number: int) -> list[int]:
+        """The operators nearest to one, that one first."""
+        found, queue = {number: None}, deque([number])
+        while queue and len(found) < TOGETHER:
+            for variable in self.touched[queue.popleft()]:
+                for other in self.at[variable]:
+                    if other not in found and len(found) < TOGETHER:
+                        found[other] = None
+                        queue.append(other)
+        return list(found)
+
+    def variables(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """The variables that some operators touch."""
+        return tuple(sorted({variable for number in numbers for variable in self.touched[number]}))
