@@ -83,11 +83,12 @@ def clamp(call: Call) -> None:
 
 @exactly("LEAKY_RELU")
 def leaky_relu(call: Call) -> None:
-    """LEAKY_RELU."""
+    """LEAKY_RELU; a negative slope is the sign of what the slope without one makes, halves included."""
     x, slot, alpha = call.input(0), call.slot(), np.float32(call.option("alpha", 0.0))
     before, after = quant_in(call, x), quant_in(call, slot)
     scale, count = scale_of(before), every_byte(x) - zero_of(before)
-    below = Rescaling.by(np.float64(scale * alpha / scale_of(after)))(count)
+    factor = np.float64(scale * alpha / scale_of(after))
+    below = np.sign(factor).astype(np.int64) * Rescaling.by(abs(factor))(count)
     _write(call, x, np.where(count < 0, below, Rescaling.by(np.float64(scale / scale_of(after)))(count)), slot)
 
 

@@ -153,8 +153,11 @@ def unary(net: Network, name: str) -> bytes:
         scale, zero = quants[name]
         zero += 128 if net.dtype == "uint8" else 0
         return net.finish(name, [net.input(*shape)], net.output(*shape, quant=Quant([scale], [zero])))
-    options = {"alpha": float(net.random.uniform(0, 0.5))} if name == "LEAKY_RELU" else {}
-    return net.finish(name, [net.input(*shape)], net.output(*shape, quant=net.quant(0.02, 0.2)), **options)
+    if name == "LEAKY_RELU":
+        alpha, quant = net.choice(net.random.uniform(-1.5, 0.5), -0.75, -0.5, -0.25, 0.5), net.quant()
+        scaled = net.choice(quant, net.quant(0.02, 0.2))
+        return net.finish(name, [net.input(*shape, quant=quant)], net.output(*shape, quant=scaled), alpha=float(alpha))
+    return net.finish(name, [net.input(*shape)], net.output(*shape, quant=net.quant(0.02, 0.2)))
 
 
 def softmax(net: Network, name: str) -> bytes:
