@@ -21,7 +21,7 @@ from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.theory.layout import Layout, Order, alone, order, permuted
+from layoutsolve.solver.theory.layout import Layout, Order, alone, finest, order, permuted
 
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
@@ -153,7 +153,7 @@ class Formulation:
         if self.problem.timed:
             self.limit.spend(TIMED * len(sources))
         for source, hidden in sources.items():
-            spent = self.problem.move_price(variable, source, members[0]).nanoseconds if self.problem.timed else 0
+            spent = self._spent(variable, source, members[0]) if self.problem.timed else 0
             classes.setdefault((hidden, spent), []).append(source)
         size = self.problem.variables[variable].bytes
         supply = [literal for layout in serving for literal in written[layout] or ()]
@@ -224,10 +224,10 @@ class Formulation:
         """
         given = {layout: self._given(readers, written, layout) for layout in members}
         delivered = [literal for literal in given.values() if literal is not None]
-        self.terms["reshapes"] += [(literal, 1) for literal in delivered]
+        self._regrouped(variable, [(literal, 1) for literal in delivered])
         if moved is None:
             return
-        self.terms["reshapes"].append((moved, -1))
+        self._regrouped(variable, [(moved, -1)])
         self._row([*((literal, 1) for literal in delivered), (moved, -1)], 0)
         counts = near(written, given, self.problem.variables[variable].rigid)
         if not any(reshapes for reshapes, _, _ in counts):
@@ -241,8 +241,22 @@ class Formulation:
             if sources is not None:
                 self._only(literal, written, sources)
             if reshapes:
-                self.terms["reshapes"].append((literal, reshapes))
+                self._regrouped(variable, [(literal, reshapes)])
         self._row([*((literal, 1) for literal in firsts), (moved, -1)], 0)
+
+    def _spent(self, variable: int, source: Layout, target: Layout) -> int:
+        """The time of a Transpose; that of Reshapes beside it is charged with these."""
+        if self.reshapes:
+            source, target = finest(source), finest(target)
+        return self.problem.move_price(variable, source, target).nanoseconds
+
+    def _regrouped(self, variable: int, terms: Terms) -> None:
+        """Charge Reshapes of a variable, and their time."""
+        self.terms["reshapes"] += terms
+        moved = self.problem.variables[variable]
+        each = self.problem.target.reshape_price(1, moved.turns, self.problem.timed).nanoseconds
+        if each:
+            self.terms["nanoseconds"] += [(literal, weight * each) for literal, weight in terms]
 
     def _given(self, readers: Sequence[Reads], written: Reads, layout: Layout) -> int | None:
         """A literal that is 1 where some reader wants a layout that is not written; None where that is never so."""

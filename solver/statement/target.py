@@ -191,7 +191,7 @@ class Target:
 
     def reshape_price(self, count: int, turns: int = 1, timed: bool = False) -> Price:
         """What so many Reshapes cost, each of which runs so often."""
-        spent = turns * round(count * self.latency.reshape.fixed * 1e9) if timed else 0
+        spent = turns * count * round(self.latency.reshape.fixed * 1e9) if timed else 0
         return Price(reshapes=count, nanoseconds=spent) if count else FREE
 
     def _nanoseconds(self, variable: Variable, motion: Motion, innermost: Sequence[int], reshapes: int) -> int:
@@ -199,7 +199,7 @@ class Target:
         elements, itemsize = self._elements(variable)
         block = static_elements(tuple(variable.sizes[atom] for atom in innermost))
         spent = self.latency.transposition(motion, elements, max(1, block), itemsize)
-        return variable.turns * round((spent + reshapes * self.latency.reshape.fixed) * 1e9)
+        return variable.turns * (round(spent * 1e9) + reshapes * round(self.latency.reshape.fixed * 1e9))
 
     @staticmethod
     def _elements(variable: Variable) -> tuple[int, int]:
