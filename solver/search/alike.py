@@ -8,6 +8,7 @@ orders: of groupings fewer that are wanted may take more Reshapes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
@@ -27,8 +28,9 @@ def merged(contraction: Contraction) -> Contraction:
     crowded = [variable for variable in problem.moving() if len(problem.readers[variable]) > MANY]
     alike: dict[Hashable, list[tuple[int, int]]] = {}
     for variable in crowded:
+        ports = Counter(number for number, _ in problem.readers[variable])
         for number, port in problem.readers[variable]:
-            if (key := _key(problem, domains, number, port)) is not None:
+            if ports[number] == 1 and (key := _key(problem, domains, number, port)) is not None:
                 alike.setdefault((variable, key), []).append((number, port))
     operators, left, leaders = list(problem.operators), list(domains), dict[int, int]()
     for (leader, port), *others in alike.values():
