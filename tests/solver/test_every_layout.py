@@ -42,7 +42,7 @@ def test_optimal_is_cheapest_of_all_orders(objective: str, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_bounds_are_never_above_the_cheapest_orders(target: str) -> None:
     """Where moves take different times, few answers are proven; their bounds hold all the same."""
-    for seed in range(GRAPHS):
+    for seed in range(GRAPHS // 2):
         found = assign(mixed_graph(seed), objective="min-latency", target=shipped(target))
         try:
             least = cheapest(found).ranks[0]
