@@ -66,7 +66,7 @@ def test_no_proven_tier_is_beaten(objective: str, mixed: bool, monkeypatch: pyte
             counts["reached"] += ranked(found.price, OBJECTIVES[objective])[:-1] <= least[:-1]
         counts["reshapes"] += found.price.reshapes
     assert counts["compared"] > 20
-    assert counts["reached"] >= 0.9 * counts["compared"]
+    assert counts["reached"] >= 0.95 * counts["compared"]
     assert counts["reshapes"] > 0
 
 
