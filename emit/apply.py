@@ -1,8 +1,7 @@
 """Applying an assignment to a graph: operators rewritten for their rows, constants rearranged, moves inserted.
 
 This is the only place where a Transpose is made, but for those that a row is written with, which its price counts. The
-result is again a graph, in which every node is to be written as
-it stands.
+result is again a graph, in which every node is to be written as it stands.
 """
 
 from __future__ import annotations

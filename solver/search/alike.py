@@ -74,9 +74,7 @@ def _fixed(problem: LayoutProblem, domains: Domains, number: int) -> list[int]:
 
 def _only(operator: Operator, ports: Sequence[int], rows: Sequence[int]) -> Operator:
     """What is left of an operator at some of its ports, with some rows that cost nothing."""
-    kept = tuple(Row(tuple(operator.rows[row].layouts[port] for port in ports)) for row in rows)
-    inputs = sum(port < operator.inputs for port in ports)
-    return replace(operator, ports=tuple(operator.ports[port] for port in ports), inputs=inputs, rows=kept)
+    return operator.at(ports, (Row(tuple(operator.rows[row].layouts[port] for port in ports)) for row in rows))
 
 
 def _leader(problem: LayoutProblem, domains: Domains, number: int, port: int, count: int) -> Operator:

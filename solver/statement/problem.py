@@ -39,6 +39,11 @@ class Operator:
     tensors: tuple[str, ...] = ()
     follows: bool = False
 
+    def at(self, ports: Sequence[int], rows: Iterable[Row]) -> Operator:
+        """The operator at some of its ports alone, with rows that have layouts at these."""
+        inputs = sum(port < self.inputs for port in ports)
+        return replace(self, ports=tuple(self.ports[port] for port in ports), inputs=inputs, rows=tuple(rows))
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:

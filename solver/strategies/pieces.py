@@ -74,12 +74,11 @@ class Scope:
 
 def _at(operator: Operator, ports: Sequence[int], free: bool) -> Operator:
     """An operator at some of its ports alone; one that is not free has no price."""
-    rows = [
+    rows = (
         replace(row, layouts=tuple(row.layouts[port] for port in ports), price=row.price if free else FREE)
         for row in operator.rows
-    ]
-    inputs = sum(port < operator.inputs for port in ports)
-    return replace(operator, ports=tuple(operator.ports[port] for port in ports), inputs=inputs, rows=tuple(rows))
+    )
+    return operator.at(ports, rows)
 
 
 def fewest(scope: Scope, part: Zone, limit: Limit, known: Known) -> Solution | None:
