@@ -19,7 +19,8 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.concat_steps import joined
 from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator
-from layoutsolve.solver.theory.layout import Layout, move, stored_shape
+from layoutsolve.solver.theory.layout import Layout, stored_shape
+from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Step
 

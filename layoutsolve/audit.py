@@ -71,7 +71,7 @@ def recount(model: onnx.ModelProto) -> Recount:
         elif node.op_type == "Transpose":
             bits, shape, permutation = _moved(node, types)
             transposes += 1
-            motions.update(_motions([size != 1 for size, _ in shape], permutation))
+            motions.update(_motions([size for size, _ in shape], permutation))
             moved += turns * (bits * prod(number for _, number in shape) // 8)
     return Recount(transposes, motions, reshapes, moved)
 
@@ -143,14 +143,20 @@ def _permutation(node: onnx.NodeProto, rank: int) -> list[int]:
     return found
 
 
-def _motions(larger: Sequence[bool], permutation: Sequence[int]) -> list[str]:
-    """What a Transpose does, nothing where it moves nothing; ``larger`` tells dimensions that are not 1."""
-    before = [axis for axis, counts in enumerate(larger) if counts]
-    after = [axis for axis in permutation if larger[axis]]
-    while before and before[0] == after[0]:  # outer dimensions that stay where they are
-        before, after = before[1:], after[1:]
-    if not before:
+def _motions(sizes: Sequence[int | str], permutation: Sequence[int]) -> list[str]:
+    """What a Transpose does as a runtime sees it, nothing where it moves nothing. Dimensions of size 1 are in its way
+    but where they stay in front or at the end. Where several sizes are known by name only they are in no way.
+    """
+    solid = [axis for axis in permutation if sizes[axis] != 1]
+    if solid == sorted(solid):
         return []
+    names = sum(size.count("*") + (not size[:1].isdecimal()) for size in sizes if isinstance(size, str))
+    after = solid if names > 1 else list(permutation)
+    before = sorted(after)
+    while before[-1] == after[-1] and sizes[after[-1]] == 1:
+        before, after = before[:-1], after[:-1]
+    while before[0] == after[0]:
+        before, after = before[1:], after[1:]
     if before[-1] == after[-1]:
         return ["rows"]
     cut = before.index(after[0])

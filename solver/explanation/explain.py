@@ -13,7 +13,8 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.price import deliver
-from layoutsolve.solver.theory.layout import Layout, move, stored_shape
+from layoutsolve.solver.theory.layout import Layout, stored_shape
+from layoutsolve.solver.theory.move import move
 
 
 @dataclass(frozen=True)

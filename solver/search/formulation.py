@@ -21,7 +21,8 @@ from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.theory.layout import Layout, Order, alone, finest, order, permuted
+from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permuted
+from layoutsolve.solver.theory.move import alone
 
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
@@ -273,7 +274,7 @@ def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> 
     """How many Reshapes are beside the Transpose from some layouts, by default all, to some of one order.
 
     A move takes none where whole dimensions change places, one where a layout has no dimension that the other's order
-    tears, else two (:func:`~layoutsolve.solver.theory.layout.move`). So which take none is looked up by what dimensions
+    tears, else two (:func:`~layoutsolve.solver.theory.move.move`). So which take none is looked up by what dimensions
     there are, and not each layout compared with each.
     """
     atoms = order(next(iter(wanted)))

@@ -28,9 +28,9 @@ from layoutsolve.solver.theory.layout import (
     order,
     permutation,
     permuted,
-    transposed_alone,
     whole_dimensions,
 )
+from layoutsolve.solver.theory.move import transposed_alone
 from layoutsolve.solver.theory.relation import Arranged, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule

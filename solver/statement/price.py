@@ -12,7 +12,8 @@ from functools import lru_cache
 
 from layoutsolve.solver.statement.copies import copied_bytes
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
-from layoutsolve.solver.theory.layout import Layout, move, order
+from layoutsolve.solver.theory.layout import Layout, order
+from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.row import FREE, Price
 
 Moves = tuple[tuple[Layout, Layout], ...]

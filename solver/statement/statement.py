@@ -14,8 +14,9 @@ from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.statement.unseen import Tensor, unseen
 from layoutsolve.solver.theory.atoms import Atoms, port_names
-from layoutsolve.solver.theory.layout import Layout, Order
-from layoutsolve.solver.theory.motion import as_layouts
+from layoutsolve.solver.theory.layout import Layout, Order, order
+from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
+from layoutsolve.solver.theory.move import hindered
 from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Row
@@ -328,7 +329,13 @@ class Statement:
         stored = self.graph.values[node.inputs[0]]
         sizes, source, target = as_layouts(stored.shape, node.attributes["perm"])
         moved = Variable(stored.name, tuple(sizes), turns * _bytes(stored), {}, turns=turns)
-        price = still if source == target else self.target.move_price(moved, source, target, self.goal.timed)
+        price = still
+        if source != target:
+            slow = not moved.rigid and hindered(layouts[0], node.attributes["perm"])
+            motion, together = (Motion.GENERAL, 0) if slow else motion_between(source, target)
+            price = self.target.transpose_price(
+                moved, motion, order(target)[len(target) - together :], 0, self.goal.timed
+            )
         return (Row(layouts, price=replace(price, transposes=1, reshapes=0, bytes=moved.bytes)),)
 
 

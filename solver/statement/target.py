@@ -34,8 +34,9 @@ from layoutsolve.digest import digest
 from layoutsolve.graph import product, static_elements
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.theory.kind import Kind, possible
-from layoutsolve.solver.theory.layout import Layout, move, order
+from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
+from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.rule import CONTRIB, Way
 from layoutsolve.storage import PLAIN, Dynamic, Storage
@@ -183,11 +184,17 @@ class Target:
         if steps.perm is None:
             return self.reshape_price(steps.reshapes, variable.turns, timed)
         motion, together = motion_between(source, target)
-        spent = 0
-        if timed:
-            innermost = order(target)[-together:] if together else ()
-            spent = self._nanoseconds(variable, motion, innermost, steps.reshapes)
-        return Price(1, self.lost[motion], steps.reshapes, variable.bytes, spent)
+        innermost = order(target)[-together:] if together else ()
+        return self.transpose_price(variable, motion, innermost, steps.reshapes, timed)
+
+    def transpose_price(
+        self, variable: Variable, motion: Motion, innermost: Sequence[int] = (), reshapes: int = 0, timed: bool = False
+    ) -> Price:
+        """What a Transpose of a variable costs, with so many Reshapes beside it. ``innermost`` are the atoms that stay
+        together where it copies blocks.
+        """
+        spent = self._nanoseconds(variable, motion, innermost, reshapes) if timed else 0
+        return Price(1, self.lost[motion], reshapes, variable.bytes, spent)
 
     def reshape_price(self, count: int, turns: int = 1, timed: bool = False) -> Price:
         """What so many Reshapes cost, each of which runs so often."""

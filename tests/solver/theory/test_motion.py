@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from layoutsolve.graph import Dim, symbol
-from layoutsolve.solver.theory.layout import Layout, move, order, stored_shape
+from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between, motions_between
+from layoutsolve.solver.theory.move import move
 
 
 def done_by(shape: tuple[int, ...], permutation: tuple[int, ...]) -> tuple[Motion, int]:

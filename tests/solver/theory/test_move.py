@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver.search.formulation import near
-from layoutsolve.solver.theory.layout import (
-    Layout,
-    Order,
-    interspersed,
-    move,
-    order,
-    permuted,
-    transposed_alone,
-    with_units,
-)
+from layoutsolve.solver.theory.layout import Layout, Order, interspersed, order, permuted, with_units
+from layoutsolve.solver.theory.move import alone, hindered, move, transposed_alone
 
 
 def groupings(atoms: Order) -> Iterator[Layout]:
@@ -86,3 +78,27 @@ def test_the_reshapes_of_many_moves_are_those_of_each(seed: int) -> None:
     for source, target in product(sources, wanted):
         told = [count for count, some, targets in found if target in targets and (some is None or source in some)]
         assert min(told) == move(source, target, rigid).reshapes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_transposes_are_as_fast_as_what_they_move_allows(seed: int) -> None:
+    """Nothing of size 1 is in the way of what a move writes, however it is grouped."""
+    random = np.random.default_rng(seed)
+    sources, targets = some_layouts(random, 4, 30), some_layouts(random, 4, 30)
+    for source, target in product(sources, targets):
+        steps = move(source, target)
+        assert steps.perm is None or not hindered(steps.split or source, steps.perm), (source, target)
+
+
+@pytest.mark.parametrize("atoms", [2, 3])
+@pytest.mark.parametrize("units", [1, 2, 3])
+def test_a_transpose_is_enough_wherever_there_is_one(atoms: int, units: int) -> None:
+    """Of all permutations that have dimensions of size 1 where they are wanted."""
+    finest = tuple((atom,) for atom in range(atoms))
+    sources = list(interspersed(finest, units))
+    perms = [(perm, source) for source in sources for perm in permutations(range(atoms + units))]
+    known = {(source, tuple(source[axis] for axis in perm)) for perm, source in perms if not hindered(source, perm)}
+    for source, wanted in product(sources, permutations(finest)):
+        for target in interspersed(wanted, units):
+            if order(source) != order(target):
+                assert alone(source, target) == (move(source, target).reshapes == 0) == ((source, target) in known)

@@ -1,0 +1,165 @@
+"""Moves: how a stored tensor gets from one layout into another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise, product
+
+from layoutsolve.solver.theory.layout import Group, Layout, Order, order, whole, with_units
+from layoutsolve.solver.theory.motion import Motion, motion_of
+
+
+@dataclass(frozen=True)
+class Move:
+    """How a stored tensor gets from one layout into another: Reshape to ``split``, Transpose by ``perm``, Reshape to
+    ``target``.
+
+    Each step is None where it is not needed.
+    """
+
+    split: Layout | None
+    perm: tuple[int, ...] | None
+    target: Layout | None
+
+    @property
+    def transposes(self) -> int:
+        return int(self.perm is not None)
+
+    @property
+    def reshapes(self) -> int:
+        return int(self.split is not None) + int(self.target is not None)
+
+
+@lru_cache(maxsize=65536)
+def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
+    """The cheapest way from ``source`` to ``target``: one Transpose at most, flanked by Reshapes only where an atom is
+    hidden, or where dimensions of size 1 would keep a runtime from seeing what is simple about it.
+
+    A ``rigid`` tensor has so many symbolic sizes that a Reshape cannot state them: it is spared the second kind.
+    """
+    if source == target:
+        return Move(None, None, None)
+    if order(source) == order(target):
+        return Move(None, None, target)
+    split = _split(source, order(target))
+    if split is not None:
+        solid = whole(target, order(source))
+        split = split if solid is None else _with_units(solid, target)
+    before = source if split is None else split
+    perm = _transposed(before, target)
+    if _permuted(before, perm) != target or (hindered(before, perm) and not rigid):
+        return Move(split, _carrying(before, perm), target)
+    return Move(split, perm, None)
+
+
+def _split(source: Layout, wanted: Order) -> Layout | None:
+    """``source`` without its unit dimensions, cut wherever ``wanted`` tears a stored dimension; None where it tears
+    none.
+    """
+    following = dict(pairwise(wanted))
+    pieces: list[Group] = []
+    for group in source:
+        start = 0
+        for index in range(1, len(group)):
+            if following.get(group[index - 1]) != group[index]:
+                pieces.append(group[start:index])
+                start = index
+        if group:
+            pieces.append(group[start:])
+    return None if sum(map(bool, source)) == len(pieces) else tuple(pieces)
+
+
+def _with_units(pieces: Layout, target: Layout) -> Layout:
+    """The dimensions of size 1 of ``target`` put in, each behind the piece that it follows there."""
+    result = list(pieces)
+    place = 0
+    for group in target:
+        if group:
+            place = next(index for index, piece in enumerate(result) if group[-1] in piece) + 1
+        else:
+            result.insert(place, ())
+            place += 1
+    return tuple(result)
+
+
+def _transposed(source: Layout, target: Layout) -> tuple[int, ...]:
+    """The permutation of whole stored dimensions into the order of ``target``, dimensions of size 1 placed as there,
+    and beside their neighbours in ``source`` as far as possible, or wherever they are in no way.
+    """
+    place = {group[0]: index for index, group in enumerate(source) if group}
+    solid = [place[atom] for atom in order(target) if atom in place]
+    units = [index for index, group in enumerate(source) if not group]
+    perm: list[int] = []
+    for group in target:
+        if group and solid:
+            perm.append(solid.pop(0))
+        elif not group and units:
+            beside = (perm[-1] + 1 if perm else 0, solid[0] - 1 if solid else -1)
+            perm.append(next((index for index in beside if index in units), units[0]))
+            units.remove(perm[-1])
+    perm += solid + units
+    return (hindered(source, perm) and _swapped(source, target)) or tuple(perm)
+
+
+def _swapped(source: Layout, target: Layout) -> tuple[int, ...] | None:
+    """The permutation by which two neighbouring blocks change places, None where that does not make the target."""
+    axes = range(len(source))
+    for first, last in product(axes, (index + 1 for index in axes)):
+        if source[:first] == target[:first] and source[last:] == target[last:]:
+            for cut in range(first + 1, last):
+                if source[cut:last] + source[first:cut] == target[first:last]:
+                    return (*axes[:first], *axes[cut:last], *axes[first:cut], *axes[last:])
+    return None
+
+
+def _permuted(source: Layout, perm: Sequence[int]) -> Layout:
+    return tuple([source[axis] for axis in perm])
+
+
+def _carrying(source: Layout, perm: Sequence[int]) -> tuple[int, ...]:
+    """The permutation in which each dimension of size 1 stays behind the one that it follows, or in front."""
+    carried: list[int] = []
+    for axis in [-1, *(axis for axis in perm if source[axis])]:
+        carried.append(axis)
+        while carried[-1] + 1 < len(source) and not source[carried[-1] + 1]:
+            carried.append(carried[-1] + 1)
+    return tuple(carried[1:])
+
+
+def hindered(source: Layout, perm: Sequence[int]) -> bool:
+    """Whether dimensions of size 1 keep a runtime from seeing that a Transpose is none that moves single elements in no
+    simple order. It sees past those in front and at the end, if they stay.
+    """
+    axes = list(perm)
+    while axes and axes[-1] == len(axes) - 1 and not source[axes[-1]]:
+        axes.pop()
+    if motion_of(axes)[0] != Motion.GENERAL:
+        return False
+    solid = [axis for axis in axes if source[axis]]
+    ranks = {axis: rank for rank, axis in enumerate(sorted(solid))}
+    return motion_of([ranks[axis] for axis in solid])[0] != Motion.GENERAL
+
+
+@lru_cache(maxsize=65536)
+def transposed_alone(source: Layout, target: Layout) -> tuple[Layout, ...]:
+    """The layouts, beside ``target`` all that have its dimensions of size 1 elsewhere, between which and ``source`` a
+    Transpose alone is enough one way or the other. The two have the same dimensions.
+    """
+    return tuple(each for each in with_units(target) if alone(source, each) or alone(each, source))
+
+
+def alone(source: Layout, target: Layout) -> bool:
+    """Whether a Transpose alone is enough between two layouts of the same dimensions."""
+    places = {group: place for place, group in enumerate(filter(None, source))}
+    return _alone(tuple(map(bool, source)), tuple(places.get(group, -1) for group in target))
+
+
+@lru_cache(maxsize=65536)
+def _alone(solid: tuple[bool, ...], wanted: tuple[int, ...]) -> bool:
+    """The same for which dimensions are of more than size 1, and where each of these is wanted; -1 is of size 1."""
+    numbers = iter(range(len(solid)))
+    source = tuple((next(numbers),) if each else () for each in solid)
+    target = tuple((each,) if each >= 0 else () for each in wanted)
+    return not hindered(source, _transposed(source, target))
