@@ -192,12 +192,15 @@ class _Stated:
         key = (each.sizes, each.bytes, each.turns, charged, *sources, None, *targets)
         if key not in self.known:
             self.limit.spend(MOVE * len(sources) * len(targets))
-            paid = np.zeros((len(self.tiers), len(sources), len(targets)), np.int64)
-            for row, source in enumerate(sources):
-                for column, target in enumerate(targets):
-                    if source != target:
-                        paid[:, row, column] = ranked(self.problem.move_price(variable, source, target), self.tiers)
-            self.known[key] = paid
+            moves = np.array([[source != target for target in targets] for source in sources], np.int64)
+            lost = [list(row) for row in self.problem.losses(variable, sources, targets)]
+            paid = {
+                "transposes": moves,
+                "bytes": moves * each.bytes,
+                "hidden": moves * np.array(lost, np.int64),
+                "nanoseconds": moves * np.array(self.problem.times(variable, sources, targets), np.int64),
+            }
+            self.known[key] = np.array([sum(paid.get(name, 0 * moves) for name in tier) for tier in self.tiers])
         return self.known[key]
 
 

@@ -21,7 +21,7 @@ from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.theory.layout import Layout, Order, finest, order, permuted
+from layoutsolve.solver.theory.layout import Layout, Order, order, permuted
 from layoutsolve.solver.theory.move import alone
 
 Reads = Mapping[Layout, Literals | None]
@@ -33,10 +33,8 @@ Dimensions = tuple[Layout, int]
 Near = tuple[int, Sequence[Layout] | None, Sequence[Layout]]
 """A number of Reshapes, the layouts from which a Transpose takes so many, None for all, and those to which it does."""
 
-LOOKED_AT, TERM, TIMED = 8, 2, 6
-"""How many layouts are looked at in a unit of work, and the work of stating a term of a constraint, and of finding out
-how long a move takes.
-"""
+LOOKED_AT, TERM = 8, 2
+"""How many layouts are looked at in a unit of work, and the work of stating a term of a constraint."""
 
 CONSTRAINTS = 40_000
 """The most constraints of a program that is stated: its relaxation takes 2 to 3 kB for each of them."""
@@ -107,13 +105,18 @@ class Formulation:
         layouts = sorted({layout for reader in readers for layout in reader})
         self.limit.spend((len(layouts) * len(readers) + sum(map(len, readers))) // LOOKED_AT)
         supplies, demands = by_order(written), sorted(by_order(layouts).items())
-        losses = self.problem.losses(variable, list(written), [members[0] for _, members in demands])
-        for (atoms, members), lost in zip(demands, zip(*losses, strict=True), strict=True):
+        ends = list(written), [members[0] for _, members in demands]
+        losses, times = self.problem.losses(variable, *ends), self.problem.times(variable, *ends)
+        costs = (
+            list(zip(*each, strict=True))
+            for each in zip(zip(*losses, strict=True), zip(*times, strict=True), strict=True)
+        )
+        for (atoms, members), paid in zip(demands, costs, strict=True):
             self.limit.spend(len(members) * len(written) // LOOKED_AT)
             if not self.complete:
                 return
             serving = supplies.get(atoms, [])
-            sources = {each: hidden for each, hidden in zip(written, lost, strict=True) if each not in serving}
+            sources = {each: cost for each, cost in zip(written, paid, strict=True) if each not in serving}
             moved = self._moved(variable, readers, written, serving, members, sources)
             if self.reshapes:
                 self._group(variable, readers, written, members, moved)
@@ -142,20 +145,18 @@ class Formulation:
         written: Reads,
         serving: Sequence[Layout],
         members: Sequence[Layout],
-        sources: Mapping[Layout, int],
+        sources: Mapping[Layout, tuple[int, int]],
     ) -> int | None:
         """The move of a variable into the order of ``members``, charged for its Transpose; None where it is always
-        written or never wanted. ``sources`` has the hidden transpositions from each layout of another order.
+        written or never wanted. ``sources`` has the hidden transpositions and the time from each layout of another
+        order; that of Reshapes beside it is charged with these.
         """
         needs = _needs(readers, members)
         if not needs or any(written[layout] is None for layout in serving) or not sources:
             return None
         classes: dict[tuple[int, int], list[Layout]] = {}
-        if self.problem.timed:
-            self.limit.spend(TIMED * len(sources))
-        for source, hidden in sources.items():
-            spent = self._spent(variable, source, members[0]) if self.problem.timed else 0
-            classes.setdefault((hidden, spent), []).append(source)
+        for source, cost in sources.items():
+            classes.setdefault(cost, []).append(source)
         size = self.problem.variables[variable].bytes
         supply = [literal for layout in serving for literal in written[layout] or ()]
         if self.apart:
@@ -244,12 +245,6 @@ class Formulation:
             if reshapes:
                 self._regrouped(variable, [(literal, reshapes)])
         self._row([*((literal, 1) for literal in firsts), (moved, -1)], 0)
-
-    def _spent(self, variable: int, source: Layout, target: Layout) -> int:
-        """The time of a Transpose; that of Reshapes beside it is charged with these."""
-        if self.reshapes:
-            source, target = finest(source), finest(target)
-        return self.problem.move_price(variable, source, target).nanoseconds
 
     def _regrouped(self, variable: int, terms: Terms) -> None:
         """Charge Reshapes of a variable, and their time."""

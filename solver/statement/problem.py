@@ -172,6 +172,13 @@ class LayoutProblem:
             return self.target.losses(sources, targets)
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
 
+    def times(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[list[int]]:
+        """For each source the nanoseconds of a Transpose of a variable to each of the targets: 0 where none count."""
+        if self.timed and self.charges(variable):
+            return self.target.times(self.variables[variable], sources, targets)
+        least = self.target.least_price(self.variables[variable], self.timed).nanoseconds
+        return [[least] * len(targets)] * len(sources)
+
     def charges(self, variable: int) -> bool:
         """Whether moves of a variable cost what they do, not the least that any of them might."""
         return self.charged is None or variable in self.charged

@@ -35,7 +35,7 @@ from layoutsolve.graph import product, static_elements
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order
-from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
+from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, together_between
 from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.rule import CONTRIB, Way
@@ -221,6 +221,18 @@ class Target:
         if not self.levels:
             return [bytes(len(targets))] * len(sources)
         return [motions.translate(self.lost) for motions in motions_between(sources, targets)]
+
+    def times(self, variable: Variable, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[list[int]]:
+        """For each source the nanoseconds of a Transpose of a variable to each of the targets, 0 to those of the same
+        order; without those of Reshapes beside it.
+        """
+        known: dict[tuple[int, int, int], int] = {}
+        pairs = zip(motions_between(sources, targets), together_between(sources, targets), strict=True)
+        found = [list(zip(range(len(targets)), *each, strict=True)) for each in pairs]
+        for index, motion, together in {each for row in found for each in row if each[1] != Motion.STILL}:
+            innermost = order(targets[index])[-together:] if together else ()
+            known[index, motion, together] = self._nanoseconds(variable, Motion(motion), innermost, 0)
+        return [[known.get(each, 0) for each in row] for row in found]
 
     @cached_property
     def lost(self) -> bytes:

@@ -6,14 +6,14 @@ and a size that is known by name only as one that may be anything. How dimension
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
-from layoutsolve.graph import Dim
+from layoutsolve.graph import Array, Dim
 from layoutsolve.solver.theory.layout import Layout, order
 
 
@@ -66,18 +66,34 @@ def motions_between(sources: Sequence[Layout], targets: Sequence[Layout]) -> lis
     """For each source the motion of a Transpose to each of the targets, a byte each; all have the same atoms."""
     if len(sources) * len(targets) <= _LOOKED_UP:
         return [bytes(motion_between(source, target)[0] for target in targets) for source in sources]
-    count = len(order(sources[0]))
-    if count < 2:
-        return [bytes(len(targets)) for _ in sources]
-    given, wanted = ([order(layout) for layout in layouts] for layouts in (sources, targets))
-    places = np.argsort(np.array(given, np.int16), axis=1).astype(np.int16)
     found = []
-    for wanted_places in (row[np.array(wanted)] for row in places):
-        borders = (wanted_places[:, 0] != 0) + (np.diff(wanted_places, axis=1) != 1).sum(1)
-        motions = _BY_BORDERS[np.minimum(borders, len(_BY_BORDERS) - 1)]
-        motions[(wanted_places[:, -1] == count - 1) & (borders > 0)] = Motion.ROWS
+    for places, borders in _places(sources, targets):
+        motions = _BY_BORDERS[np.minimum(borders.sum(1), len(_BY_BORDERS) - 1)]
+        motions[(places[:, -1:] == places.shape[1] - 1).any(1) & borders.any(1)] = Motion.ROWS
         found.append(motions.tobytes())
     return found
+
+
+def together_between(sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
+    """For each source how many atoms stay together innermost on the way to each of the targets, a byte each: 0 where
+    that copies no blocks.
+    """
+    if len(sources) * len(targets) <= _LOOKED_UP:
+        return [bytes(motion_between(source, target)[1] for target in targets) for source in sources]
+    found = []
+    for places, borders in _places(sources, targets):
+        together = (borders[:, ::-1].cumsum(1) == 0).sum(1) + 1
+        together[(places[:, -1:] != places.shape[1] - 1).any(1) | ~borders.any(1)] = 0
+        found.append(together.astype(np.uint8).tobytes())
+    return found
+
+
+def _places(sources: Sequence[Layout], targets: Sequence[Layout]) -> Iterator[tuple[Array, Array]]:
+    """For each source where the atoms of each target lie in it, and which of them do not follow those before."""
+    given, wanted = (np.array([order(layout) for layout in layouts], np.int16) for layouts in (sources, targets))
+    for row in np.argsort(given, axis=1).astype(np.int16):
+        places = row[wanted]
+        yield places, np.diff(places, axis=1, prepend=np.int16(-1)) != 1
 
 
 _BY_BORDERS = np.array([Motion.STILL, Motion.SWAP, Motion.SWAP, Motion.GENERAL], np.uint8)

@@ -132,6 +132,8 @@ def hindered(source: Layout, perm: Sequence[int]) -> bool:
     """Whether dimensions of size 1 keep a runtime from seeing that a Transpose is none that moves single elements in no
     simple order. It sees past those in front and at the end, if they stay.
     """
+    if () not in source:
+        return False
     axes = list(perm)
     while axes and axes[-1] == len(axes) - 1 and not source[axes[-1]]:
         axes.pop()

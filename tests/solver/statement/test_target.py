@@ -17,7 +17,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem, Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import default_target, parsed
-from layoutsolve.solver.theory.layout import order
+from layoutsolve.solver.theory.layout import finest, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts
 from layoutsolve.solver.theory.offer import Offer, rule_of
 from layoutsolve.solver.theory.rule import Rule, Site
@@ -226,6 +226,19 @@ def test_many_moves_at_once_are_priced_as_one_by_one(atoms: int) -> None:
                 assert price.bytes == price.transposes * problem.variables[0].bytes
         assert problem.loses(0, layouts, layouts) == any(map(any, table))
         assert problem.even == (not any(hidden))
+
+
+@pytest.mark.parametrize("atoms", range(7))
+def test_many_moves_at_once_take_the_time_of_one_by_one(atoms: int) -> None:
+    """Between orders; where a move may cost as little as any, all take the least time."""
+    random = np.random.default_rng(atoms)
+    sizes = tuple(symbol(f"n{atom}") if random.random() < 0.5 else 2 + atom for atom in range(atoms))
+    orders = list(dict.fromkeys(finest(random_layout(random, atoms)) for _ in range(20)))
+    for timed, charged in ((True, None), (True, frozenset[int]()), (False, None)):
+        problem = LayoutProblem((image(*sizes),), (), target=default_target(), timed=timed, charged=charged)
+        for source, row in zip(orders, problem.times(0, orders, orders), strict=True):
+            for wanted, spent in zip(orders, row, strict=True):
+                assert source == wanted or spent == problem.move_price(0, source, wanted).nanoseconds
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -7,7 +7,7 @@ import pytest
 
 from layoutsolve.graph import Dim, symbol
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
-from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between, motions_between
+from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between, motions_between, together_between
 from layoutsolve.solver.theory.move import move
 
 
@@ -44,6 +44,8 @@ def test_many_pairs_at_once_are_as_one_by_one(atoms: int) -> None:
     for sources, targets in ((layouts, layouts), (layouts[:3], layouts), (layouts[:2], layouts[:2]), ([], layouts)):
         expected = [bytes(motion_between(source, target)[0] for target in targets) for source in sources]
         assert motions_between(sources, targets) == expected
+        expected = [bytes(motion_between(source, target)[1] for target in targets) for source in sources]
+        assert together_between(sources, targets) == expected
 
 
 @pytest.mark.parametrize("seed", range(400))
