@@ -25,7 +25,7 @@ COMMANDS = {
     "dynamic": ["--rows", "1", "--most", "20000"],
     "executed": [MODELS, "--only", "network/00000", "--target", "ort-x86-vnni"],
     "figures": ["{scratch}"],
-    "forms": [MODELS, "--small", "--form", "PRelu limits", "--form", "storage unsigned"],
+    "forms": [MODELS, "--small", "--form", "PRelu limits"],
     "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
@@ -66,7 +66,7 @@ NEEDS = {"fuzz_coverage": "atheris", "torch_exports": "litert_torch"}
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of small models."""
     folder = tmp_path_factory.mktemp("models")
-    assert write(folder, networks=3, every=600) > 5
+    assert write(folder, networks=2, every=900) > 5
     return folder
 
 

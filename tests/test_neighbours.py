@@ -17,6 +17,8 @@ from experiments.levels import gaps
 from layoutsolve.emit.opset import HIGHEST_OPSET
 from tests.neighbours import FOLLOWERS, KINDS, Neighbours, neighbours
 
+pytestmark = pytest.mark.usefixtures("briefly")
+
 ROUNDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "1"))
 
 WAYS: tuple[Mapping[str, Any], ...] = (

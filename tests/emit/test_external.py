@@ -15,6 +15,8 @@ from layoutsolve.solver import assign
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.random_graphs import CONTROL, random_graph
 
+pytestmark = pytest.mark.usefixtures("briefly")
+
 
 def layers() -> Graph:
     """Layers with constants of all sizes, two of which read the same."""
@@ -25,7 +27,7 @@ def layers() -> Graph:
     return b.graph(b.op("Gemm", b.add(flat, table), table, shape=(64, 64), transB=1))
 
 
-@pytest.mark.parametrize("graph", [layers(), *(random_graph(seed, 20, CONTROL) for seed in range(6))])
+@pytest.mark.parametrize("graph", [layers(), *(random_graph(seed, 12, CONTROL) for seed in range(6))])
 def test_constants_beside_the_model(graph: Graph, tmp_path: Path) -> None:
     applied, external = apply(assign(graph)), External()
     whole, apart = serialise(applied), place(serialise(applied, external=external), "model.data")

@@ -77,7 +77,7 @@ def test_pieces_need_no_more_than_all(
 def test_what_is_proven_with_stops_is_fewest_of_all(objective: str) -> None:
     """The proof of the orders has all that a stop may be among its candidates, so that of Reshapes has them too."""
     compared = 0
-    for seed in range(24):
+    for seed in range(20):
         found = assign(turned_graph(seed), objective=objective)
         compared += bool(found.charged) and agrees(seed, found)
     assert compared > 3
@@ -105,7 +105,7 @@ def test_free_ends_demand_no_order() -> None:
 def test_time_with_reshapes_is_the_least_of_all(family: Callable[[int], Graph]) -> None:
     """What is said of the time that includes that of Reshapes; orders that take more than the least may save some."""
     compared = proven = 0
-    for seed in range(GRAPHS // 2):
+    for seed in range(GRAPHS // 2, GRAPHS):
         found = assign(family(seed), objective="min-latency")
         tier = found.tiers[0]
         if not found.price.reshapes:

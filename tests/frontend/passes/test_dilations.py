@@ -17,6 +17,8 @@ from tests.builder import Quant
 from tests.dynamic_networks import Dynamic
 from tests.graphs import GraphBuilder, feeds, run
 
+pytestmark = pytest.mark.usefixtures("briefly")
+
 Inner = Callable[[GraphBuilder, str], str]
 
 
