@@ -193,12 +193,12 @@ class _Stated:
         if key not in self.known:
             self.limit.spend(MOVE * len(sources) * len(targets))
             moves = np.array([[source != target for target in targets] for source in sources], np.int64)
-            lost = [list(row) for row in self.problem.losses(variable, sources, targets)]
+            lost = np.frombuffer(b"".join(self.problem.losses(variable, sources, targets)), np.uint8)
             paid = {
                 "transposes": moves,
                 "bytes": moves * each.bytes,
-                "hidden": moves * np.array(lost, np.int64),
-                "nanoseconds": moves * np.array(self.problem.times(variable, sources, targets), np.int64),
+                "hidden": moves * lost.reshape(moves.shape),
+                "nanoseconds": moves * self.problem.times(variable, sources, targets),
             }
             self.known[key] = np.array([sum(paid.get(name, 0 * moves) for name in tier) for tier in self.tiers])
         return self.known[key]

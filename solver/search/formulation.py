@@ -107,16 +107,13 @@ class Formulation:
         supplies, demands = by_order(written), sorted(by_order(layouts).items())
         ends = list(written), [members[0] for _, members in demands]
         losses, times = self.problem.losses(variable, *ends), self.problem.times(variable, *ends)
-        costs = (
-            list(zip(*each, strict=True))
-            for each in zip(zip(*losses, strict=True), zip(*times, strict=True), strict=True)
-        )
-        for (atoms, members), paid in zip(demands, costs, strict=True):
+        for (atoms, members), lost, spent in zip(demands, zip(*losses, strict=True), times.T.tolist(), strict=True):
             self.limit.spend(len(members) * len(written) // LOOKED_AT)
             if not self.complete:
                 return
             serving = supplies.get(atoms, [])
-            sources = {each: cost for each, cost in zip(written, paid, strict=True) if each not in serving}
+            paid = zip(written, zip(lost, spent, strict=True), strict=True)
+            sources = {each: cost for each, cost in paid if each not in serving}
             moved = self._moved(variable, readers, written, serving, members, sources)
             if self.reshapes:
                 self._group(variable, readers, written, members, moved)

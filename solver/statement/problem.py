@@ -13,7 +13,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from layoutsolve.graph import Dim, Size
+import numpy as np
+
+from layoutsolve.graph import Array, Dim, Size
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import Price, Row
@@ -172,12 +174,12 @@ class LayoutProblem:
             return self.target.losses(sources, targets)
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
 
-    def times(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[list[int]]:
+    def times(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Array:
         """For each source the nanoseconds of a Transpose of a variable to each of the targets: 0 where none count."""
         if self.timed and self.charges(variable):
             return self.target.times(self.variables[variable], sources, targets)
         least = self.target.least_price(self.variables[variable], self.timed).nanoseconds
-        return [[least] * len(targets)] * len(sources)
+        return np.full((len(sources), len(targets)), least, np.int64)
 
     def charges(self, variable: int) -> bool:
         """Whether moves of a variable cost what they do, not the least that any of them might."""

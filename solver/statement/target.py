@@ -30,8 +30,10 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from layoutsolve.digest import digest
-from layoutsolve.graph import product, static_elements
+from layoutsolve.graph import Array, product, static_elements
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order
@@ -222,17 +224,23 @@ class Target:
             return [bytes(len(targets))] * len(sources)
         return [motions.translate(self.lost) for motions in motions_between(sources, targets)]
 
-    def times(self, variable: Variable, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[list[int]]:
+    def times(self, variable: Variable, sources: Sequence[Layout], targets: Sequence[Layout]) -> Array:
         """For each source the nanoseconds of a Transpose of a variable to each of the targets, 0 to those of the same
         order; without those of Reshapes beside it.
         """
-        known: dict[tuple[int, int, int], int] = {}
-        pairs = zip(motions_between(sources, targets), together_between(sources, targets), strict=True)
-        found = [list(zip(range(len(targets)), *each, strict=True)) for each in pairs]
-        for index, motion, together in {each for row in found for each in row if each[1] != Motion.STILL}:
-            innermost = order(targets[index])[-together:] if together else ()
-            known[index, motion, together] = self._nanoseconds(variable, Motion(motion), innermost, 0)
-        return [[known.get(each, 0) for each in row] for row in found]
+        motions, together = (
+            np.frombuffer(b"".join(between(sources, targets)), np.uint8).reshape(len(sources), len(targets))
+            for between in (motions_between, together_between)
+        )
+        spent = np.zeros(motions.shape, np.int64)
+        for column, target in enumerate(targets):
+            ways = np.stack([motions[:, column], together[:, column]])
+            for motion, count in set(zip(*ways.tolist(), strict=True)):
+                if motion != Motion.STILL:
+                    innermost = order(target)[-count:] if count else ()
+                    alike = (ways == [[motion], [count]]).all(0)
+                    spent[alike, column] = self._nanoseconds(variable, Motion(motion), innermost, 0)
+        return spent
 
     @cached_property
     def lost(self) -> bytes:
