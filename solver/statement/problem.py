@@ -89,7 +89,8 @@ class LayoutProblem:
 
     ``target`` prices moves, in time as well where that counts (``timed``). ``constants`` are those that are wanted
     several times. With ``charged`` the moves of those variables alone cost what they do, others the least that any move
-    of the variable might: the problem is one over orders, and its least price a lower bound.
+    of the variable might: the problem is one over orders, and its least price a lower bound. So it is where layouts
+    leave atoms out (``partial``): charged moves cost the least there that they may for what is seen, and marked.
     """
 
     variables: tuple[Variable, ...]
@@ -99,9 +100,13 @@ class LayoutProblem:
     timed: bool = False
     constants: tuple[Constant, ...] = ()
     charged: frozenset[int] | None = None
+    partial: bool = False
 
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
         """What moving a variable from one layout to another costs."""
+        if self.partial and self.charges(variable):
+            lost = self.losses(variable, [source], [target])[0][0]
+            return Price(1, lost, 0, self.variables[variable].bytes)
         if self.charges(variable) or order(source) == order(target):
             return self._charged(self.variables[variable], source, target)
         known = self._least
@@ -169,8 +174,14 @@ class LayoutProblem:
     def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
         """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each."""
         if self.charges(variable):
+            if self.partial:
+                return self.target.least_losses(sources, targets, self.mark(variable))
             return self.target.losses(sources, targets)
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
+
+    def mark(self, variable: int) -> int:
+        """The number of the atom that marks layouts of a variable: none of its own has it."""
+        return len(self.variables[variable].sizes)
 
     def charges(self, variable: int) -> bool:
         """Whether moves of a variable cost what they do, not the least that any of them might."""

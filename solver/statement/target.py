@@ -35,7 +35,7 @@ from layoutsolve.graph import product, static_elements
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, move, order
-from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between
+from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, motions_showing
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.rule import CONTRIB, Way
 from layoutsolve.storage import PLAIN, Dynamic, Storage
@@ -214,6 +214,13 @@ class Target:
         if not self.levels:
             return [bytes(len(targets))] * len(sources)
         return [motions.translate(self.lost) for motions in motions_between(sources, targets)]
+
+    def least_losses(self, sources: Sequence[Layout], targets: Sequence[Layout], mark: int) -> list[bytes]:
+        """The least of these that moves may have between layouts of more atoms, which show those with their marks."""
+        return [
+            bytes(min(self.lost[motion] for motion in motions_showing(source, target, mark)) for target in targets)
+            for source in sources
+        ]
 
     @cached_property
     def lost(self) -> bytes:
