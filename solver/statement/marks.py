@@ -13,7 +13,7 @@ from itertools import product
 
 from layoutsolve.solver.statement.closure import Entry
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
-from layoutsolve.solver.theory.layout import order
+from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Row, Slot
 
@@ -57,12 +57,12 @@ def ends(entry: Entry, number: int, ports: Sequence[int], unseen: Sequence[Set[i
     """The cases of some ports in rows of a form, given the operator with all atoms and those that are not seen at each
     port: all that are possible, and maybe others.
     """
-    form = None if entry.rule is None or entry.relations is None else entry.rule.forms[number]
-    if entry.relations is None or form is None or entry.fixed:
-        fixed = entry.fixed[0] if len(entry.fixed) == 1 and entry.relations is None and not entry.free else None
-        each = [EITHER if fixed is None else _last(order(fixed.layouts[port])[-1:], unseen[port]) for port in ports]
-        return list(product(*each))
-    relations = entry.own.get(number, entry.relations)
+    if entry.rule is None or entry.relations is None:
+        (row,) = entry.fixed
+        return list(product(*(EITHER if entry.free else _innermost(row.layouts[port], unseen[port]) for port in ports)))
+    if entry.fixed:
+        return list(product(EITHER, repeat=len(ports)))
+    form, relations = entry.rule.forms[number], entry.own.get(number, entry.relations)
     if isinstance(form, Placed):
         return list(product(*(_last(_ending(form, port, relations[port]), unseen[port]) for port in ports)))
     return _alike(form, ports, relations, unseen)
@@ -73,7 +73,7 @@ def _alike(form: Arranged, ports: Sequence[int], relations: Sequence[Port], unse
     kinds = [object() if port in form.pinned else _kind(relations[port], unseen[port]) for port in ports]
     known = list(dict.fromkeys(kinds))
     several = [
-        _last(order(relations[port].logical)[-1:], unseen[port]) if port in form.pinned else EITHER
+        _innermost(relations[port].logical, unseen[port]) if port in form.pinned else EITHER
         for port, kind in ((ports[kinds.index(kind)], kind) for kind in known)
     ]
     return [tuple(case[known.index(kind)] for kind in kinds) for case in product(*several)]
@@ -96,6 +96,11 @@ def _ending(form: Placed, number: int, port: Port) -> Sequence[int]:
                     return [atom for slot, group in port.atoms.items() if slot[0] in place for atom in group]
                 return [atom for group in groups for atom in group] if label in form.free else groups[-1][-1:]
     return ()
+
+
+def _innermost(layout: Layout, unseen: Set[int]) -> frozenset[bool]:
+    """Whether something that is not seen is innermost in a layout."""
+    return _last(order(layout)[-1:], unseen)
 
 
 def _last(atoms: Sequence[int], unseen: Set[int]) -> frozenset[bool]:

@@ -58,6 +58,8 @@ def motions_showing(source: Layout, target: Layout, mark: int) -> tuple[Motion, 
 
     That is so where a ``mark`` is the last atom; where it is the first one, or there is none, it is not.
     """
+    if source == target:
+        return (Motion.STILL,)
     shown = [tuple((atom,) for atom in order(layout) if atom != mark) for layout in (source, target)]
     behind = [order(layout)[-1:] == (mark,) for layout in (source, target)]
     if all(behind):
