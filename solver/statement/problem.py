@@ -91,7 +91,8 @@ class LayoutProblem:
 
     ``target`` prices moves, in time as well where that counts (``timed``). ``constants`` are those that are wanted
     several times. With ``charged`` the moves of those variables alone cost what they do, others the least that any move
-    of the variable might: the problem is one over orders, and its least price a lower bound.
+    of the variable might: the problem is one over orders, and its least price a lower bound. So it is where layouts
+    leave atoms out (``partial``): charged moves cost the least there that they may for what is seen, and marked.
     """
 
     variables: tuple[Variable, ...]
@@ -101,9 +102,13 @@ class LayoutProblem:
     timed: bool = False
     constants: tuple[Constant, ...] = ()
     charged: frozenset[int] | None = None
+    partial: bool = False
 
     def move_price(self, variable: int, source: Layout, target: Layout) -> Price:
         """What moving a variable from one layout to another costs."""
+        if self.partial and self.charges(variable):
+            lost = self.losses(variable, [source], [target])[0][0]
+            return Price(1, lost, 0, self.variables[variable].bytes)
         if self.charges(variable) or order(source) == order(target):
             return self._charged(self.variables[variable], source, target)
         known = self._least
@@ -171,6 +176,8 @@ class LayoutProblem:
     def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
         """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each."""
         if self.charges(variable):
+            if self.partial:
+                return self.target.least_losses(sources, targets, self.mark(variable))
             return self.target.losses(sources, targets)
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
 
@@ -180,6 +187,10 @@ class LayoutProblem:
             return self.target.times(self.variables[variable], sources, targets)
         least = self.target.least_price(self.variables[variable], self.timed).nanoseconds
         return np.full((len(sources), len(targets)), least, np.int64)
+
+    def mark(self, variable: int) -> int:
+        """The number of the atom that marks layouts of a variable: none of its own has it."""
+        return len(self.variables[variable].sizes)
 
     def charges(self, variable: int) -> bool:
         """Whether moves of a variable cost what they do, not the least that any of them might."""
@@ -201,6 +212,12 @@ class LayoutProblem:
         if self.charged is not None and not self.charged:
             return not self.target.least_lost
         return not self.timed and not self.target.levels
+
+    def counts_moves(self, tier: Sequence[str]) -> bool:
+        """Whether all moves of a variable between different orders cost the same in a tier, and something."""
+        if not {"hidden", "nanoseconds", "reshapes"}.isdisjoint(tier):
+            return False
+        return "transposes" in tier or all(self.variables[each].bytes for each in self.moving())
 
     def loses(self, variable: int, sources: Iterable[Layout], targets: Iterable[Layout]) -> bool:
         """Whether some move from one of the sources to one of the targets may cost more than others of the variable."""

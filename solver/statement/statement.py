@@ -10,6 +10,7 @@ from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
 from layoutsolve.solver.statement.brought import brought_along
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
+from layoutsolve.solver.statement.marks import marked
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.statement.unseen import Tensor, unseen
@@ -88,19 +89,29 @@ class Statement:
 
         With ``charged`` it is a lower bound on the problem over all orders: the moves of those variables alone cost
         what they do, and they have all orders, whether or not anybody demands them. Those that would have too many are
-        not charged in it. So it is where layouts are ``without`` the atoms of some factors, and nothing is charged.
+        not charged in it. So it is where layouts are ``without`` the atoms of some factors.
         Rows that are not found within the limit, or beyond the ``most`` layouts that one variable may have, are left
         out, and the problem says that it is capped.
         """
         limit = limit or unlimited()
         if without:
-            seen = Statement(self.graph, self.boundary, self.goal, atoms=self._atoms.without(without))
-            return seen.orders(limit, most, charged=())
+            closure = self.without(without).candidates(limit, most)
+            problem = replace(closure.problem(), charged=frozenset(), partial=True)
+            return self.marked(closure.charging(charged, limit), without) if charged else problem
         closure = self.candidates(limit, most)
         problem = closure.problem()
         if charged:
             return closure.charging(charged, limit)
         return problem if charged is None else replace(problem, charged=frozenset())
+
+    def without(self, factors: Collection[int]) -> Statement:
+        """The same where layouts leave out the atoms of some factors."""
+        return Statement(self.graph, self.boundary, self.goal, atoms=self._atoms.without(factors))
+
+    def marked(self, problem: LayoutProblem, without: Collection[int]) -> LayoutProblem:
+        """A problem that layouts are ``without`` the atoms of some factors in, with marks where moves are charged."""
+        left_out = [{atom for atom, factor in enumerate(each) if factor in without} for each in self._factors]
+        return marked(replace(problem, partial=True), self.entries, left_out)
 
     def candidates(self, limit: Limit, most: int) -> Closure:
         """What states the problem of :meth:`orders`, with more and more variables charged."""

@@ -29,7 +29,7 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.orders import STATED
+from layoutsolve.solver.strategies.charged import STATED
 from layoutsolve.solver.strategies.staged import grouped, proven
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price

@@ -13,17 +13,17 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.known import Known
 from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, bounds, solve
+from layoutsolve.solver.search.tied import tied
 from layoutsolve.solver.statement.closure import Closure
 from layoutsolve.solver.statement.objective import Tiers
-from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
-from layoutsolve.solver.statement.stops import BLOCKS, FEW_BLOCKS, blocks
+from layoutsolve.solver.statement.stops import BLOCKS, FEW_BLOCKS
+from layoutsolve.solver.strategies.charged import STATED, wider
 from layoutsolve.solver.strategies.some_atoms import SomeAtoms
-from layoutsolve.solver.theory.row import FREE
 
-NARROW, STATED = 0.8, 0.6
-"""The most of what is left of a limit that a stage may use: choosing among few candidates, and finding them."""
+NARROW = 0.8
+"""The most of what is left of a limit that choosing among few candidates may use."""
 
 CAPPED = 0.3
 """The same of choosing among few candidates where there are more, as nothing is proven by these."""
@@ -71,6 +71,8 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
     candidates = statement.candidates(limit.part(STATED), CANDIDATES)
     wide = search.cheapest(candidates.problem(), candidates, limit, best)
     best = _least([wide, best])
+    if wide.bounds < best.values:
+        some.charge(best.values, limit)
     return _known_by(max(wide, some.proof or wide, key=lambda each: each.bounds), best)
 
 
@@ -83,6 +85,7 @@ def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> 
     best = _least(found)
     if some.proves(best.values[:1]):
         some.look(best.values, limit)
+    some.charge(best.values, limit)
     return _known_by(some.proof, best)
 
 
@@ -130,6 +133,10 @@ class _Search:
             least = self._solved(problem.charging(frozenset()), limit)
         return self._solved(problem, limit, least=least)
 
+    def _worth(self, problem: LayoutProblem, demanded: LayoutProblem) -> LayoutProblem:
+        """A problem without those stops that are known not to pay, given the one without any."""
+        return tied(problem, demanded) if problem.charged and problem.counts_moves(self.tiers[0]) else problem
+
     def _with_stops(
         self, problem: LayoutProblem, candidates: Closure, found: Solution, limit: Limit, most: int
     ) -> Solution:
@@ -141,47 +148,23 @@ class _Search:
         then is a lower bound again, and mostly an answer. What is known is where each search begins. What has more than
         so many blocks at ``most`` is not charged.
         """
-        charged, reach = frozenset[int](), 1
-        problem = problem.charging(charged)
+        reach, demanded, problem = 1, problem, problem.charging(frozenset())
         least = replace(found, problem=problem)
         proofs: list[Solution] = []
         while True:
-            dearer = _dearer(least)
-            around = _around(problem, dearer | charged, reach) if dearer else charged
-            wider = _wider(problem, candidates, dearer, around, limit, most) if dearer else None
-            if wider is not None:
-                problem, charged, reach = wider, wider.charged or charged, 2 * reach
+            more = wider(problem, candidates, least, reach, limit, most)
+            if more is not None:
+                problem, reach = more, 2 * reach
             elif proofs:
                 break
-            least = replace(self._solved(problem, limit, least), charged=charged)
+            least = replace(self._solved(self._worth(problem, demanded), limit, least), charged=problem.charged)
             proofs.append(least)
             found = _least([found, least.at_full_price(self.tiers)])
             if limit.expired or found.values == least.values:
                 break
-        if charged and found.values != least.values and not limit.expired:
-            found = _least([found, self._solved(problem.charging(None), limit)])
+        if problem.charged and found.values != least.values and not limit.expired:
+            found = _least([found, self._solved(self._worth(problem, demanded).charging(None), limit)])
         return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
-
-
-def _wider(
-    problem: LayoutProblem,
-    candidates: Closure,
-    dearer: frozenset[int],
-    charged: frozenset[int],
-    limit: Limit,
-    most: int,
-) -> LayoutProblem | None:
-    """The problem in which more variables are charged, among them those whose moves are dearer, of no more blocks than
-    it takes. None where one of those would have too many orders.
-    """
-    fewest = max(FEW_BLOCKS, *(_blocks(problem, each) for each in dearer | (problem.charged or frozenset())))
-    for count in range(fewest, most + 1):
-        wider = candidates.charging(charged, limit.part(STATED), count)
-        if wider.capped or wider.charged is None:
-            return None
-        if dearer <= wider.charged:
-            return wider
-    return None
 
 
 def _least(found: Sequence[Solution]) -> Solution:
@@ -195,30 +178,5 @@ def _known_by(proof: Solution | None, found: Solution) -> Solution:
         return found
     problem = replace(found.problem, capped=proof.problem.capped)
     known = {name: getattr(proof, name) for name in ("bounds", "parts", "charged", "unseen")}
-    return replace(found, problem=problem, among=proof.problem.charging(None) if proof.charged else None, **known)
-
-
-def _dearer(least: Solution) -> frozenset[int]:
-    """The variables whose moves cost more than the problem has it."""
-    problem, full = least.problem, least.problem.charging(None)
-    prices = ((variable, price_of_variable(problem, least.rows, variable)) for variable in problem.moving())
-    return frozenset(
-        variable
-        for variable, mine in prices
-        if mine is not FREE and mine != price_of_variable(full, least.rows, variable)
-    )
-
-
-def _blocks(problem: LayoutProblem, variable: int) -> int:
-    """How many blocks a variable has."""
-    places = problem.places(variable)
-    return len(blocks(row.layouts[port] for number, port in places for row in problem.operators[number].rows))
-
-
-def _around(problem: LayoutProblem, variables: frozenset[int], reach: int) -> frozenset[int]:
-    """Variables with those that so many operators at most lie between."""
-    found = set(variables)
-    for _ in range(reach):
-        touched = [operator.ports for operator in problem.operators if not found.isdisjoint(operator.ports)]
-        found.update(*touched)
-    return frozenset(variable for variable in found if not problem.variables[variable].constant)
+    among = proof.problem.charging(None) if proof.charged and not proof.unseen else None
+    return replace(found, problem=problem, among=among, **known)

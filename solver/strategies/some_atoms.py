@@ -14,6 +14,8 @@ from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, Statement
+from layoutsolve.solver.statement.stops import BLOCKS
+from layoutsolve.solver.strategies.charged import wider
 from layoutsolve.solver.theory.layout import Order, order
 
 ATOMS = 4
@@ -65,6 +67,23 @@ class SomeAtoms:
         if found.optimal or self._solved is None:
             self._solved = found
         return found.optimal
+
+    def charge(self, values: tuple[int, ...], limit: Limit) -> None:
+        """Have the dearer moves of the last solution cost what they do, and more and more of those around, until what
+        is proven is as much as values that are known.
+        """
+        least, timed = self._solved, self.statement.goal.timed
+        if least is None or timed or limit.expired or self.proves(values):
+            return
+        unseen, reach = least.unseen, 1
+        candidates = self.statement.without(unseen).candidates(limit.part(STATED), CANDIDATES)
+        more: LayoutProblem | None = replace(candidates.problem(), charged=frozenset(), partial=True)
+        while more is not None and not more.capped and not limit.expired and not self.proves(values):
+            more, reach = wider(more, candidates, least, reach, limit, BLOCKS), 2 * reach
+            if more is not None:
+                least = solve(self.statement.marked(more, unseen), self.tiers, limit)
+                least = replace(least, charged=more.charged, unseen=unseen)
+                self.proof = max(self.proof or least, least, key=lambda each: each.bounds)
 
     def proves(self, values: tuple[int, ...]) -> bool:
         """Whether nothing costs less."""

@@ -15,8 +15,9 @@ from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.strategies.charged import STATED
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
-from layoutsolve.solver.strategies.orders import STATED, cheapest_orders
+from layoutsolve.solver.strategies.orders import cheapest_orders
 from layoutsolve.solver.strategies.widened import widened
 
 SEARCHED, ORDERS = 0.8, 0.8

@@ -1,0 +1,61 @@
+"""Which variables are charged: those whose moves cost more than a lower bound has them, and those around."""
+
+from __future__ import annotations
+
+from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.search import Solution
+from layoutsolve.solver.statement.closure import Closure
+from layoutsolve.solver.statement.price import price_of_variable
+from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.statement.stops import FEW_BLOCKS, blocks
+from layoutsolve.solver.theory.row import FREE
+
+STATED = 0.6
+"""The most of what is left of a limit that finding candidates may use."""
+
+
+def wider(
+    problem: LayoutProblem, candidates: Closure, least: Solution, reach: int, limit: Limit, most: int
+) -> LayoutProblem | None:
+    """The problem in which more variables are charged than in one, among them those whose moves are dearer than they
+    are in its solution, of no more blocks than it takes; ``reach`` says how far around. None where no move is dearer,
+    or one of those would have too many orders.
+    """
+    dearer, charged = _dearer(least), problem.charged or frozenset()
+    if not dearer:
+        return None
+    around = _around(problem, dearer | charged, reach)
+    fewest = max(FEW_BLOCKS, *(_blocks(problem, each) for each in dearer | charged))
+    for count in range(fewest, most + 1):
+        found = candidates.charging(around, limit.part(STATED), count)
+        if found.capped or found.charged is None:
+            return None
+        if dearer <= found.charged:
+            return found
+    return None
+
+
+def _dearer(least: Solution) -> frozenset[int]:
+    """The variables whose moves cost more than the problem has it."""
+    problem, full = least.problem, least.problem.charging(None)
+    prices = ((variable, price_of_variable(problem, least.rows, variable)) for variable in problem.moving())
+    return frozenset(
+        variable
+        for variable, mine in prices
+        if mine is not FREE and mine != price_of_variable(full, least.rows, variable)
+    )
+
+
+def _blocks(problem: LayoutProblem, variable: int) -> int:
+    """How many blocks a variable has."""
+    places = problem.places(variable)
+    return len(blocks(row.layouts[port] for number, port in places for row in problem.operators[number].rows))
+
+
+def _around(problem: LayoutProblem, variables: frozenset[int], reach: int) -> frozenset[int]:
+    """Variables with those that so many operators at most lie between."""
+    found = set(variables)
+    for _ in range(reach):
+        touched = [operator.ports for operator in problem.operators if not found.isdisjoint(operator.ports)]
+        found.update(*touched)
+    return frozenset(variable for variable in found if not problem.variables[variable].constant)
