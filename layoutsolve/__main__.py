@@ -21,7 +21,9 @@ def main() -> None:
     gc.disable()
     listen()
     occupy()
-    from layoutsolve import cli
+    from layoutsolve import cli, lean
+
+    lean.own = True
 
     try:
         code = cli.main()

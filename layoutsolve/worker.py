@@ -21,8 +21,10 @@ def main() -> None:
     listen()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    from layoutsolve import lean
     from layoutsolve.cli import attempt, run_one
 
+    lean.own = True
     for line in sys.stdin.buffer:
         told, said = io.StringIO(), io.StringIO()
         with redirect_stdout(told), redirect_stderr(said):
