@@ -73,7 +73,7 @@ def attribute(name: str, value: object) -> AttributeProto:
         return AttributeProto(name=name, type=AttributeProto.GRAPH, g=value)
     values = list(value) if isinstance(value, Iterable) else []
     if values and all(isinstance(each, Integral) for each in values):
-        return AttributeProto(name=name, type=AttributeProto.INTS, ints=values)
+        return AttributeProto(name=name, type=AttributeProto.INTS, ints=map(int, values))
     if values and all(isinstance(each, Real) for each in values):
         return AttributeProto(name=name, type=AttributeProto.FLOATS, floats=values)
     if values and all(isinstance(each, (str, bytes)) for each in values):

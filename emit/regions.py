@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from layoutsolve.emit.protos import GraphProto, NodeProto, TensorProto, ValueInf
 from layoutsolve.emit.writer import Body, Writer
 from layoutsolve.graph import Node, Region
 from layoutsolve.names import short
+from layoutsolve.records import dataclass
 
 STATE = "layoutsolve.state."
 """The prefix of the metadata that tell for each input that is a state which output replaces it."""

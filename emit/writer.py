@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from layoutsolve.emit.tensors import TYPES, fill, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Array, Dim, Graph, Origin, Region, Value, memory
 from layoutsolve.names import Names, short
+from layoutsolve.records import dataclass
 
 _BYTES_PER_DIMENSION = 8
 """About what a dimension takes in the description of a tensor, and the rest of it."""

@@ -16,11 +16,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from layoutsolve.errors import OutputError
+from layoutsolve.records import dataclass
 from layoutsolve.wording import printable
 
 Identity = tuple[object, ...]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from layoutsolve.records import dataclass
 from layoutsolve.wording import printable
 
 if TYPE_CHECKING:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from layoutsolve.emit.nodes import graphs_of, outer_names
 from layoutsolve.emit.protos import GraphProto, NodeProto, TensorProto
 from layoutsolve.emit.tensors import elements
 from layoutsolve.graph import Array
+from layoutsolve.records import dataclass
 
 Fresh = Callable[[str], str]
 """Makes a name unique."""

@@ -12,12 +12,12 @@ the empty group, and size-1 dimensions carry no order. With atoms N=0, H=1, W=2,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, combinations_with_replacement, pairwise
 from typing import TypeVar
 
 from layoutsolve.graph import Dim, Shape, product
+from layoutsolve.records import dataclass
 
 Group = tuple[int, ...]
 Layout = tuple[Group, ...]

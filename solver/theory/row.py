@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.layout import Layout
 
 Slot = tuple[str, int]
