@@ -21,9 +21,8 @@ def main() -> None:
     gc.disable()
     listen()
     occupy()
-    from layoutsolve import cli, lean
-
-    lean.own = True
+    alone()
+    from layoutsolve import cli
 
     try:
         code = cli.main()
@@ -47,6 +46,16 @@ def occupy() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+
+
+def alone() -> None:
+    """Say that the process is this program's own: it loads the less. NumPy gets no threads: to begin and to end them
+    takes longer than all that is multiplied here.
+    """
+    from layoutsolve import lean
+
+    lean.own = True
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _stop(number: int, frame: object) -> None:

@@ -13,7 +13,7 @@ import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
-from layoutsolve.__main__ import listen
+from layoutsolve.__main__ import alone, listen
 
 
 def main() -> None:
@@ -21,10 +21,9 @@ def main() -> None:
     listen()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    from layoutsolve import lean
+    alone()
     from layoutsolve.cli import attempt, run_one
 
-    lean.own = True
     for line in sys.stdin.buffer:
         told, said = io.StringIO(), io.StringIO()
         with redirect_stdout(told), redirect_stderr(said):
