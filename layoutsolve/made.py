@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,7 +50,9 @@ class Provenance:
     @property
     def command(self) -> str:
         """The command that makes the model again, of a source that it calls MODEL."""
-        return shlex.join(["layoutsolve", "MODEL", *self._words()])
+        from shlex import join
+
+        return join(["layoutsolve", "MODEL", *self._words()])
 
     def __str__(self) -> str:
         lines = [f"made by layoutsolve {self.version}: {self.command}", f"MODEL has the SHA-256 {self.source}"]
