@@ -93,7 +93,7 @@ def _ops(options: argparse.Namespace) -> int:
     """List operators."""
     from layoutsolve.stages import Stages
 
-    content = _loaded(options.model)
+    content = _loaded(options)
     with Stages(content)("ops"):
         from layoutsolve.arguments import Options
         from layoutsolve.inventory import inventory
@@ -111,7 +111,7 @@ def _info(options: argparse.Namespace) -> int:
     with Stages()("info"):
         from layoutsolve.made import provenance
 
-        found = provenance(_loaded(options.model))
+        found = provenance(_loaded(options))
     facts = {"version": found.version, "source": found.source, "options": found.options, "target": found.target}
     told = {"model": options.model, **facts, "command": found.command}
     lines = map(printable, f"{options.model}: {found}".splitlines())
@@ -217,7 +217,7 @@ def run_one(options: argparse.Namespace) -> int:
     said = parser.said(options)
     with Stages(options=said)("start"):
         given = parser.arguments_of(options)
-        source = _loaded(options.model)
+        source = _loaded(options)
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
             _require_runtimes()
@@ -339,17 +339,26 @@ def _check(options: argparse.Namespace, source: Content, target: str, start: flo
     return 0
 
 
-def _loaded(name: str) -> Content:
+def _loaded(options: argparse.Namespace) -> Content:
     """The model of a name, or what comes from standard input."""
     from layoutsolve.source import load
 
-    if name != parser.STANDARD_INPUT:
-        return load(name)
+    if options.model != parser.STANDARD_INPUT:
+        if not vars(options).get("quiet") and _waits(options.model):
+            _say(f"reading the pipe '{printable(options.model)}' until it is closed", sys.stderr)
+        return load(options.model)
     try:
         data = b"" if sys.stdin is None else sys.stdin.buffer.read()
     except OSError as error:
         raise ModelError(f"cannot read standard input: {error.strerror}") from error
     return load(data, "standard input")
+
+
+def _waits(name: str) -> bool:
+    """Whether a file is a pipe that somebody may have forgotten to write to; a shell's own are not."""
+    with suppress(OSError):
+        return Path(name).is_fifo() and not name.startswith("/dev/")
+    return False
 
 
 def _read(options: argparse.Namespace) -> list[str]:

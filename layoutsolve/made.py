@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve.errors import ModelError
 from layoutsolve.source import Source, load
+from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     import onnx
@@ -91,7 +93,7 @@ def provenance(model: Source) -> Provenance:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     content = load(model, "model")
-    called = "the model" if content.path is None else f"'{content.name}'"
+    called = "the model" if content.path is None else f"'{printable(Path(content.path).name)}'"
     try:
         found = onnx.ModelProto.FromString(bytes(content.data))
     except DecodeError as error:
