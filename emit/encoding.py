@@ -6,19 +6,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from layoutsolve.emit.protos import ModelProto
+from layoutsolve.errors import OutputError
+
+MOST = (1 << 31) - (1 << 20)
+"""The bytes of a graph that a message of protobuf surely holds, whatever is said of it besides."""
 
 _OF_BYTES, _MORE = 2, 128
 """A field whose content is so many bytes. Numbers are written by seven bits, with one more where others follow."""
 
 
 def pieces(model: ModelProto) -> Iterator[bytes]:
-    """What all together is ``model.SerializeToString(deterministic=True)``: each constant by itself."""
+    """What all together is ``model.SerializeToString(deterministic=True)``: each constant by itself.
+
+    Raises :class:`OutputError` for more than a message can hold.
+    """
     graph = model.graph
     (start, end), (nodes, ports) = _around(model, "graph"), _around(graph, "initializer")
     sizes = [constant.ByteSize() for constant in graph.initializer]
     heads = [_head(graph, "initializer", size) for size in sizes]
+    size = len(nodes) + sum(map(len, heads)) + sum(sizes) + len(ports)
+    if size > MOST:
+        raise OutputError(f"a file of ONNX cannot hold the {size} bytes of the model: keep its constants beside it")
     yield start
-    yield _head(model, "graph", len(nodes) + sum(map(len, heads)) + sum(sizes) + len(ports))
+    yield _head(model, "graph", size)
     yield nodes
     for head, constant in zip(heads, graph.initializer, strict=True):
         yield head

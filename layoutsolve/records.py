@@ -1,7 +1,7 @@
 """Data classes that are quick to make: a program that converts one small model makes a hundred of them for it.
 
 As :func:`dataclasses.dataclass`, which compiles up to six methods of a class, and here one. What is ``frozen`` has a
-hash, but that it is not assigned to is checked by mypy alone. What users get from layoutsolve is therefore made by
+hash, but that it is not assigned to is checked by mypy alone. What ``layoutsolve`` exports is therefore made by
 :mod:`dataclasses` itself.
 """
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import layoutsolve
 from layoutsolve.records import dataclass as quick
 
 FIELDS: list[tuple[str, dict[str, Any]]] = [
@@ -50,3 +51,14 @@ def test_classes_are_as_dataclasses_makes_them(count: int, own: tuple[str, ...])
 def test_ordered_ones_are_those_of_dataclasses() -> None:
     cls = made(quick, 1, (), {"order": True, "frozen": True})
     assert cls(1) < cls(2) and not cls(2) < cls(2) and sorted([cls(2), cls(1)]) == [cls(1), cls(2)]
+
+
+def test_what_is_exported_is_frozen() -> None:
+    found = [
+        each for each in (getattr(layoutsolve, name) for name in layoutsolve.__all__) if dataclasses.is_dataclass(each)
+    ]
+    assert len(found) > 5
+    for each in found:
+        assert each.__dataclass_params__.frozen
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            object.__new__(each).__setattr__(dataclasses.fields(each)[0].name, None)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
-from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.layout import Layout
 
 Slot = tuple[str, int]

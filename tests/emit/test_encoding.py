@@ -7,7 +7,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from layoutsolve.emit import pieces
+from layoutsolve.emit import encoding, pieces
+from layoutsolve.errors import OutputError
 
 
 def model(seed: int) -> onnx.ModelProto:
@@ -30,3 +31,13 @@ def test_pieces(seed: int) -> None:
     made = model(seed)
     found = list(pieces(made))
     assert b"".join(found) == made.SerializeToString(deterministic=True)
+
+
+def test_more_than_a_message_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model(3)
+    size = len(made.graph.SerializeToString())
+    monkeypatch.setattr(encoding, "MOST", size)
+    assert b"".join(pieces(made))
+    monkeypatch.setattr(encoding, "MOST", size - 1)
+    with pytest.raises(OutputError, match=f"the {size} bytes"):
+        list(pieces(made))
