@@ -22,13 +22,13 @@ def main() -> None:
     listen()
     occupy()
     alone()
-    from layoutsolve import cli
+    from layoutsolve import cli, console
 
     try:
         code = cli.main()
     except SystemExit as end:  # of argparse, which has printed what was asked for
         code = end.code if isinstance(end.code, int) else 0
-    os._exit(cli.finish(code))
+    os._exit(console.finish(code))
 
 
 def listen() -> None:
