@@ -7,7 +7,7 @@ result is again a graph, in which every node is to be written as it stands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from layoutsolve.budget import Budget
 from layoutsolve.emit.constants import Constants
 from layoutsolve.graph import LATE, Array, Dim, Graph, Node, Region, Value, reshape_entries
 from layoutsolve.names import Names, short
+from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.concat_steps import joined
 from layoutsolve.solver.statement.price import deliver

@@ -8,14 +8,13 @@ tells of each which versions are concerned and what the guard costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
-import onnx
 
 from layoutsolve.emit.guards import floats, quantised
 from layoutsolve.emit.guards.instead import add_behind, copy_input, cut_to_nothing, name_axes, put_barrier, write_sum
 from layoutsolve.emit.guards.scope import Fresh, Scope
 from layoutsolve.emit.nodes import graphs_of
+from layoutsolve.emit.protos import GraphProto, NodeProto, TensorProto
+from layoutsolve.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,8 @@ class Guard:
 
     transformer: str
     operators: tuple[str, ...]
-    concerned: Callable[[Scope, onnx.NodeProto], Sequence[onnx.NodeProto]]
-    rewrite: Callable[[Scope, onnx.NodeProto, Sequence[onnx.NodeProto]], None]
+    concerned: Callable[[Scope, NodeProto], Sequence[NodeProto]]
+    rewrite: Callable[[Scope, NodeProto, Sequence[NodeProto]], None]
 
 
 _WEIGHED = ("Conv", "ConvTranspose", "Gemm")
@@ -56,12 +55,12 @@ _BY_OPERATOR = {
 }
 
 
-def guard(graph: onnx.GraphProto, version: int, fresh: Fresh) -> None:
+def guard(graph: GraphProto, version: int, fresh: Fresh) -> None:
     """Write all parts of a model of operator set ``version`` that an optimiser would break in another way."""
     _guard(graph, version, {}, fresh)
 
 
-def _guard(graph: onnx.GraphProto, version: int, around: Mapping[str, onnx.TensorProto], fresh: Fresh) -> None:
+def _guard(graph: GraphProto, version: int, around: Mapping[str, TensorProto], fresh: Fresh) -> None:
     constants = {**around, **{item.name: item for item in graph.initializer}}
     nodes = list(graph.node)  # kept, so that each stays the same object: what is behind them goes by that
     for node in nodes:
@@ -74,6 +73,6 @@ def _guard(graph: onnx.GraphProto, version: int, around: Mapping[str, onnx.Tenso
                 each.rewrite(scope, node, concerned)
     if scope.behind:
         ordered = [each for node in nodes for each in (node, scope.behind.get(id(node))) if each is not None]
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in ordered]
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
         del graph.node[:]
         graph.node.extend(copies)

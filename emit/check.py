@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import onnx
-
 from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.emit.nodes import graphs_of
+from layoutsolve.emit.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Origin
 
@@ -23,21 +22,18 @@ _SMALL = 64
 _SMALL_SIZES = 1024
 """The same for int64, the type of sizes."""
 
-_INT64 = onnx.TensorProto.INT64
+_INT64 = TensorProto.INT64
 
 _DOMAINS = ("", "ai.onnx.ml")
 """The domains whose operators ONNX defines."""
 
-_REFUSALS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError)
-
 ELEMENTS = {
-    code: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower())
-    for name, code in onnx.TensorProto.DataType.items()
+    code: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower()) for name, code in TensorProto.DataType.items()
 }
 """The names of types of elements, as definitions of operators have them."""
 
 
-def check(model: onnx.ModelProto, origins: Mapping[str, Origin]) -> None:
+def check(model: ModelProto, origins: Mapping[str, Origin]) -> None:
     """Raise :class:`LoweringError` unless the model is valid; ``origins`` tells by a node's name where it is from."""
     produced = {name for node in model.graph.node for name in node.output}
     for port in model.graph.output:
@@ -46,21 +42,20 @@ def check(model: onnx.ModelProto, origins: Mapping[str, Origin]) -> None:
     follow = bool(_names(model.graph)) and not _has_long_vectors(model.graph)
     data = _outline(model).SerializeToString()
     try:
-        onnx.checker.check_model(data)
-        inferred = onnx.shape_inference.infer_shapes(data, check_type=True, strict_mode=True, data_prop=follow).graph
-    except _REFUSALS as error:
+        found = inferred(data, follow).graph
+    except REFUSALS as error:
         raise _refusal(str(error), origins) from error
-    _check_sizes(model.graph, inferred)
-    _check_kernels(inferred, {each.domain: each.version for each in model.opset_import}, origins, {})
+    _check_sizes(model.graph, found)
+    _check_kernels(found, {each.domain: each.version for each in model.opset_import}, origins, {})
 
 
-def _outline(model: onnx.ModelProto) -> onnx.ModelProto:
+def _outline(model: ModelProto) -> ModelProto:
     """The model with larger constants as inputs, and without nodes that ONNX does not define: their results are inputs.
 
     Names of sizes are left out but for the inputs', so that they are inferred.
     """
     graph = model.graph
-    outline = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    outline = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     made = outline.graph
     made.name = graph.name or "graph"
     made.node.extend(graph.node)
@@ -69,7 +64,7 @@ def _outline(model: onnx.ModelProto) -> onnx.ModelProto:
     made.value_info.extend(graph.value_info)
     inputs = {port.name for port in graph.input}
     for constant in graph.initializer:
-        limit = _SMALL_SIZES if constant.data_type == onnx.TensorProto.INT64 else _SMALL
+        limit = _SMALL_SIZES if constant.data_type == TensorProto.INT64 else _SMALL
         if len(constant.raw_data) <= limit and not constant.external_data:
             made.initializer.append(constant)
         elif constant.name not in inputs:
@@ -86,26 +81,26 @@ def _outline(model: onnx.ModelProto) -> onnx.ModelProto:
     return outline
 
 
-def _names(graph: onnx.GraphProto) -> set[str]:
+def _names(graph: GraphProto) -> set[str]:
     """The names of sizes of inputs."""
     return {dim for port in graph.input for dim in _sizes(port) if isinstance(dim, str)}
 
 
-def _has_long_vectors(graph: onnx.GraphProto) -> bool:
+def _has_long_vectors(graph: GraphProto) -> bool:
     """Whether there are long vectors of int64: inference that follows numbers follows each of theirs."""
     ports = (each.type.tensor_type for each in (*graph.input, *graph.output, *graph.value_info))
     vectors = (port.shape.dim[0].dim_value for port in ports if len(port.shape.dim) == 1 and port.elem_type == _INT64)
     return any(size > _SMALL_SIZES for size in vectors)
 
 
-def _without_foreign(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+def _without_foreign(graph: GraphProto) -> list[ValueInfoProto]:
     """Take nodes of other domains out of the graph and of those in it; returns what they compute."""
     known = {info.name: info for info in (*graph.value_info, *graph.output)}
-    found: list[onnx.ValueInfoProto] = []
+    found: list[ValueInfoProto] = []
     for index in reversed(range(len(graph.node))):
         node = graph.node[index]
         if node.domain not in _DOMAINS:
-            found += [known.get(name, onnx.ValueInfoProto(name=name)) for name in node.output if name]
+            found += [known.get(name, ValueInfoProto(name=name)) for name in node.output if name]
             del graph.node[index]
         else:
             found += (info for inner in graphs_of(node) for info in _without_foreign(inner))
@@ -121,7 +116,7 @@ def _refusal(text: str, origins: Mapping[str, Origin]) -> LoweringError:
     return LoweringError(f"{origins[named]} would become the node '{named}', which ONNX refuses: {reason}")
 
 
-def _check_sizes(graph: onnx.GraphProto, inferred: onnx.GraphProto) -> None:
+def _check_sizes(graph: GraphProto, inferred: GraphProto) -> None:
     """Raise where what is declared to be the size of an input is inferred to be another one."""
     names = _names(graph)
     if not names:
@@ -134,14 +129,14 @@ def _check_sizes(graph: onnx.GraphProto, inferred: onnx.GraphProto) -> None:
                 raise LoweringError(f"'{info.name}' is declared to have the size {mine}, but has {other}")
 
 
-def _sizes(info: onnx.ValueInfoProto) -> list[int | str | None]:
+def _sizes(info: ValueInfoProto) -> list[int | str | None]:
     """The dimensions of a tensor, None where they are not known."""
     dims = info.type.tensor_type.shape.dim
     return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
 
 
 def _check_kernels(
-    graph: onnx.GraphProto,
+    graph: GraphProto,
     versions: Mapping[str, int],
     origins: Mapping[str, Origin],
     outer: Mapping[str, str],

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import BinaryIO
 
 import numpy as np
-import onnx
-from onnx import TensorProto
 
+from layoutsolve.emit.protos import ModelProto, TensorProto
 from layoutsolve.graph import Array, Graph, memory
 
 LIMIT = (1 << 31) - (1 << 27)
@@ -31,7 +30,7 @@ class External:
         self._parts: list[tuple[int, Array]] = []
         self._size = 0
 
-    def take(self, proto: onnx.TensorProto, data: Array) -> bool:
+    def take(self, proto: TensorProto, data: Array) -> bool:
         """Keep the data of a tensor outside; False where it is so small that it had better stay inside."""
         if data.nbytes < _SMALLEST:
             return False
@@ -52,9 +51,9 @@ class External:
             end = offset + data.nbytes
 
 
-def place(model: onnx.ModelProto, location: str) -> onnx.ModelProto:
+def place(model: ModelProto, location: str) -> ModelProto:
     """A copy of a model that knows the name of the file, beside it, that its constants are in."""
-    placed = onnx.ModelProto()
+    placed = ModelProto()
     placed.CopyFrom(model)
     for proto in placed.graph.initializer:
         for entry in proto.external_data:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import onnx
+from layoutsolve.emit.protos import AttributeProto, GraphProto, NodeProto
 
 
-def nodes_of(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
     """All nodes of a graph, those of branches and loops included."""
     for node in graph.node:
         yield node
@@ -15,12 +15,12 @@ def nodes_of(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
             yield from nodes_of(inner)
 
 
-def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs of a node: branches, or the body of a loop."""
-    return (attribute.g for attribute in node.attribute if attribute.type == onnx.AttributeProto.GRAPH)
+    return (attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH)
 
 
-def outer_names(graph: onnx.GraphProto) -> set[str]:
+def outer_names(graph: GraphProto) -> set[str]:
     """The names that a graph reads and does not define."""
     read = {name for node in graph.node for name in node.input} | {port.name for port in graph.output}
     read.update(name for node in graph.node for inner in graphs_of(node) for name in outer_names(inner))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import onnx
-from onnx import helper
-
+from layoutsolve.emit.protos import NEWEST_OPSET, OperatorSetIdProto
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.wording import brief
@@ -14,13 +12,16 @@ from layoutsolve.wording import brief
 LOWEST_OPSET = 18
 """The oldest operator set that is written: the one in which all Reduce operators take their axes as input."""
 
-HIGHEST_OPSET = min(24, onnx.defs.onnx_opset_version())
+HIGHEST_OPSET = min(24, NEWEST_OPSET)
 """The newest one that is written, as far as the installed onnx knows it."""
 
 _OF_OPERATOR = {"DFT": 20, "Gelu": 20}
 _OF_STRINGS = {"Equal": 19}
 _OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 _OF_BLOCKS = 21
+
+_FORMATS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
+"""The oldest version of the file format in which an operator set may be written."""
 
 _VERSIONS = {"ai.onnx.ml": 3}
 """The version of other domains, where it is not 1: that of opset 18's time."""
@@ -54,7 +55,12 @@ def chosen_opset(graph: Graph, asked: int | None) -> int:
     return version
 
 
-def imports(version: int, domains: Iterable[str]) -> list[onnx.OperatorSetIdProto]:
+def ir_version(version: int) -> int:
+    """The version of the file format that a model of an operator set says it is in."""
+    return _FORMATS[version]
+
+
+def imports(version: int, domains: Iterable[str]) -> list[OperatorSetIdProto]:
     """What a model has to import that is written in an operator set and has operators of other domains."""
-    others = [helper.make_opsetid(domain, _VERSIONS.get(domain, 1)) for domain in sorted(set(domains))]
-    return [helper.make_opsetid("", version), *others]
+    others = [OperatorSetIdProto(domain=domain, version=_VERSIONS.get(domain, 1)) for domain in sorted(set(domains))]
+    return [OperatorSetIdProto(domain="", version=version), *others]

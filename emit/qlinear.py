@@ -7,12 +7,13 @@ conditions (``qdq_selectors.cc``). Written as such they are there at every level
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
+from layoutsolve.records import dataclass
 
 SMALLEST, LARGEST = 1e-30, 1e30
 """Steps between which float32 holds all bits of their products and quotients."""

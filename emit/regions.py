@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper
 
+from layoutsolve.emit.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto, attribute, port
 from layoutsolve.emit.writer import Body, Writer
 from layoutsolve.graph import Node, Region
 from layoutsolve.names import short
+from layoutsolve.records import dataclass
 
 STATE = "layoutsolve.state."
 """The prefix of the metadata that tell for each input that is a state which output replaces it."""
@@ -26,7 +26,7 @@ def following_of(metadata: Mapping[str, str]) -> dict[str, str]:
 class _Flow:
     """An If or a Loop in the making, with its Joins or Carries."""
 
-    proto: onnx.NodeProto
+    proto: NodeProto
     node: Node
     ties: list[Node] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ class Regions:
     def note(self, node: Node) -> None:
         """Enter an operator of :data:`layoutsolve.graph.CONTROL`, in its turn among all nodes."""
         if node.op in ("If", "Loop"):
-            proto = onnx.NodeProto(op_type=node.op)
+            proto = NodeProto(op_type=node.op)
             around = self.writer.body
             around.nodes.append(proto)
             self.writer.bodies.update({region: Body(around) for region in node.regions})
@@ -65,7 +65,7 @@ class Regions:
             if flow.node.origin is not None:
                 self.writer.origins[flow.proto.name] = flow.node.origin
 
-    def next_state(self, node: Node) -> onnx.ValueInfoProto:
+    def next_state(self, node: Node) -> ValueInfoProto:
         """Write the output that says what a state is after a run."""
         public = self.writer.taken.derived(self.writer.name(node.outputs[0]), "next")
         self.writer.node("Identity", [self.writer.stored(node.inputs[1])], [public])
@@ -90,8 +90,8 @@ class Regions:
         flow.proto.input.extend(["", first, *(self._start(flow, tie.inputs[0]) for tie in flow.ties)])
         turn, going = self.writer.taken.unique("turn"), self.writer.taken.unique("going")
         inputs = [
-            helper.make_tensor_value_info(turn, TensorProto.INT64, []),
-            helper.make_tensor_value_info(going, TensorProto.BOOL, []),
+            port(turn, TensorProto.INT64, []),
+            port(going, TensorProto.BOOL, []),
             *(self.writer.info(self.graph.values[tie.outputs[0]], tie.outputs[0]) for tie in flow.ties),
         ]
         ends = [flow.node.inputs[1], *(tie.inputs[1] for tie in flow.ties)]
@@ -112,7 +112,7 @@ class Regions:
         nodes.insert(place, nodes.pop())
         return result
 
-    def _results(self, region: Region, names: list[str]) -> list[onnx.ValueInfoProto]:
+    def _results(self, region: Region, names: list[str]) -> list[ValueInfoProto]:
         """The outputs of a region's graph; ONNX wants each computed in it, and listed once."""
         self.writer.here = region
         own = self.writer.body.made
@@ -129,11 +129,11 @@ class Regions:
 
     def _attach(
         self,
-        proto: onnx.NodeProto,
+        proto: NodeProto,
         region: Region,
-        inputs: list[onnx.ValueInfoProto],
-        outputs: list[onnx.ValueInfoProto],
+        inputs: list[ValueInfoProto],
+        outputs: list[ValueInfoProto],
     ) -> None:
         body, name = self.writer.bodies[region], f"{proto.op_type}:{region.role}"
-        graph = helper.make_graph(body.nodes, name, inputs, outputs, value_info=body.infos)
-        proto.attribute.append(helper.make_attribute(region.role, graph))
+        graph = GraphProto(node=body.nodes, name=name, input=inputs, output=outputs, value_info=body.infos)
+        proto.attribute.append(attribute(region.role, graph))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import onnx
-from onnx import helper
-
 from layoutsolve.budget import Budget
 from layoutsolve.emit import quantised
 from layoutsolve.emit.barriers import guard
 from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
 from layoutsolve.emit.nodes import nodes_of
-from layoutsolve.emit.opset import chosen_opset, imports
+from layoutsolve.emit.opset import chosen_opset, imports, ir_version
+from layoutsolve.emit.protos import ModelProto, ValueInfoProto
 from layoutsolve.emit.regions import STATE, Regions
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.writer import Kernels, Writer
@@ -25,7 +23,7 @@ def serialise(
     budget: Budget | None = None,
     origins: dict[str, Origin] | None = None,
     kernels: Kernels | None = None,
-) -> onnx.ModelProto:
+) -> ModelProto:
     """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
     All that is written counts in the ``budget``. Constants that lie in the same memory are written once.
@@ -46,7 +44,7 @@ def serialise(
     return model
 
 
-def _model(writer: Writer, version: int) -> onnx.ModelProto:
+def _model(writer: Writer, version: int) -> ModelProto:
     """The model with all nodes of the writer's graph."""
     graph, regions = writer.graph, Regions(writer)
     for node in graph.nodes:
@@ -62,22 +60,26 @@ def _model(writer: Writer, version: int) -> onnx.ModelProto:
     names = [*graph.inputs, *(node.outputs[0] for node in states)]
     inputs = [writer.info(graph.values[name], writer.name(name)) for name in names]
     outputs, following = _outputs(writer), [regions.next_state(node) for node in states]
-    body, constants = writer.body, list(writer.initializers.values())
-    made = helper.make_graph(body.nodes, graph.name, inputs, outputs + following, constants, value_info=body.infos)
+    model, body = writer.model, writer.body
+    model.ir_version, made = ir_version(version), model.graph
+    made.name = graph.name
+    made.node.extend(body.nodes)
+    made.input.extend(inputs)
+    made.output.extend(outputs + following)
+    made.value_info.extend(body.infos)
     guard(made, version, writer.taken.unique)
-    opsets = imports(version, (node.domain for node in nodes_of(made) if node.domain))
-    oldest = helper.find_min_ir_version_for(opsets[:1])
-    model = helper.make_model(made, opset_imports=opsets, producer_name="layoutsolve", ir_version=oldest)
+    model.opset_import.extend(imports(version, (node.domain for node in nodes_of(made) if node.domain)))
     replaced = {
         f"{STATE}{writer.name(node.outputs[0])}": after.name for node, after in zip(states, following, strict=True)
     }
     told = dict(sorted({**graph.metadata, **replaced}.items()))
     writer.budget.write(sum(len(part.encode()) for pair in told.items() for part in pair), "its metadata")
-    helper.set_model_props(model, told)
+    for key, value in told.items():
+        model.metadata_props.add(key=key, value=value)
     return model
 
 
-def _outputs(writer: Writer) -> list[onnx.ValueInfoProto]:
+def _outputs(writer: Writer) -> list[ValueInfoProto]:
     """The outputs; one that is a constant, an input, or listed twice is copied, since each needs a name of its own."""
     graph = writer.graph
     produced = {name for node in graph.nodes if node.op != "State" for name in node.outputs}

@@ -8,13 +8,14 @@ seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from layoutsolve.errors import ConversionError
 from layoutsolve.graph import Dim, Graph, Node, Region, Size, Value
 from layoutsolve.names import Names
+from layoutsolve.records import dataclass
 from layoutsolve.sizes import Formula, Polynomial
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper
 
 from layoutsolve.emit.external import External
+from layoutsolve.emit.protos import TensorProto
 from layoutsolve.graph import PACKED, Array
 
 TYPES: Mapping[str, int] = {
@@ -32,20 +32,40 @@ TYPES: Mapping[str, int] = {
 }
 """The code of each type of elements by its name."""
 
+_NAMES = {code: name for name, code in TYPES.items()}
 
-def tensor(name: str, dtype: str, data: Array, external: External | None = None) -> onnx.TensorProto:
+
+def tensor(name: str, dtype: str, data: Array, external: External | None = None) -> TensorProto:
     """A TensorProto of an array that holds elements of ``dtype``."""
+    proto = TensorProto()
+    fill(proto, name, dtype, data, external)
+    return proto
+
+
+def fill(proto: TensorProto, name: str, dtype: str, data: Array, external: External | None = None) -> None:
+    """Make an array of an empty TensorProto."""
+    proto.name, proto.data_type = name, TYPES[dtype]
+    proto.dims.extend(data.shape)
     if dtype == "string":
-        values = np.asarray(data).reshape(-1).tolist()
-        return helper.make_tensor(name, TYPES[dtype], list(data.shape), values)
+        texts = data.reshape(-1).tolist()
+        proto.string_data.extend(each.encode() if isinstance(each, str) else each for each in texts)
+        return
     if dtype in PACKED:
         stored = _packed(data)
     else:
         stored = np.ascontiguousarray(data).astype(np.dtype(dtype).newbyteorder("<"), copy=False)
-    proto = onnx.TensorProto(name=name, data_type=TYPES[dtype], dims=data.shape)
     if external is None or not external.take(proto, stored):
         proto.raw_data = stored.tobytes()
-    return proto
+
+
+def elements(proto: TensorProto) -> Array:
+    """The array of a TensorProto that :func:`fill` has filled, and that holds its elements itself."""
+    dtype, shape = _NAMES[proto.data_type], tuple(proto.dims)
+    if dtype == "string":
+        return np.array([*proto.string_data, None], object)[:-1].reshape(shape)
+    if dtype in PACKED:
+        return _unpacked(proto.raw_data, dtype)[: prod(shape)].reshape(shape)
+    return np.frombuffer(proto.raw_data, np.dtype(dtype).newbyteorder("<")).reshape(shape)
 
 
 def stored_bytes(dtype: str, data: Array) -> int:
@@ -61,3 +81,10 @@ def _packed(data: Array) -> Array:
     pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
     packed: Array = pairs[:, 0] | pairs[:, 1] << 4
     return packed
+
+
+def _unpacked(packed: bytes, dtype: str) -> Array:
+    """The integers of :func:`_packed`, and one more where there was an odd number of them."""
+    pairs = np.frombuffer(packed, np.uint8)
+    halves = np.stack([pairs & 15, pairs >> 4], 1).reshape(-1)
+    return halves if dtype == "uint4" else ((halves ^ 8).astype(np.int8) - np.int8(8))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper
 
 from layoutsolve.budget import Budget
 from layoutsolve.emit.ahead import among_floats
 from layoutsolve.emit.external import External
-from layoutsolve.emit.tensors import TYPES, stored_bytes, tensor
+from layoutsolve.emit.protos import ModelProto, NodeProto, ValueInfoProto, attribute, port
+from layoutsolve.emit.tensors import TYPES, fill, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Array, Dim, Graph, Origin, Region, Value, memory
 from layoutsolve.names import Names, short
+from layoutsolve.records import dataclass
 
 _BYTES_PER_DIMENSION = 8
 """About what a dimension takes in the description of a tensor, and the rest of it."""
@@ -27,8 +26,8 @@ class Body:
     """The graph of one region in the making. ``real`` are the values that are dequantised in it or around it."""
 
     def __init__(self, outer: Body | None = None) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.infos: list[onnx.ValueInfoProto] = []
+        self.nodes: list[NodeProto] = []
+        self.infos: list[ValueInfoProto] = []
         self.made: set[str] = set()
         self.real: ChainMap[str, str] = outer.real.new_child() if outer else ChainMap()
 
@@ -60,7 +59,7 @@ class Writer:
         self.here: Region | None = None
         self.origin: Origin | None = None
         self.origins: dict[str, Origin] = {}
-        self.initializers: dict[str, onnx.TensorProto] = {}
+        self.model = ModelProto(producer_name="layoutsolve")
         self.ahead = among_floats(graph)
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
 
@@ -89,10 +88,10 @@ class Writer:
         """Write one node. Raises :class:`LoweringError` for an attribute that ONNX cannot have."""
         name = self.taken.unique(f"{op}:{short(outputs[0]) if outputs else ''}")
         self.budget.write(sum(map(len, (op, name, *inputs, *outputs))), "its operators")
-        proto = onnx.NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
+        proto = NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
             try:
-                proto.attribute.append(helper.make_attribute(key, _attribute(key, value)))
+                proto.attribute.append(attribute(key, _attribute(key, value)))
             except (KeyError, TypeError, ValueError) as error:
                 raise LoweringError(f"{self.origin}: {op} has no attribute '{key}' that is {value!r:.80}") from error
         if self.origin is not None:
@@ -105,15 +104,15 @@ class Writer:
         if name and name not in self.public:
             self.body.infos.append(self.info(self.graph.values[name], name))
 
-    def info(self, value: Value, name: str) -> onnx.ValueInfoProto:
+    def info(self, value: Value, name: str) -> ValueInfoProto:
         """The description of a value under a name."""
         self.budget.write(len(name) + _BYTES_PER_DIMENSION * (len(value.shape) + 1), "its tensors")
-        return helper.make_tensor_value_info(name, TYPES[value.dtype], [_dimension(dim) for dim in value.shape])
+        return port(name, TYPES[value.dtype], map(_dimension, value.shape))
 
     def initializer(self, name: str, dtype: str, data: Array) -> str:
         """Write a constant."""
         self.budget.write(len(name) + stored_bytes(dtype, data), f"the constant '{short(name)}'")
-        self.initializers[name] = tensor(name, dtype, data, self.external)
+        fill(self.model.graph.initializer.add(), name, dtype, data, self.external)
         return name
 
     def shared(self, dtype: str, data: Array, name: Callable[[], str]) -> str:

@@ -1,7 +1,8 @@
 """What a whole process takes that converts one model: seconds of the clock and of the processor, and memory.
 
 With ``--with NAME=COMMAND`` beside another converter, whose command has SOURCE and OUTPUT in it, over the models that
-both convert; runs take turns.
+both convert; runs take turns. An editable installation looks for its modules in a way of its own, for which every
+process pays: measure an installed wheel.
 """
 
 from __future__ import annotations

@@ -21,13 +21,14 @@ def main() -> None:
     gc.disable()
     listen()
     occupy()
-    from layoutsolve import cli
+    alone()
+    from layoutsolve import cli, console
 
     try:
         code = cli.main()
     except SystemExit as end:  # of argparse, which has printed what was asked for
         code = end.code if isinstance(end.code, int) else 0
-    os._exit(cli.finish(code))
+    os._exit(console.finish(code))
 
 
 def listen() -> None:
@@ -45,6 +46,16 @@ def occupy() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+
+
+def alone() -> None:
+    """Say that the process is this program's own: it loads the less. NumPy gets no threads: to begin and to end them
+    takes longer than all that is multiplied here.
+    """
+    from layoutsolve import lean
+
+    lean.own = True
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _stop(number: int, frame: object) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutsolve import arguments, collector
 from layoutsolve.budget import Budget
-from layoutsolve.emit import External, apply, nodes_of, stored
+from layoutsolve.emit import External, apply, nodes_of, pieces, stored
 from layoutsolve.ends import End, ends_of, every_end
 from layoutsolve.errors import OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
@@ -24,7 +24,7 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
-from layoutsolve.translation import content_of, emitted, reference
+from layoutsolve.translation import content_of, emitted, reference, saved
 from layoutsolve.version import VERSION
 from layoutsolve.wording import printable
 
@@ -139,8 +139,8 @@ class Conversion:
         """What :meth:`save` writes: the constants where they are apart, then the model."""
         if self.external is not None and is_special(path):
             raise OutputError(f"constants beside the model need a file to lie beside, not '{printable(path)}'")
-        model = self.content(path)
-        whole = Output("model", path, lambda file: file.write(model))
+        model = saved(self.model, self.external, path)
+        whole = Output("model", path, lambda file: file.writelines(pieces(model)))
         return (whole,) if self.external is None else (Output("data", f"{path}.data", self.external.write), whole)
 
     def content(self, path: str | os.PathLike[str]) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -19,6 +19,7 @@ import numpy as np
 from layoutsolve.errors import OptionError
 from layoutsolve.frontend import Reading
 from layoutsolve.frontend.tflite.lowering.options import CUSTOM, DYNAMIC, QUANT, WEIGHTS
+from layoutsolve.records import dataclass
 from layoutsolve.solver import DEFAULT_OBJECTIVE, OBJECTIVES, Boundary, Goal
 from layoutsolve.solver.statement.boundary import OTHERS, Choice, Ends, Pair
 from layoutsolve.solver.statement.target import Target

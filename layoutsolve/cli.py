@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from layoutsolve import collector, files, parser
+from layoutsolve import collector, console, files, parser
 from layoutsolve.errors import (
     DIFFERENT,
     FAILED,
@@ -53,9 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = parse(given[1:] if command else given)
     except OSError as error:  # of printing the help: all else is wrapped
-        return _unsaid(error)
+        return console.unsaid(error)
     except ConversionError as error:
-        _say(f"layoutsolve: {_line(error)}", sys.stderr)
+        console.say(f"layoutsolve: {_line(error)}", sys.stderr)
         return FAILED
     return attempt(options, run)
 
@@ -71,8 +71,8 @@ def attempt(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
         if debug and isinstance(error, InternalError):
             import traceback
 
-            _say("".join(traceback.format_exception(error)), sys.stderr)
-        _say(f"layoutsolve: {_line(error)}", sys.stderr)
+            console.say("".join(traceback.format_exception(error)), sys.stderr)
+        console.say(f"layoutsolve: {_line(error)}", sys.stderr)
         return INTERNAL if isinstance(error, InternalError) else FAILED
 
 
@@ -85,7 +85,7 @@ def _bench(options: argparse.Namespace) -> int:
         from layoutsolve.measurement.bench import bench
 
         found = bench(options.files, threads=options.threads, level=options.level, openvino=options.openvino)
-    _tell(found.as_json() if options.json else found.as_text(), [])
+    console.tell(found.as_json() if options.json else found.as_text(), [])
     return 0
 
 
@@ -93,14 +93,14 @@ def _ops(options: argparse.Namespace) -> int:
     """List operators."""
     from layoutsolve.stages import Stages
 
-    content = _loaded(options.model)
+    content = _loaded(options)
     with Stages(content)("ops"):
         from layoutsolve.arguments import Options
         from layoutsolve.inventory import inventory
 
         found = inventory(content, Options.of(parser.reading_of(options)).reading)
     told = {"model": options.model, "converts": found.converts, "operators": found.as_dicts()}
-    _tell(json.dumps(told) if options.json else str(found), [])
+    console.tell(json.dumps(told) if options.json else str(found), [])
     return 0 if found.converts else FAILED
 
 
@@ -111,11 +111,11 @@ def _info(options: argparse.Namespace) -> int:
     with Stages()("info"):
         from layoutsolve.made import provenance
 
-        found = provenance(_loaded(options.model))
+        found = provenance(_loaded(options))
     facts = {"version": found.version, "source": found.source, "options": found.options, "target": found.target}
     told = {"model": options.model, **facts, "command": found.command}
     lines = map(printable, f"{options.model}: {found}".splitlines())
-    _tell(json.dumps(told) if options.json else "\n  ".join(lines), [])
+    console.tell(json.dumps(told) if options.json else "\n  ".join(lines), [])
     return 0
 
 
@@ -138,20 +138,14 @@ def _calibrate(options: argparse.Namespace) -> int:
         output = files.Output("target", options.file, lambda file: file.write(text.encode()))
         with files.written([output]):
             told = text.rstrip() if options.json else "\n".join([*table(measured), f"wrote {options.file}"])
-            _tell(told, [options.file])
+            console.tell(told, [options.file])
     return 0
 
 
 def _progress(done: int, count: int, part: str) -> None:
     """A line on a terminal that says how far it is; nothing elsewhere."""
     if sys.stderr is not None and sys.stderr.isatty():
-        _show(f"measuring {done}/{count} {part}" if done < count else "")
-
-
-def _show(text: str) -> None:
-    """Replace the line that the cursor is in."""
-    with suppress(OSError):
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        console.show(f"measuring {done}/{count} {part}" if done < count else "")
 
 
 Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]
@@ -165,25 +159,6 @@ COMMANDS: Mapping[str, Command] = {
 """What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a
 name is reached as ``./bench``.
 """
-
-
-def finish(code: int) -> int:
-    """The exit code when standard output is written out, lest that fails when the interpreter ends."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError as error:
-        return code or _unsaid(error)
-    return code
-
-
-def _unsaid(error: OSError) -> int:
-    """The exit code where standard output takes no more; it is no error that nobody reads it."""
-    _give_up(sys.stdout)
-    if isinstance(error, BrokenPipeError):
-        return 0
-    _say(f"layoutsolve: cannot write to standard output: {error.strerror}", sys.stderr)
-    return FAILED
 
 
 def _line(error: ConversionError) -> str:
@@ -205,7 +180,7 @@ def _run_batch(options: argparse.Namespace) -> int:
 
         if options.verify:
             _require_runtimes()
-        return batch(options, partial(_tell, written=[]), partial(_say, stream=sys.stderr))
+        return batch(options, partial(console.tell, written=[]), partial(console.say, stream=sys.stderr))
 
 
 @collector.paused()
@@ -217,7 +192,7 @@ def run_one(options: argparse.Namespace) -> int:
     said = parser.said(options)
     with Stages(options=said)("start"):
         given = parser.arguments_of(options)
-        source = _loaded(options.model)
+        source = _loaded(options)
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
             _require_runtimes()
@@ -268,7 +243,7 @@ def _convert(
             options.report,
         )
         if options.json or not options.quiet:
-            _tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
+            console.tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
     return DIFFERENT if checked is not None and not checked.passed else 0
 
 
@@ -322,7 +297,7 @@ def _print(stage: str, given: dict[str, Any], source: Content) -> int:
     from layoutsolve.printing import STAGES
 
     asked = choice("stage", stage, STAGES)
-    _tell(convert(source, **given).text(asked), [])
+    console.tell(convert(source, **given).text(asked), [])
     return 0
 
 
@@ -335,21 +310,30 @@ def _check(options: argparse.Namespace, source: Content, target: str, start: flo
     found = check_certificate(source, target, Certificate.load(options.check), target=options.target)
     spent = time.perf_counter() - start
     told = check_as_json(options, target, found, spent) if options.json else check_as_text(target, found, spent)
-    _tell(told, [])
+    console.tell(told, [])
     return 0
 
 
-def _loaded(name: str) -> Content:
+def _loaded(options: argparse.Namespace) -> Content:
     """The model of a name, or what comes from standard input."""
     from layoutsolve.source import load
 
-    if name != parser.STANDARD_INPUT:
-        return load(name)
+    if options.model != parser.STANDARD_INPUT:
+        if not vars(options).get("quiet") and _waits(options.model):
+            console.say(f"reading the pipe '{printable(options.model)}' until it is closed", sys.stderr)
+        return load(options.model)
     try:
         data = b"" if sys.stdin is None else sys.stdin.buffer.read()
     except OSError as error:
         raise ModelError(f"cannot read standard input: {error.strerror}") from error
     return load(data, "standard input")
+
+
+def _waits(name: str) -> bool:
+    """Whether a file is a pipe that somebody may have forgotten to write to; a shell's own are not."""
+    with suppress(OSError):
+        return Path(name).is_fifo() and not name.startswith("/dev/")
+    return False
 
 
 def _read(options: argparse.Namespace) -> list[str]:
@@ -392,33 +376,6 @@ def _certified(source: Content, conversion: Conversion, target: str) -> tuple[Ce
     certificate = certify(source, conversion, target)
     table = conversion.assignment.goal.target
     return certificate, check(certificate, source, conversion.content(target), certificate.data, target, table)
-
-
-def _tell(text: str, written: Sequence[str]) -> None:
-    """Print the summary: on standard output, unless a file goes there.
-
-    Raises :class:`OutputError` where that is impossible. It is no error that nobody reads any more.
-    """
-    taken = any(files.is_standard_output(path) for path in written)
-    try:
-        _say(text, sys.stderr if taken else sys.stdout)
-    except BrokenPipeError:
-        pass
-    except OSError as error:
-        raise OutputError(f"cannot write the summary to standard output: {error.strerror}") from error
-
-
-def _say(text: str, stream: TextIO | None) -> None:
-    """Print a text, in which what the terminal has no characters for is written as escapes; nothing if it is closed."""
-    if stream is None:
-        return
-    encoding = stream.encoding or "utf-8"
-    try:
-        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
-    except OSError:
-        _give_up(stream)
-        if stream is not sys.stderr:
-            raise
 
 
 def _give_up(stream: TextIO) -> None:

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from layoutsolve.errors import OutputError
+from layoutsolve.records import dataclass
 from layoutsolve.wording import printable
 
 Identity = tuple[object, ...]
@@ -62,7 +60,9 @@ def written(outputs: Sequence[Output], inputs: Sequence[str] = ()) -> Iterator[N
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A temporary folder."""
-    with tempfile.TemporaryDirectory() as folder, registered(_Scratch(folder)):
+    from tempfile import TemporaryDirectory  # with what few conversions need
+
+    with TemporaryDirectory() as folder, registered(_Scratch(folder)):
         yield Path(folder)
 
 
@@ -236,7 +236,9 @@ class _Scratch:
     folder: str
 
     def clear(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        from shutil import rmtree  # which was loaded to make the folder
+
+        rmtree(self.folder, ignore_errors=True)
 
 
 def _targets(outputs: Sequence[Output], inputs: Sequence[str]) -> list[_Target]:

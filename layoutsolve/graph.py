@@ -26,7 +26,7 @@ Everything is immutable. Order of nodes is an order of execution, but for what :
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from layoutsolve.records import dataclass
 from layoutsolve.sizes import Formula
 
 Array = npt.NDArray[Any]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve.errors import ModelError
 from layoutsolve.source import Source, load
+from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     import onnx
@@ -51,7 +52,9 @@ class Provenance:
     @property
     def command(self) -> str:
         """The command that makes the model again, of a source that it calls MODEL."""
-        return shlex.join(["layoutsolve", "MODEL", *self._words()])
+        from shlex import join
+
+        return join(["layoutsolve", "MODEL", *self._words()])
 
     def __str__(self) -> str:
         lines = [f"made by layoutsolve {self.version}: {self.command}", f"MODEL has the SHA-256 {self.source}"]
@@ -90,7 +93,7 @@ def provenance(model: Source) -> Provenance:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     content = load(model, "model")
-    called = "the model" if content.path is None else f"'{content.name}'"
+    called = "the model" if content.path is None else f"'{printable(Path(content.path).name)}'"
     try:
         found = onnx.ModelProto.FromString(bytes(content.data))
     except DecodeError as error:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from math import gcd
+
+from layoutsolve.records import dataclass
 
 Symbols = tuple[str, ...]
 """A product of symbols, sorted, with repetition."""

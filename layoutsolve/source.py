@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import BinaryIO
 
 from layoutsolve.digest import Buffer, digest
 from layoutsolve.errors import ModelError
+from layoutsolve.records import dataclass
 from layoutsolve.wording import brief, nearest, printable
 
 _LISTED, _MODELS = 10_000, ".tflite"

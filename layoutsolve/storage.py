@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from layoutsolve.records import dataclass
 
 WeightStorage = Literal["source", "signed", "unsigned"]
 

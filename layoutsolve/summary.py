@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from layoutsolve.files import STANDARD_OUTPUT
+from layoutsolve.records import dataclass
 from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ def as_text(done: Done) -> str:
     proof = " (proven minimal)" if conversion.assignment.status == "optimal" else ""
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
     hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
-    output = done.output if done.written else f"{done.output} (not written)"
+    output = "standard output" if done.output == STANDARD_OUTPUT else done.output
+    output += "" if done.written else " (not written)"
     lines = [
         f"{output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",
         f"  {_counted(report['transposes'], 'Transpose')}{hidden}{proof}, "

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve.budget import Budget
-from layoutsolve.emit import LIMIT, External, Kernels, apply, constant_bytes, place, serialise
+from layoutsolve.emit import LIMIT, External, Kernels, apply, constant_bytes, pieces, place, serialise
 from layoutsolve.ends import End, ends_of, every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
@@ -91,11 +91,16 @@ def content_of(model: onnx.ModelProto, external: External | None, path: str) -> 
 
     Raises :class:`OutputError` where the model could not refer to its constants.
     """
+    return b"".join(pieces(saved(model, external, path)))
+
+
+def saved(model: onnx.ModelProto, external: External | None, path: str) -> onnx.ModelProto:
+    """A model as it is saved under a path; what it raises is as for :func:`content_of`."""
     if external is None:
-        return bytes(model.SerializeToString(deterministic=True))
+        return model
     name = Path(f"{path}.data").name
     try:
         name.encode()
     except UnicodeEncodeError as error:
         raise OutputError(f"a model cannot refer to the file {name!a}: choose a name in UTF-8") from error
-    return bytes(place(model, name).SerializeToString(deterministic=True))
+    return place(model, name)

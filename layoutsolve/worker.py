@@ -13,7 +13,7 @@ import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
-from layoutsolve.__main__ import listen
+from layoutsolve.__main__ import alone, listen
 
 
 def main() -> None:
@@ -21,6 +21,7 @@ def main() -> None:
     listen()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    alone()
     from layoutsolve.cli import attempt, run_one
 
     for line in sys.stdin.buffer:

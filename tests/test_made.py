@@ -164,4 +164,4 @@ def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path, data in ((source, source.read_bytes()), (model, plain.SerializeToString())):
         path.write_bytes(data)
         assert main(["info", str(path)]) == 2
-        assert "layoutsolve: 'a' " in capsys.readouterr().err
+        assert f"layoutsolve: '{path.name}' " in capsys.readouterr().err

@@ -163,6 +163,8 @@ STREAMS = [
     ("layoutsolve --help | true; exit ${PIPESTATUS[0]}", 0, ""),
     ("layoutsolve a.tflite >/dev/null", 0, ""),
     ("layoutsolve - -o a.onnx --verify <a.tflite", 0, ""),
+    ("mkfifo p; cat a.tflite >p & sleep 0.1; layoutsolve p -o a.onnx && rm p", 0, "reading the pipe 'p' until it is"),
+    ("mkfifo p; cat a.tflite >p & sleep 0.1; layoutsolve -q p -o a.onnx && rm p", 0, ""),
     ("cat a.tflite | layoutsolve -q -o a.onnx -", 0, ""),
     ("layoutsolve - <a.tflite", 2, "layoutsolve: '-' is no file whose name the model could have: give one with -o"),
     ("layoutsolve - -o a.onnx </dev/null", 2, "layoutsolve: standard input is empty: give a TensorFlow Lite model"),
@@ -186,6 +188,7 @@ def test_standard_input_is_the_same_model(model: Path) -> None:
     """Through a pipe on both sides, and counted."""
     run = shell("cat a.tflite | layoutsolve - -o - 2>told | cat", model.parent)
     assert run.stdout == layoutsolve.convert(model.read_bytes()).content("a.onnx")
+    assert (model.parent / "told").read_text().startswith("standard output: ")
     told = [shell(f"layoutsolve ops {name} --json <a.tflite", model.parent).stdout for name in ("-", "a.tflite")]
     assert json.loads(told[0])["operators"] == json.loads(told[1])["operators"]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import onnx
-
 from layoutsolve.emit.guards.scope import Scope
+from layoutsolve.emit.protos import NodeProto
 
 _REMOVED = frozenset(
     {"Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
@@ -14,7 +13,7 @@ _REMOVED = frozenset(
 """The operators between a Pad and what reads it that may be passed over, removed or moved away."""
 
 
-def of_reciprocals(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def of_reciprocals(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The products with ``1 / x`` that no quotient by ``x`` equals: those of integers, and where 1 adds dimensions."""
     one = scope.constant(node.input[0])
     if one is None or one.size != 1 or one.item() != 1 or (one.dtype.kind == "f" and not one.ndim):
@@ -22,14 +21,14 @@ def of_reciprocals(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return [reader for reader in scope.readers.get(node.output[0], ()) if reader.op_type == "Mul"]
 
 
-def pooled(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def pooled(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The maxima of what is padded with zeros, as padding of the pooling itself counts as less than all numbers; and
     averages, which refuse padding as wide as their window, as that of several Pads together may be.
     """
     pads, value = (scope.constant(name) if name else None for name in (*node.input, "", "")[1:3])
     if len(node.input) > 3 or pads is None or (value is not None and value.any()):
         return []
-    reached, found = [*scope.following(node.output[0], _REMOVED)], list[onnx.NodeProto]()
+    reached, found = [*scope.following(node.output[0], _REMOVED)], list[NodeProto]()
     for reader in reached:
         wide = reader.op_type == "AveragePool" and pads.max(initial=0) + _padded(reader) >= _narrowest(reader)
         if wide or reader.op_type == "MaxPool":
@@ -39,24 +38,24 @@ def pooled(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return found + [reader for reader in further if reader.op_type == "AveragePool"]
 
 
-def _padded(pool: onnx.NodeProto) -> int:
+def _padded(pool: NodeProto) -> int:
     """The most that a pool pads by itself."""
     return max((int(size) for each in pool.attribute if each.name == "pads" for size in each.ints), default=0)
 
 
-def _narrowest(pool: onnx.NodeProto) -> int:
+def _narrowest(pool: NodeProto) -> int:
     """The least size of a pool's window."""
     return min(int(size) for each in pool.attribute if each.name == "kernel_shape" for size in each.ints)
 
 
-def normalised(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+def normalised(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """The normalisation that alone reads a sum: the kernel that adds as well takes several times as long as the two."""
     readers = scope.readers.get(node.output[0], ())
     alone = [reader.op_type for reader in readers] == ["LayerNormalization"] and node.output[0] not in scope.results
     return readers if alone else ()
 
 
-def emptied(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+def emptied(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """What is expanded to no elements at all: it is passed on as it is, a size of 1 for one of 0."""
     shape = scope.constant(node.input[1]) if len(node.input) == 2 else None
     return [node] if shape is not None and not shape.all() else ()

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
 
 from layoutsolve.emit.guards.scope import Scope
+from layoutsolve.emit.protos import NodeProto, TensorProto
+from layoutsolve.emit.tensors import tensor
+from layoutsolve.graph import Array
 
 _BARRIER = "Max"
 """Of one operand it is a copy."""
 
 
-def put_barrier(scope: Scope, node: onnx.NodeProto, readers: Sequence[onnx.NodeProto]) -> None:
+def put_barrier(scope: Scope, node: NodeProto, readers: Sequence[NodeProto]) -> None:
     """Let some readers of a node read a copy."""
     name = node.output[0]
     barrier = scope.behind.get(id(node))
     if barrier is None:
         copy = scope.fresh(f"{name}/copy")
-        barrier = onnx.NodeProto(op_type=_BARRIER, name=scope.fresh(f"{_BARRIER}:{copy}"), input=[name], output=[copy])
+        barrier = NodeProto(op_type=_BARRIER, name=scope.fresh(f"{_BARRIER}:{copy}"), input=[name], output=[copy])
         scope.behind[id(node)] = barrier
     for reader in readers:
         for port, given in enumerate(reader.input):
@@ -28,22 +29,22 @@ def put_barrier(scope: Scope, node: onnx.NodeProto, readers: Sequence[onnx.NodeP
                 reader.input[port] = barrier.output[0]
 
 
-def copy_input(scope: Scope, node: onnx.NodeProto, readers: Sequence[onnx.NodeProto]) -> None:
+def copy_input(scope: Scope, node: NodeProto, readers: Sequence[NodeProto]) -> None:
     """Let a node read a copy of its first input."""
     put_barrier(scope, scope.producers[node.input[0]], readers)
 
 
-def write_sum(_: Scope, node: onnx.NodeProto, __: Sequence[onnx.NodeProto]) -> None:
+def write_sum(_: Scope, node: NodeProto, __: Sequence[NodeProto]) -> None:
     """Write an Add as Sum, which is the same."""
     node.op_type = "Sum"
 
 
-def add_behind(scope: Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto]) -> None:
+def add_behind(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     """Write the bias of a product as an Add behind it."""
     bias, result = scope.constant(node.input[2]), node.output[0]
     assert bias is not None
     spatial = next((len(each.ints) for each in node.attribute if each.name == "kernel_shape"), 0)
-    added = numpy_helper.from_array(bias.reshape(-1, *(1,) * spatial), scope.fresh(f"{result}/bias"))
+    added = _tensor(scope.fresh(f"{result}/bias"), bias.reshape(-1, *(1,) * spatial))
     scope.graph.initializer.append(added)
     own = [each for each in scope.graph.initializer if each.name == node.input[2]]
     if own and len(scope.readers[own[0].name]) == 1:
@@ -52,29 +53,31 @@ def add_behind(scope: Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto]) 
     del node.input[2:]
     node.output[0] = product
     name = scope.fresh(f"Add:{result}")
-    scope.behind[id(node)] = onnx.NodeProto(op_type="Add", name=name, input=[product, added.name], output=[result])
+    scope.behind[id(node)] = NodeProto(op_type="Add", name=name, input=[product, added.name], output=[result])
 
 
-def name_axes(scope: Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto]) -> None:
+def name_axes(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     """Say which axes are padded: all of them."""
     pads = scope.constant(node.input[1])
     assert pads is not None
-    axes = numpy_helper.from_array(np.arange(pads.size // 2), scope.fresh(f"{node.output[0]}/axes"))
+    axes = _tensor(scope.fresh(f"{node.output[0]}/axes"), np.arange(pads.size // 2))
     scope.graph.initializer.append(axes)
     node.input.extend([""] * (3 - len(node.input)) + [axes.name])
 
 
-def cut_to_nothing(scope: Scope, node: onnx.NodeProto, _: Sequence[onnx.NodeProto]) -> None:
+def cut_to_nothing(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     """Expand to one element where there is to be none, and cut it off."""
     shape, result = scope.constant(node.input[1]), node.output[0]
     assert shape is not None
     (axes,) = np.nonzero(shape == 0)
     vectors = {"shape": np.maximum(shape, 1), "nothing": np.zeros_like(axes), "axes": axes - len(shape)}
     names = {label: scope.fresh(f"{result}/{label}") for label in vectors}
-    scope.graph.initializer.extend(numpy_helper.from_array(each, names[key]) for key, each in vectors.items())
+    scope.graph.initializer.extend(_tensor(names[key], each) for key, each in vectors.items())
     expanded = scope.fresh(f"{result}/expanded")
     node.input[1], node.output[0] = names["shape"], expanded
     cut = [expanded, names["nothing"], names["nothing"], names["axes"]]
-    scope.behind[id(node)] = onnx.NodeProto(
-        op_type="Slice", name=scope.fresh(f"Slice:{result}"), input=cut, output=[result]
-    )
+    scope.behind[id(node)] = NodeProto(op_type="Slice", name=scope.fresh(f"Slice:{result}"), input=cut, output=[result])
+
+
+def _tensor(name: str, data: Array) -> TensorProto:
+    return tensor(name, str(data.dtype), data)

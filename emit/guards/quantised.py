@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import onnx
 
 from layoutsolve.emit.guards.scope import PASSED, Scope
+from layoutsolve.emit.protos import NodeProto, TensorProto
 from layoutsolve.graph import Array
 
 _LIMITS = frozenset({"Clip", "Relu"})
@@ -23,7 +23,7 @@ _EPSILON = float(np.finfo(np.float32).eps)
 """The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
 
 
-def moved_too_far(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def moved_too_far(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The views through which a DequantizeLinear must not be moved.
 
     The process aborts where that leads to an If or Loop that reads the result inside only; from opset 21 on what is
@@ -46,7 +46,7 @@ def moved_too_far(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return [view for view in views if is_captured(view.output[0]) or (broken and not ends(view.output[0]))]
 
 
-def to_viewed_product(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+def to_viewed_product(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """A sum that would become a Gemm, whose operand is then a view of numbers through which none may be moved."""
     product = scope.producers.get(node.input[0]) if len(node.input) == 2 else None
     if product is None or product.op_type != "MatMul" or not _by_constants(scope, product):
@@ -55,13 +55,13 @@ def to_viewed_product(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeP
     return [node] if before is not None and before.op_type == "DequantizeLinear" and _is_broken(scope, before) else ()
 
 
-def _is_broken(scope: Scope, node: onnx.NodeProto) -> bool:
+def _is_broken(scope: Scope, node: NodeProto) -> bool:
     """Whether what a DequantizeLinear becomes when it is moved is refused."""
     zero = scope.constants.get(node.input[2]) if len(node.input) > 2 else None
-    return scope.version >= _BROKEN_OPSET and zero is not None and zero.data_type == onnx.TensorProto.INT8
+    return scope.version >= _BROKEN_OPSET and zero is not None and zero.data_type == TensorProto.INT8
 
 
-def requantised(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def requantised(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The QuantizeLinear that give quantised numbers other parameters: of two roundings one of another step is made."""
     before = scope.origin(node.input[0])
     if before is None or before.op_type != "QuantizeLinear":
@@ -76,7 +76,7 @@ def requantised(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     ]
 
 
-def given_back(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def given_back(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """What leads from quantised numbers to an output with the same parameters, perhaps limited on the way.
 
     Where the limits change nothing the output takes the place of what it is computed from, and other readers find none.
@@ -85,7 +85,7 @@ def given_back(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     if len(scope.readers[stored]) == 1 and len(scope.readers.get(real, ())) < 2 and stored not in scope.results:
         return []
 
-    def ends(reader: onnx.NodeProto) -> bool:
+    def ends(reader: NodeProto) -> bool:
         last = scope.readers.get(reader.output[0], ()) if reader.op_type in _LIMITS else (reader,)
         return any(
             each.op_type == "QuantizeLinear" and each.output[0] in scope.results and _alike(scope, node, each)
@@ -95,17 +95,17 @@ def given_back(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     return [reader for reader in scope.readers.get(real, ()) if ends(reader)]
 
 
-def in_tiny_steps(scope: Scope, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def in_tiny_steps(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The QuantizeLinear of steps so small that a Clip before them is always taken to change nothing."""
 
-    def is_tiny(reader: onnx.NodeProto) -> bool:
+    def is_tiny(reader: NodeProto) -> bool:
         scale = scope.constant(reader.input[1]) if reader.op_type == "QuantizeLinear" else None
         return scale is not None and bool((scale < 2 * _EPSILON).any())
 
     return [reader for reader in scope.readers.get(node.output[0], ()) if is_tiny(reader)]
 
 
-def of_real_weights(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+def of_real_weights(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """A product of quantised numbers by real constants, of which 8 bits with one scale for all would be left. What is
     added to it is a constant vector, or else it is left alone.
     """
@@ -117,13 +117,13 @@ def of_real_weights(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodePro
     return () if alone else [node]
 
 
-def of_large_bias(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+def of_large_bias(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """A product of quantised numbers to which more is added than 32 bits hold."""
     large = len(node.input) > 2 and _overflows(scope, node, node.input[2])
     return [node] if large and _between(scope, node, node.output[0]) else ()
 
 
-def to_product(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
+def to_product(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """A sum that would become a Gemm of one of these two kinds."""
     product = scope.producers.get(node.input[0]) if len(node.input) == 2 else None
     if product is None or product.op_type != "MatMul" or not _between(scope, product, node.output[0]):
@@ -131,13 +131,13 @@ def to_product(scope: Scope, node: onnx.NodeProto) -> Sequence[onnx.NodeProto]:
     return [node] if _by_constants(scope, product) or _overflows(scope, product, node.input[1]) else ()
 
 
-def _alike(scope: Scope, node: onnx.NodeProto, after: onnx.NodeProto) -> bool:
+def _alike(scope: Scope, node: NodeProto, after: NodeProto) -> bool:
     """Whether a DequantizeLinear and a QuantizeLinear have the same parameters."""
     pairs = zip(node.input[1:], after.input[1:], strict=False)
     return all(np.array_equal(*map(scope.constant, pair)) for pair in pairs)  # type: ignore[arg-type]
 
 
-def _between(scope: Scope, node: onnx.NodeProto, result: str) -> bool:
+def _between(scope: Scope, node: NodeProto, result: str) -> bool:
     """Whether what a product reads was quantised, and its result is quantised."""
     before = scope.origin(node.input[0]) if node.input else None
     if before is None or before.op_type != "DequantizeLinear":
@@ -145,7 +145,7 @@ def _between(scope: Scope, node: onnx.NodeProto, result: str) -> bool:
     return any(each.op_type == "QuantizeLinear" for each in scope.following(result, PASSED | _LIMITS))
 
 
-def _overflows(scope: Scope, node: onnx.NodeProto, name: str) -> bool:
+def _overflows(scope: Scope, node: NodeProto, name: str) -> bool:
     """Whether 32 bits do not hold what is added to a product of quantised numbers, in steps of both scales."""
     bias, (first, second) = scope.constant(name), (_scale(scope, each) for each in (*node.input, "", "")[:2])
     if bias is None or first is None or second is None:
@@ -163,5 +163,5 @@ def _scale(scope: Scope, name: str) -> Array | None:
     return scope.constant(made.input[1])
 
 
-def _by_constants(scope: Scope, node: onnx.NodeProto) -> bool:
+def _by_constants(scope: Scope, node: NodeProto) -> bool:
     return any(map(scope.is_fixed, node.input[1:2]))

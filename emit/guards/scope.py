@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
-import onnx
-from onnx import numpy_helper
-
 from layoutsolve.emit.nodes import graphs_of, outer_names
+from layoutsolve.emit.protos import GraphProto, NodeProto, TensorProto
+from layoutsolve.emit.tensors import elements
 from layoutsolve.graph import Array
+from layoutsolve.records import dataclass
 
 Fresh = Callable[[str], str]
 """Makes a name unique."""
@@ -27,22 +27,22 @@ AHEAD = frozenset({"Cast", "Mul", "Sub"})
 class Scope:
     """One graph of a model, and what is around it: ``constants`` are initializers by name."""
 
-    graph: onnx.GraphProto
+    graph: GraphProto
     version: int
-    constants: Mapping[str, onnx.TensorProto]
+    constants: Mapping[str, TensorProto]
     fresh: Fresh
-    behind: dict[int, onnx.NodeProto] = field(default_factory=dict)
-    _origins: dict[str, onnx.NodeProto | None] = field(default_factory=dict)
+    behind: dict[int, NodeProto] = field(default_factory=dict)
+    _origins: dict[str, NodeProto | None] = field(default_factory=dict)
 
     @cached_property
-    def producers(self) -> dict[str, onnx.NodeProto]:
+    def producers(self) -> dict[str, NodeProto]:
         """The node that makes each value."""
         return {name: node for node in self.graph.node for name in node.output}
 
     @cached_property
-    def readers(self) -> Mapping[str, Sequence[onnx.NodeProto]]:
+    def readers(self) -> Mapping[str, Sequence[NodeProto]]:
         """The nodes that read each value in this graph itself."""
-        found: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+        found: dict[str, list[NodeProto]] = defaultdict(list)
         for node in self.graph.node:
             for name in dict.fromkeys(node.input):
                 found[name].append(node)
@@ -61,10 +61,9 @@ class Scope:
     def constant(self, name: str) -> Array | None:
         """The elements of a small constant, None where a value is computed."""
         found = self.constants.get(name)
-        if found is None or found.data_location == onnx.TensorProto.EXTERNAL:
+        if found is None or found.data_location == TensorProto.EXTERNAL:
             return None
-        array: Array = numpy_helper.to_array(found)
-        return array
+        return elements(found)
 
     def is_fixed(self, name: str) -> bool:
         """Whether a value is a constant, or one that is computed of a constant when the model is loaded."""
@@ -86,7 +85,7 @@ class Scope:
             reached += sorted(more)
         return False
 
-    def following(self, name: str, operators: frozenset[str]) -> Iterator[onnx.NodeProto]:
+    def following(self, name: str, operators: frozenset[str]) -> Iterator[NodeProto]:
         """What reads a value, itself or behind some of these operators that have it as their data."""
         reached = [name]
         for name in reached:
@@ -95,7 +94,7 @@ class Scope:
                 if node.op_type in operators and node.input[0] == name:
                     reached.append(node.output[0])
 
-    def origin(self, name: str) -> onnx.NodeProto | None:
+    def origin(self, name: str) -> NodeProto | None:
         """What makes a value, before all operators that DequantizeLinear is moved through."""
         passed = [name]
         node = self.producers.get(name)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 
 from layoutsolve.frontend.passes.live import unlike, used
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product
+from layoutsolve.records import dataclass
 
 _STORED = ("float32",)
 """Stored types for which every ONNX Runtime has DepthToSpace and SpaceToDepth."""

@@ -8,7 +8,7 @@ Whatever is padded before and cropped behind stays as it is, so it may be known 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import heappop, heappush
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from layoutsolve.frontend.passes.live import live, unlike, used
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product, reshape_entries
+from layoutsolve.records import dataclass
 
 _SINGLE = frozenset(
     (

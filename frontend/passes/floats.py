@@ -12,7 +12,7 @@ do not mind, since mostly the old meaning is given back behind them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from layoutsolve.frontend.passes.live import live, used
 from layoutsolve.frontend.passes.unsigned import MOVING
 from layoutsolve.graph import CONTROL, Graph, Node, Quant, Region, Value, memory
 from layoutsolve.names import Names
+from layoutsolve.records import dataclass
 
 SMALL = ("int8", "uint8", "int16")
 """Types of integers that stand for real numbers."""

@@ -8,7 +8,7 @@ constants a and b, it is one LayerNormalization with scale a and bias b.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes.live import live, unlike, used
 from layoutsolve.graph import Array, Graph, Node, Shape, Value, static_elements
+from layoutsolve.records import dataclass
 
 Powers = tuple[int, int, int]
 """Of x, m and r in a term."""

@@ -7,13 +7,14 @@ runtimes have kernels for, and whose images may lie in any layout.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from layoutsolve.frontend.passes.live import live, used
 from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product
 from layoutsolve.names import Names
+from layoutsolve.records import dataclass
 
 IMAGE = 4
 """The dimensions of an image."""

@@ -10,7 +10,7 @@ block, nothing is left to pad.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from layoutsolve.classes import Classes
 from layoutsolve.frontend.passes.live import used
 from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
 from layoutsolve.names import Names
+from layoutsolve.records import dataclass
 from layoutsolve.storage import Storage
 
 CHANNELS = 1

@@ -149,7 +149,7 @@ def verified(found: Verification) -> Markup:
     rows = []
     for each in found.outputs:
         mark = element("span", "pass" if each.passed else "FAIL", class_="good" if each.passed else "bad")
-        rows.append((mark, element("code", each.name), each.kind, each.reason))
+        rows.append((mark, element("code", each.name), element("span", each.kind, class_="whole"), each.reason))
     inside = None
     if found.inspection is not None:
         departs = found.inspection.departure is not None

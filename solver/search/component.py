@@ -10,10 +10,10 @@ among what is left; if there is none, it minimises tier by tier.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.elimination import MOST, eliminated
 from layoutsolve.solver.search.formulation import Formulation

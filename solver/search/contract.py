@@ -10,8 +10,9 @@ moves of the same number of bytes, and where none of them may cost more than oth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.presolve import Domains
 from layoutsolve.solver.statement.objective import Tiers

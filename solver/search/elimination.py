@@ -11,13 +11,13 @@ Only for orders: what groupings cost is not told by one move after the other.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.statement.objective import Tiers, ranked

@@ -6,8 +6,9 @@ Networks repeat their blocks, and a problem that is stated again with more candi
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.search.presolve import Component, Domains
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.problem import LayoutProblem

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 
 from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse
 from ortools.linear_solver.pywraplp import Solver
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.search.interruptible import interruptible
 
 Terms = Iterable[tuple[int, float]]

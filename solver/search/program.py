@@ -9,9 +9,10 @@ the accuracy of what the multipliers come from.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from math import gcd
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.row import Price
 
 FIELDS = tuple(each.name for each in fields(Price))

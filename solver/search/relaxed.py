@@ -6,9 +6,9 @@ What it comes to is a proposal: the multipliers prove a bound whatever they are,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.linear import Linear
 from layoutsolve.solver.search.program import Program, Tier

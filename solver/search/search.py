@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.alike import merged
 from layoutsolve.solver.search.contract import Contraction, contract

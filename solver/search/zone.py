@@ -10,8 +10,8 @@ either side of borders the cheapest choices are made independently of each other
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.closure import Entry, Orders
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen

@@ -16,8 +16,9 @@ that costs no more than that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import FREE, Price

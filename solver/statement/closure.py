@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import permutations
 from math import comb, factorial
 
 from layoutsolve.errors import OptionError
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator

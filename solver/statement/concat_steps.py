@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from layoutsolve.graph import Dim, Graph, Node, Value, product
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.relation import Placed
 

@@ -7,11 +7,11 @@ that share.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
 from layoutsolve.graph import static_elements
+from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.row import Row

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from typing import TypeVar
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.row import Price
 
 Entry = TypeVar("Entry")

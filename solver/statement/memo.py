@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator

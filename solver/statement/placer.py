@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.theory.layout import Layout, finest
 from layoutsolve.solver.theory.relation import Placed, Port, cut, parted

@@ -10,12 +10,13 @@ same layout share the move.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from layoutsolve.graph import Array, Dim, Size
+from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import Price, Row

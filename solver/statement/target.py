@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ import numpy as np
 
 from layoutsolve.digest import digest
 from layoutsolve.graph import Array, product, static_elements
+from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from fractions import Fraction
 from itertools import chain
 
 Factor = int
@@ -39,6 +38,8 @@ def unseen(tensors: Iterable[Tensor], most: int) -> frozenset[Factor]:
 
 
 def _least_alone(counts: Counter[Tensor], among: set[Factor]) -> Factor:
+    from fractions import Fraction  # which few models need
+
     occurring, beside = Counter[Factor](), Counter[tuple[Factor, Factor]]()
     for tensor, count in counts.items():
         for group in tensor:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.known import Known
 from layoutsolve.solver.search.search import Solution, solve

@@ -8,8 +8,9 @@ Their groupings are searched for where these matter (:mod:`layoutsolve.solver.se
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.alternatives import alternatives
 from layoutsolve.solver.search.known import Known

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from layoutsolve.graph import Dim, Graph, Size
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory import rules
 from layoutsolve.solver.theory.factor import Factoring, blocks
 from layoutsolve.solver.theory.layout import Layout, grouped

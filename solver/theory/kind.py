@@ -7,8 +7,8 @@ kind depends on the row it is a function of it. Such functions are values: two t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.row import Row, position
 
 Kind = str | Callable[[Row], str]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.layout import Group, Layout, Order, order, whole, with_units
 from layoutsolve.solver.theory.motion import Motion, motion_of
 

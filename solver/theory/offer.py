@@ -10,9 +10,10 @@ is. It changes nothing in the layouts of its tensors, and is registered with :fu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from layoutsolve.errors import OptionError
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Way, known_rule, opaque, operator_name
 
 FormFunction = Callable[[Site, Rule], Iterable[Way]]

@@ -12,9 +12,10 @@ operator's index space. Factors of labels are *slots*. There are two kinds of re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.layout import Group, Layout, order
 from layoutsolve.solver.theory.row import FREE, Arrangement, Price, Slot
 

@@ -9,12 +9,13 @@ operator without a rule is opaque: all its tensors keep their logical layout.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.graph import Array, Dim, Graph, Node, Quant, Shape, Size, Value
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.relation import Arranged, Form, Placed
 from layoutsolve.solver.theory.row import Row

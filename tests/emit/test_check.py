@@ -93,6 +93,18 @@ def test_errors_name_the_operator() -> None:
             **graph.values, "z": Value("z", "float32", (2, 3))}))  # fmt: skip
 
 
+def test_operators_of_other_domains() -> None:
+    """Those that ONNX defines are checked as its own are."""
+    for domain, known in (("ai.onnx.ml", True), ("layoutsolve.custom", False)):
+        graph = lone("Normalizer", "float32", strength=1.0)
+        graph = replace(graph, nodes=(replace(graph.nodes[0], domain=domain),))
+        if known:
+            with pytest.raises(LoweringError, match="strength"):
+                serialise(graph)
+        else:
+            assert serialise(graph)
+
+
 def test_large_constants_are_not_copied() -> None:
     """A constant beyond what a message can hold goes through the check, since it has no bytes there."""
     graph = lone("Neg", "float32")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import lcm
 
 from layoutsolve.graph import Dim, Size, product, quotient, symbol
+from layoutsolve.records import dataclass
 from layoutsolve.sizes import Formula, Polynomial, Symbols
 
 _ONE = Polynomial.number(1)

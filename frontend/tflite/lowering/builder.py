@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -35,6 +35,7 @@ from layoutsolve.graph import (
     reshape_entries,
     symbol,
 )
+from layoutsolve.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
+
+from layoutsolve.records import dataclass
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "F": ("float32", "float16", "float64", "bfloat16"),

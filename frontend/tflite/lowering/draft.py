@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -19,6 +19,7 @@ from layoutsolve.frontend.tflite.reading.sparse import dense
 from layoutsolve.frontend.tflite.reading.strings import strings
 from layoutsolve.graph import Array, Dim, Node, Region, Size, Value, static_elements, symbol
 from layoutsolve.names import Names, short
+from layoutsolve.records import dataclass
 
 _WIDEST = 8
 """The bytes of the widest numbers that are computed."""

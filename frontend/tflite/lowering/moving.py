@@ -10,11 +10,11 @@ whichever form it is written. Operators that are not listed compute with what th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from layoutsolve.frontend.tflite.lowering.quantisation import agree, quant_of
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.graph import Quant, Value
+from layoutsolve.records import dataclass
 
 SMALL = ("int8", "uint8", "int16")
 """The types whose kernels may not look at the parameters."""

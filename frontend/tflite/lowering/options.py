@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from layoutsolve.errors import OptionError
+from layoutsolve.records import dataclass
 from layoutsolve.storage import USUAL, Dynamic, Storage
 
 CUSTOM = ("error", "passthrough")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.lowering.arithmetic import Arithmetic
 from layoutsolve.graph import Dim, Shape, Size, product, quotient
+from layoutsolve.records import dataclass
 
 LAST = (1 << 63) - 1
 """The end of a slice that goes on to the last element."""

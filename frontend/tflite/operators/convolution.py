@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from layoutsolve.errors import ModelError
@@ -27,6 +26,7 @@ from layoutsolve.frontend.tflite.operators.common import (
 from layoutsolve.frontend.tflite.operators.padding import write_pad
 from layoutsolve.frontend.tflite.operators.slicing import take
 from layoutsolve.graph import Dim, Shape, Size, Value, product
+from layoutsolve.records import dataclass
 
 _VALID = 1
 """The schema's number of the padding VALID."""

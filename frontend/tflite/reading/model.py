@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from layoutsolve.graph import Array
+from layoutsolve.records import dataclass
 
 MOST_DIMENSIONS = 16
 """More than any kernel of LiteRT takes that looks at dimensions at all."""

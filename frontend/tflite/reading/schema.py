@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any
@@ -20,6 +19,7 @@ from flatbuffers.number_types import Int32Flags, SOffsetTFlags, Uint8Flags, VOff
 from flatbuffers.table import Table
 
 from layoutsolve.graph import Array
+from layoutsolve.records import dataclass
 
 TYPES: Mapping[int, str] = {
     0: "float32",

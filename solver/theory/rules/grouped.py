@@ -9,12 +9,13 @@ are operators of the file, which ONNX Runtime removes, as its kernels on bytes r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.graph import BYTES, Array, Shape, Size, Value, static_elements
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.offer import form
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row

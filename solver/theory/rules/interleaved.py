@@ -11,12 +11,13 @@ stride 1 is such a ConvTranspose, with its kernel reversed along all space.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from layoutsolve.graph import Array, Shape
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Dims, Site, Step, Way, sizes, static

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
 
 from layoutsolve.graph import Array, Dim, Shape
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.kind import Along
 from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import (

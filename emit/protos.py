@@ -1,0 +1,96 @@
+"""The classes of ONNX's file format, what checks them, and how attributes and descriptions of tensors are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+from layoutsolve.lean import part
+
+if TYPE_CHECKING:
+    from onnx import (
+        AttributeProto,
+        GraphProto,
+        ModelProto,
+        NodeProto,
+        OperatorSetIdProto,
+        TensorProto,
+        ValueInfoProto,
+    )
+else:
+    _classes = part("onnx", "onnx_ml_pb2")
+    AttributeProto, GraphProto, ModelProto = _classes.AttributeProto, _classes.GraphProto, _classes.ModelProto
+    NodeProto, OperatorSetIdProto = _classes.NodeProto, _classes.OperatorSetIdProto
+    TensorProto, ValueInfoProto = _classes.TensorProto, _classes.ValueInfoProto
+
+__all__ = [
+    "NEWEST_OPSET",
+    "REFUSALS",
+    "AttributeProto",
+    "GraphProto",
+    "ModelProto",
+    "NodeProto",
+    "OperatorSetIdProto",
+    "TensorProto",
+    "ValueInfoProto",
+    "attribute",
+    "inferred",
+    "port",
+]
+
+_native = part("onnx", "onnx_cpp2py_export")
+
+NEWEST_OPSET: int = _native.defs.schema_version_map()[""][1]
+"""The newest operator set that the installed onnx knows."""
+
+REFUSALS = (_native.checker.ValidationError, _native.shape_inference.InferenceError, RuntimeError)
+"""What is raised for a model that ONNX does not allow."""
+
+
+def inferred(model: bytes, follow: bool) -> ModelProto:
+    """A model with the types and sizes that follow from its inputs; whether numbers are to be followed as well.
+
+    Raises one of :data:`REFUSALS` where the model breaks a rule of ONNX, or where its operators or what it says of its
+    own tensors do not fit. As ``onnx.checker.check_model`` and ``onnx.shape_inference.infer_shapes`` do it.
+    """
+    _native.checker.check_model(model, False, False, False)
+    found: ModelProto = ModelProto.FromString(_native.shape_inference.infer_shapes(model, True, True, follow))
+    return found
+
+
+def attribute(name: str, value: object) -> AttributeProto:
+    """An attribute of a node. Raises :class:`TypeError` or :class:`ValueError` for what none can be."""
+    if isinstance(value, Integral):
+        return AttributeProto(name=name, type=AttributeProto.INT, i=int(value))
+    if isinstance(value, Real):
+        return AttributeProto(name=name, type=AttributeProto.FLOAT, f=float(value))
+    if isinstance(value, (str, bytes)):
+        return AttributeProto(name=name, type=AttributeProto.STRING, s=_bytes(value))
+    if isinstance(value, TensorProto):
+        return AttributeProto(name=name, type=AttributeProto.TENSOR, t=value)
+    if isinstance(value, GraphProto):
+        return AttributeProto(name=name, type=AttributeProto.GRAPH, g=value)
+    values = list(value) if isinstance(value, Iterable) else []
+    if values and all(isinstance(each, Integral) for each in values):
+        return AttributeProto(name=name, type=AttributeProto.INTS, ints=map(int, values))
+    if values and all(isinstance(each, Real) for each in values):
+        return AttributeProto(name=name, type=AttributeProto.FLOATS, floats=values)
+    if values and all(isinstance(each, (str, bytes)) for each in values):
+        return AttributeProto(name=name, type=AttributeProto.STRINGS, strings=map(_bytes, values))
+    raise TypeError(f"{value!r:.80} is no attribute")
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def port(name: str, element: int, shape: Iterable[int | str]) -> ValueInfoProto:
+    """The description of a tensor, whose dimensions are numbers, or names of what is not known."""
+    info = ValueInfoProto(name=name)
+    tensor_type = info.type.tensor_type
+    tensor_type.elem_type = element
+    tensor_type.shape.SetInParent()
+    for dim in shape:
+        tensor_type.shape.dim.add(**{"dim_value" if isinstance(dim, int) else "dim_param": dim})
+    return info
