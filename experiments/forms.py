@@ -72,7 +72,7 @@ WHERE: Mapping[str, str] = {
     "PRelu limits": "PRelu, floats: `Relu(x) + slope * Min(x, 0)`",
     "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
     "Resize axes": "Resize: names the axes that it resamples",
-    "ort-x86-vnni Conv": "Conv of bytes that reads few channels, with `--objective min-latency`: four pixels as one",
+    "ort-x86-vnni Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
     "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",
     "dynamic": "large dense layers of floats by bytes, with `--dynamic integer`: in integers",
     "pass block_moves": "views and copies that are SpaceToDepth, DepthToSpace or the like",
@@ -88,7 +88,7 @@ PASSES = ("block_moves.recognise", "borders.absorbed", "dilations.recognise", "g
           "layer_norm.recognise", "upsampling.recognise")  # fmt: skip
 """The passes that are not asked for by targets, each with its function."""
 
-KINDS: Mapping[tuple[str, str], Sequence[str]] = {("ort-x86-vnni", "Conv"): ("grouped",)}
+KINDS: Mapping[tuple[str, str], Sequence[str]] = {("ort-x86-vnni", "Conv"): ("grouped", "grouped uneven")}
 """The kinds of ways that single targets have."""
 
 Facts = Mapping[str, Any]
