@@ -73,6 +73,7 @@ WHERE: Mapping[str, str] = {
     "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
     "Resize axes": "Resize: names the axes that it resamples",
     "ort-x86-vnni Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
+    "ort-x86-vnni ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",
     "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",
     "dynamic": "large dense layers of floats by bytes, with `--dynamic integer`: in integers",
     "pass block_moves": "views and copies that are SpaceToDepth, DepthToSpace or the like",
@@ -88,7 +89,10 @@ PASSES = ("block_moves.recognise", "borders.absorbed", "dilations.recognise", "g
           "layer_norm.recognise", "upsampling.recognise")  # fmt: skip
 """The passes that are not asked for by targets, each with its function."""
 
-KINDS: Mapping[tuple[str, str], Sequence[str]] = {("ort-x86-vnni", "Conv"): ("grouped", "grouped uneven")}
+KINDS: Mapping[tuple[str, str], Sequence[str]] = {
+    ("ort-x86-vnni", "Conv"): ("grouped", "grouped uneven"),
+    ("ort-x86-vnni", "ConvTranspose"): ("phases",),
+}
 """The kinds of ways that single targets have."""
 
 Facts = Mapping[str, Any]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import BYTES, Array, Shape, Size, Value, static_elements
+from layoutsolve.graph import BYTES, Array, Quant, Shape, Size, Value, static_elements
 from layoutsolve.solver.theory.offer import form
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price, Row
@@ -79,7 +79,7 @@ def grouped(site: Site, rule: Rule) -> Iterator[Way]:
     count = window.groups_of(width, made)
     inward, outward = _grouped(data.shape, window.together, count), _grouped(result.shape, window.results, count)
     whole, full = count * window.together, count * window.results
-    operands = [_kernel(weights, window)] + ([] if bias is None else [_repeated(bias, window.results)])
+    operands = [_kernel(weights, window)] + ([] if bias is None else [repeated(bias, window.results)])
     attributes = _attributes(site, window)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
@@ -89,18 +89,20 @@ def grouped(site: Site, rule: Rule) -> Iterator[Way]:
         def of(like: Value, name: str, shape: Shape) -> Between:
             return Between(name, like.dtype, shape, like.quant)
 
-        padded, lines = _last((*data.shape[:-1], whole)), _last((*result.shape[:-1], full))
+        padded, lines = channels_last((*data.shape[:-1], whole)), channels_last((*result.shape[:-1], full))
         more, even = int64(0, 0, 0, 0, 0, 0, whole - width, 0), full == made
         pad = stored("Pad", 0, more, _zero(data), made=of(data, "padded", padded))
-        cut = stored("Slice", "lines", int64(0), int64(made), int64(2), made=of(result, "cut", _last(result.shape)))
-        groups, image = of(data, "groups", _last(inward)), of(data, "image", inward)
+        cut = stored(
+            "Slice", "lines", int64(0), int64(made), int64(2), made=of(result, "cut", channels_last(result.shape))
+        )
+        groups, image = of(data, "groups", channels_last(inward)), of(data, "image", inward)
         return (
             *([pad] if whole > width else []),
-            stored("Reshape", "padded" if whole > width else 0, _asked(groups.shape), made=groups),
+            stored("Reshape", "padded" if whole > width else 0, asked(groups.shape), made=groups),
             stored("Transpose", "groups", made=image, perm=FIRST),
             Step("Conv", ("image", *operands), (of(result, "windows", outward),), attributes),
-            stored("Transpose", "windows", made=of(result, "results", _last(outward)), perm=LAST),
-            stored("Reshape", "results", _asked(lines), made=of(result, "lines", lines)),
+            stored("Transpose", "windows", made=of(result, "results", channels_last(outward)), perm=LAST),
+            stored("Reshape", "results", asked(lines), made=of(result, "lines", lines)),
             *([] if even else [cut]),
             stored("Transpose", "lines" if even else "cut", made=0, perm=FIRST),
         )
@@ -118,7 +120,8 @@ def _grouped(shape: Shape, count: int, groups: int) -> Shape:
     return (batch, static(channels) * count, height, groups)
 
 
-def _last(shape: Shape) -> Shape:
+def channels_last(shape: Shape) -> Shape:
+    """The shape of an image whose channels are put last."""
     return tuple(shape[axis] for axis in LAST)
 
 
@@ -129,7 +132,7 @@ def _zero(image: Value) -> Value:
     return Value(f"{image.name}/zero", image.dtype, (), image.quant, image.quant.zero_point.reshape(()))
 
 
-def _asked(shape: Shape) -> Array:
+def asked(shape: Shape) -> Array:
     """A shape as Reshape is given it: 0 for a batch of unknown size, which stays."""
     return int64(*(0 if isinstance(dim, Size) else dim for dim in shape))
 
@@ -152,16 +155,24 @@ def _window(site: Site) -> _Window | None:
 
 def _fits(site: Site) -> bool:
     """Whether a convolution multiplies bytes by known weights with a sign, and reads or makes few channels."""
+    if not on_bytes(site, 0):
+        return False
+    produced, channels, *space = map(static, site.required(1).shape)
+    few = produced < RESULTS or channels < CHANNELS
+    return few and max(*space, *site.attribute("strides", (1, 1))) > 1
+
+
+def on_bytes(site: Site, axis: int) -> bool:
+    """Whether a convolution of bytes gives bytes, and its weights and bias are constants in steps, weights with a sign
+    and 0 as their zero. Results are along an ``axis`` of the weights.
+    """
     data, weights, bias, result = site.required(0), site.required(1), site.input(2), site.output()
     stored = all(each.dtype in BYTES and each.quant is not None and each.quant.axis is None for each in (data, result))
     quant = weights.quant
-    if weights.data is None or weights.dtype != "int8" or quant is None or quant.axis not in (None, 0):
+    if weights.data is None or weights.dtype != "int8" or quant is None or quant.axis not in (None, axis):
         return False
     known = bias is None or (bias.data is not None and bias.quant is not None and bias.quant.axis in (None, 0))
-    produced, channels, *space = weights.data.shape
-    few = produced < RESULTS or channels < CHANNELS
-    wide = max(*space, *site.attribute("strides", (1, 1))) > 1
-    return stored and known and few and wide and not quant.zero_point.any() and site.node.region is None
+    return stored and known and not quant.block and not quant.zero_point.any() and site.node.region is None
 
 
 def _attributes(site: Site, window: _Window) -> dict[str, Any]:
@@ -188,15 +199,15 @@ def _kernel(weights: Value, window: _Window) -> Value:
             group, pixel = divmod(window.stride * result + place - window.before, window.together)
             found[result, :, pixel, :, :, group - groups.start] = weights.data[..., place]
     shape = (window.results * produced, window.together * channels, height, len(groups))
-    return _repeated(weights, window.results, found.reshape(shape))
+    return repeated(weights, window.results, found.reshape(shape))
 
 
-def _repeated(constant: Value, count: int, data: Array | None = None) -> Value:
-    """A constant whose first dimension is there for several windows, or ``data`` in its steps."""
+def repeated(constant: Value, count: int, data: Array | None = None) -> Value:
+    """A constant whose results come first and are there for several windows, or ``data`` in its steps."""
     quant = constant.quant
     if constant.data is None or quant is None:
         raise TypeError(f"'{constant.name}' is no quantised constant")
     found = np.tile(constant.data, count) if data is None else data
     if quant.axis is not None:
-        quant = replace(quant, scale=np.tile(quant.scale, count), zero_point=np.tile(quant.zero_point, count))
+        quant = Quant(np.tile(quant.scale, count), np.tile(quant.zero_point, count), 0)
     return replace(constant, shape=found.shape, quant=quant, data=found)
