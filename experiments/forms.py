@@ -30,6 +30,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import onnx
 
 import layoutsolve
 from experiments import ort_web
@@ -222,8 +223,13 @@ def converted(model: CorpusModel, form: Form, folder: Path) -> dict[str, bytes]:
     with _reading_without(form.missing):
         options = form.options if form.without else {}
         left = layoutsolve.convert(source, target=other if form.without else target, **options)
-    pairs = (("with", given), ("without", left))
-    return {name: each.model.SerializeToString(deterministic=True) for name, each in pairs}
+    return {name: _bare(each.model) for name, each in (("with", given), ("without", left))}
+
+
+def _bare(model: onnx.ModelProto) -> bytes:
+    """A model without what it says of how it was made, which names its target."""
+    del model.metadata_props[:]
+    return model.SerializeToString(deterministic=True)
 
 
 def _reading_without(missing: str) -> AbstractContextManager[object]:

@@ -69,7 +69,6 @@ def phases(site: Site, rule: Rule) -> Iterator[Way]:
     weights, bias, result = site.required(1), site.input(2), site.output()
     high, wide = moves
     count, (batch, produced, *made) = high.stride * wide.stride, result.shape
-    operands = [_kernel(weights, high, wide)] + ([] if bias is None else [repeated(bias, count)])
     attributes = {
         "kernel_shape": (len(high.reach), len(wide.reach)),
         "strides": (1, 1),
@@ -88,6 +87,7 @@ def phases(site: Site, rule: Rule) -> Iterator[Way]:
         def of(name: str, shape: Shape) -> Between:
             return Between(name, result.dtype, shape, result.quant)
 
+        operands = [_kernel(weights, high, wide)] + ([] if bias is None else [repeated(bias, count)])
         turned = tuple(split[axis] for axis in BESIDE)
         moved = (
             stored("Reshape", "results", asked(split), made=of("split", split)),
@@ -111,7 +111,7 @@ def phases(site: Site, rule: Rule) -> Iterator[Way]:
 
 def _moves(site: Site) -> tuple[_Phases, _Phases] | None:
     """How the kernel of a transposed convolution of images of bytes moves down and along lines. None where it has gaps
-    or groups, its padding is not known, or is wider than its kernel.
+    or groups, its padding is not known or wider than itself, or its stride is longer, which would leave phases empty.
     """
     kernel, given, made = site.required(1).shape, site.required(0).shape, site.output().shape
     plain = site.attribute("group", 1) == 1 and site.attribute("auto_pad", "NOTSET") == "NOTSET"
@@ -120,7 +120,8 @@ def _moves(site: Site) -> tuple[_Phases, _Phases] | None:
     if max(site.attribute("dilations", (1, 1))) > 1 or any(isinstance(dim, Size) for dim in (*given[1:], *made[1:])):
         return None
     high, wide = (_phases(site, axis, kernel[axis + 2], given[axis + 2], made[axis + 2]) for axis in (0, 1))
-    return (high, wide) if min(*high.pads, *wide.pads) >= 0 else None
+    dense = all(each.size >= each.stride and min(each.pads) >= 0 for each in (high, wide))
+    return (high, wide) if dense else None
 
 
 def _phases(site: Site, axis: int, size: Dim, given: Dim, made: Dim) -> _Phases:

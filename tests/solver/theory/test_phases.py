@@ -23,8 +23,8 @@ def network(seed: int, batch: Dim, size: tuple[int, int], strides: tuple[int, in
     """A transposed convolution of bytes, with random sizes and padding."""
     random = np.random.default_rng(seed)
     channels, produced = group * int(random.integers(16, 20)), int(random.integers(8, 12))
-    shape = tuple(int(random.integers(3, 6)) for _ in range(2))
-    cut = [int(random.integers(0, min(each, 3))) for each in (*size, *size)]
+    shape = tuple(int(random.choice((1, 3, 4, 5))) for _ in range(2))
+    cut = [int(random.integers(0, min(size[place % 2], 3))) if shape[place % 2] > 1 else 0 for place in range(4)]
     extra = [int(random.integers(0, stride)) if random.integers(2) else 0 for stride in strides]
     made = [
         strides[axis] * (shape[axis] - 1) + size[axis] - cut[axis] - cut[axis + 2] + extra[axis] for axis in range(2)
@@ -115,6 +115,8 @@ def test_asked_for_by_its_target_where_time_counts(target: str, objective: str) 
     assert [node.op for node in written.nodes] == ["ConvTranspose"]
 
 
-def test_groups_stay() -> None:
-    written = apply(assign(network(0, 1, (2, 2), (2, 2), group=2), target=shipped(TARGET), objective=OBJECTIVE))
+@pytest.mark.parametrize(("size", "group"), [((2, 2), 2), ((1, 2), 1)])
+def test_what_stays(size: tuple[int, int], group: int) -> None:
+    """Groups, and strides that are longer than a kernel."""
+    written = apply(assign(network(0, 1, size, (2, 2), group=group), target=shipped(TARGET), objective=OBJECTIVE))
     assert [node.op for node in written.nodes] == ["ConvTranspose"]
