@@ -52,10 +52,13 @@ class _Window:
         return self.together // self.stride
 
     def fills(self, channels: int, produced: int) -> bool:
-        """Whether windows begin at the same places of all groups, and kernels have enough channels and results."""
+        """Whether windows begin at the same places of all groups and not all end before their own, and kernels have
+        enough channels and results.
+        """
         enough = max(self.together, channels) >= CHANNELS and produced * self.results >= RESULTS
         counts = self.together * channels, produced * self.results
-        return enough and self.together % self.stride == 0 and not any(count % CHANNELS for count in counts)
+        alike = self.together % self.stride == 0 and self.groups.stop > 0
+        return enough and alike and not any(count % CHANNELS for count in counts)
 
     def groups_of(self, width: int, made: int) -> int:
         """How many groups a line of so many pixels is, from which so many results come."""

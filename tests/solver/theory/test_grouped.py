@@ -64,14 +64,14 @@ def image(
 
 
 def family(seed: int) -> Graph:
-    """One that may be written so, with a padding that no window lies in alone."""
+    """One that may be written so, with a padding that windows may lie in alone."""
     random = np.random.default_rng(seed)
     stride, size = (int(random.choice(sizes)) for sizes in ((1, 2, 4), (1, 2, 3, 4, 5, 7)))
     size = max(size, stride)
     batch = symbol("batch") if seed % 3 == 0 else int(random.integers(1, 3))
     kernel, produced = (int(random.integers(1, 5)), size), int(random.integers(stride, 16))
     channels, width = int(random.choice((1, 2, 3, 4, 5, 6, 8, 20))), int(random.choice((16, 24, 29, 30, 33)))
-    before, after = map(int, random.integers(0, size, 2))
+    before, after = map(int, random.integers(0, size + 2, 2))
     return image(random, channels, width, kernel, stride, before, produced, batch, after=after)
 
 
