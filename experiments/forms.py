@@ -30,6 +30,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import onnx
 
 import layoutsolve
 from experiments import ort_web
@@ -72,7 +73,8 @@ WHERE: Mapping[str, str] = {
     "PRelu limits": "PRelu, floats: `Relu(x) + slope * Min(x, 0)`",
     "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
     "Resize axes": "Resize: names the axes that it resamples",
-    "ort-x86-vnni Conv": "Conv of bytes that reads few channels, with `--objective min-latency`: four pixels as one",
+    "ort-x86-vnni Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
+    "ort-x86-vnni ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",
     "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",
     "dynamic": "large dense layers of floats by bytes, with `--dynamic integer`: in integers",
     "pass block_moves": "views and copies that are SpaceToDepth, DepthToSpace or the like",
@@ -88,7 +90,10 @@ PASSES = ("block_moves.recognise", "borders.absorbed", "dilations.recognise", "g
           "layer_norm.recognise", "upsampling.recognise")  # fmt: skip
 """The passes that are not asked for by targets, each with its function."""
 
-KINDS: Mapping[tuple[str, str], Sequence[str]] = {("ort-x86-vnni", "Conv"): ("grouped",)}
+KINDS: Mapping[tuple[str, str], Sequence[str]] = {
+    ("ort-x86-vnni", "Conv"): ("grouped", "grouped uneven"),
+    ("ort-x86-vnni", "ConvTranspose"): ("phases",),
+}
 """The kinds of ways that single targets have."""
 
 Facts = Mapping[str, Any]
@@ -218,8 +223,13 @@ def converted(model: CorpusModel, form: Form, folder: Path) -> dict[str, bytes]:
     with _reading_without(form.missing):
         options = form.options if form.without else {}
         left = layoutsolve.convert(source, target=other if form.without else target, **options)
-    pairs = (("with", given), ("without", left))
-    return {name: each.model.SerializeToString(deterministic=True) for name, each in pairs}
+    return {name: _bare(each.model) for name, each in (("with", given), ("without", left))}
+
+
+def _bare(model: onnx.ModelProto) -> bytes:
+    """A model without what it says of how it was made, which names its target."""
+    del model.metadata_props[:]
+    return model.SerializeToString(deterministic=True)
 
 
 def _reading_without(missing: str) -> AbstractContextManager[object]:

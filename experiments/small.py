@@ -79,6 +79,22 @@ def sighted(channels: int, side: int) -> bytes:
     return net.model(net.conv(net.conv(net.input(1, side, side, channels), 32, stride=2), 16, 1)).source
 
 
+def slender(channels: int, side: int) -> bytes:
+    """Layers of bytes with few results."""
+    net = Quantised()
+    x = net.input(1, side, side, 16)
+    for _ in range(LAYERS):
+        x = net.conv(x, channels)
+    return net.model(net.conv(x, 16, 1)).source
+
+
+def enlarged(channels: int, side: int) -> bytes:
+    """A transposed convolution of bytes between two others."""
+    net = Quantised()
+    x = net.conv(net.input(1, side, side, 16), channels, 1)
+    return net.model(net.conv(net.upconv(x, channels // 2), 16, 1)).source
+
+
 def photographed(channels: int, side: int) -> bytes:
     """A layer of bytes behind an image that comes channels-first."""
     net = Quantised()
@@ -116,7 +132,8 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
     },
     "LeakyRelu sum": ((leaking, IMAGES),),
     "PRelu limits": ((sloped, IMAGES),),
-    "ort-x86-vnni Conv": ((sighted, ((1, 96), (3, 96), (3, 224))),),
+    "ort-x86-vnni Conv": ((sighted, ((1, 96), (3, 96), (3, 97), (3, 224))), (slender, ((2, 48), (8, 48), (12, 31)))),
+    "ort-x86-vnni ConvTranspose": ((enlarged, ((32, 24), (64, 15), (256, 8))),),
     "storage narrow": ((narrow, ((2, 96), (4, 48), (6, 24))),),
     "storage pixel": ((photographed, ((1, 96), (3, 96), (3, 224))),),
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.forms import PAGE, PASSES, WHERE, Form, _reading_without, forms
+from experiments.corpus import CorpusModel
+from experiments.forms import PAGE, PASSES, WHERE, Form, _reading_without, converted, forms
 from layoutsolve import frontend
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import SHIPPED, parsed, shipped
 from layoutsolve.solver.theory.offer import FORMS, IDIOMS
+from tests.networks import Network
 
 OTHERS = {"floats", "live", "pixels", "symmetric", "unsigned", "weights", "widths"}
 """What options or targets ask for, and what passes share."""
@@ -44,6 +46,19 @@ def test_it_is_left_out(form: Form) -> None:
 
 def _asked(target: Target) -> tuple[object, ...]:
     return target.storage, target.idioms, target.domains, target.unsupported
+
+
+def test_models_that_a_form_does_not_change_are_alike(tmp_path: Path) -> None:
+    """Though what they say of how they were made differs."""
+    source = tmp_path / "model.tflite"
+    net = Network()
+    source.write_bytes(net.model(net.conv(net.input(1, 8, 8, 3), 4)).source)
+    alike = {
+        form.name
+        for form in forms()
+        if len(set(converted(CorpusModel("model", source, {}), form, tmp_path).values())) == 1
+    }
+    assert {"ort-x86-vnni Conv", "storage unsigned", "pass gates"} <= alike
 
 
 @pytest.mark.parametrize("missing", PASSES)

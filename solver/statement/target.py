@@ -12,7 +12,8 @@ apart:
 * for convolution, pooling and the like ``channels-first``, and element type;
 * for convolutions that read or write channels-last ``interleaved``, or ``interleaved result`` where one is written as
   its transpose; then facts as products have them;
-* for those of few channels that take several pixels as one, ``grouped``, and such facts;
+* for those of few channels that take several pixels as one, ``grouped``, or ``grouped uneven`` where lines are not
+  whole groups, and such facts; for ConvTranspose that is written as a Conv of all its phases, ``phases``;
 * for Transposes, the motion;
 * for products, the form: ``NT``, ``TT``, ``MatMul``, ``swapped NN``, ``swapped MatMul of weights`` where the right
   side is constant; then the element type of the result, and ``quantised`` (all of it), ``quantised with bias``,

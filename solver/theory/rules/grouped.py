@@ -1,9 +1,10 @@
-"""Convolutions of bytes that read few channels, with neighbouring pixels of a line taken as one of all their channels.
+"""Convolutions of bytes of few channels, with neighbouring pixels of a line taken as one of all their channels.
 
-Kernels on bytes read four channels of a pixel at once, and gather those of less one by one. Of a channels-last image
-``[N, H, W, C]`` four pixels are one of ``[N, H, W / 4, 4 C]``, which a kernel of as many pixels as are touched, with
-zeros beside its weights, makes the results of all windows that begin in it. ONNX has channels second: the Transposes
-are operators of the file, which ONNX Runtime removes, as its kernels on bytes read and write channels last.
+Kernels on bytes read four channels of a pixel at once and give 16 results; others gather channels one by one. Of a
+channels-last image ``[N, H, W, C]`` four pixels are one of ``[N, H, W / 4, 4 C]``, which a kernel of as many pixels as
+are touched, with zeros beside its weights, makes the results of all windows that begin in it. A line that is not whole
+groups is padded, and what it has too many is cut off. ONNX has channels second: the Transposes are operators of the
+file, which ONNX Runtime removes, as its kernels on bytes read and write channels last.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import BYTES, Array, Shape, Size, Value, static_elements
+from layoutsolve.graph import BYTES, Array, Quant, Shape, Size, Value, static_elements
 from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.offer import form
 from layoutsolve.solver.theory.relation import Placed
@@ -23,10 +24,10 @@ from layoutsolve.solver.theory.rule import Between, Rule, Site, Step, Way, int64
 from layoutsolve.solver.theory.rules.contraction import numbers
 
 CHANNELS, RESULTS = 4, 16
-"""How many channels of a pixel kernels read at once, and how many results they give."""
+"""How many channels of a pixel kernels read and write at once, and how many results they give at least."""
 
-TOGETHER = (4, 8)
-"""The pixels that are taken as one: the first that are enough for so many results."""
+TOGETHER = (2, 4, 8, 16)
+"""The pixels that are taken as one: the first that are enough, four at least where an image has fewer channels."""
 
 IMAGE = 4
 """The dimensions of images."""
@@ -51,9 +52,18 @@ class _Window:
         """How many windows begin in a group of pixels."""
         return self.together // self.stride
 
-    def divides(self, width: int) -> bool:
-        """Whether a line is whole groups, in all of which windows begin at the same places."""
-        return self.together % self.stride == 0 and width % self.together == 0
+    def fills(self, channels: int, produced: int) -> bool:
+        """Whether windows begin at the same places of all groups and not all end before their own, and kernels have
+        enough channels and results.
+        """
+        enough = max(self.together, channels) >= CHANNELS and produced * self.results >= RESULTS
+        counts = self.together * channels, produced * self.results
+        alike = self.together % self.stride == 0 and self.groups.stop > 0
+        return enough and alike and not any(count % CHANNELS for count in counts)
+
+    def groups_of(self, width: int, made: int) -> int:
+        """How many groups a line of so many pixels is, from which so many results come."""
+        return -(-max(width, made * self.stride) // self.together)
 
     @property
     def groups(self) -> range:
@@ -69,48 +79,71 @@ def grouped(site: Site, rule: Rule) -> Iterator[Way]:
     data, weights, bias, result = site.required(0), site.required(1), site.input(2), site.output()
     if window is None or not isinstance(first, Placed) or not _fits(site):
         return
-    inward, outward = _grouped(data.shape, window.together), _grouped(result.shape, window.results)
-    operands = [_kernel(weights, window)] + ([] if bias is None else [_repeated(bias, window.results)])
+    width, made = static(data.shape[-1]), static(result.shape[-1])
+    count = window.groups_of(width, made)
+    inward, outward = _grouped(data.shape, window.together, count), _grouped(result.shape, window.results, count)
+    whole, full = count * window.together, count * window.results
+    operands = [_kernel(weights, window)] + ([] if bias is None else [repeated(bias, window.results)])
     attributes = _attributes(site, window)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        def between(name: str, like: Value, shape: Shape) -> Between:
+        def stored(op: str, *inputs: int | str | Array | Value, made: Between | int, **attributes: Any) -> Step:
+            return Step(op, inputs, (made,), attributes, storage=True)
+
+        def of(like: Value, name: str, shape: Shape) -> Between:
             return Between(name, like.dtype, shape, like.quant)
 
-        groups, lines, pixels = _last(inward), _last(outward), _last(result.shape)
+        padded, lines = channels_last((*data.shape[:-1], whole)), channels_last((*result.shape[:-1], full))
+        more, even = int64(0, 0, 0, 0, 0, 0, whole - width, 0), full == made
+        pad = stored("Pad", 0, more, _zero(data), made=of(data, "padded", padded))
+        cut = stored(
+            "Slice", "lines", int64(0), int64(made), int64(2), made=of(result, "cut", channels_last(result.shape))
+        )
+        groups, image = of(data, "groups", channels_last(inward)), of(data, "image", inward)
         return (
-            Step("Reshape", (0, _asked(groups)), (between("groups", data, groups),), storage=True),
-            Step("Transpose", ("groups",), (between("image", data, inward),), {"perm": FIRST}, storage=True),
-            Step("Conv", ("image", *operands), (between("windows", result, outward),), attributes),
-            Step("Transpose", ("windows",), (between("lines", result, lines),), {"perm": LAST}, storage=True),
-            Step("Reshape", ("lines", _asked(pixels)), (between("pixels", result, pixels),), storage=True),
-            Step("Transpose", ("pixels",), (0,), {"perm": FIRST}, storage=True),
+            *([pad] if whole > width else []),
+            stored("Reshape", "padded" if whole > width else 0, asked(groups.shape), made=groups),
+            stored("Transpose", "groups", made=image, perm=FIRST),
+            Step("Conv", ("image", *operands), (of(result, "windows", outward),), attributes),
+            stored("Transpose", "windows", made=of(result, "results", channels_last(outward)), perm=LAST),
+            stored("Reshape", "results", asked(lines), made=of(result, "lines", lines)),
+            *([] if even else [cut]),
+            stored("Transpose", "lines" if even else "cut", made=0, perm=FIRST),
         )
 
     outer, inner, *space = first.places[0]
-    own = Price(transposes=3, reshapes=2, bytes=static_elements(data.shape) + 2 * static_elements(result.shape))
+    own = Price(transposes=3, reshapes=2, bytes=sum(map(static_elements, (inward, outward, result.shape))))
     placed = Placed(((outer, *space, inner), *first.places[1:]), first.free - {"n", "g", "c", "o"}, price=own)
-    yield Way(placed, rewrite, f"grouped, {numbers(site)}")
+    name = "grouped" if (whole, full) == (width, made) else "grouped uneven"
+    yield Way(placed, rewrite, f"{name}, {numbers(site)}", {"width": width})
 
 
-def _grouped(shape: Shape, count: int) -> Shape:
+def _grouped(shape: Shape, count: int, groups: int) -> Shape:
     """The shape of an image of which so many neighbouring pixels are one."""
-    batch, channels, height, width = shape
-    return (batch, static(channels) * count, height, static(width) // count)
+    batch, channels, height, _ = shape
+    return (batch, static(channels) * count, height, groups)
 
 
-def _last(shape: Shape) -> Shape:
+def channels_last(shape: Shape) -> Shape:
+    """The shape of an image whose channels are put last."""
     return tuple(shape[axis] for axis in LAST)
 
 
-def _asked(shape: Shape) -> Array:
+def _zero(image: Value) -> Value:
+    """What is stored where an image of bytes is padded."""
+    if image.quant is None:
+        raise TypeError(f"'{image.name}' is no image of bytes")
+    return Value(f"{image.name}/zero", image.dtype, (), image.quant, image.quant.zero_point.reshape(()))
+
+
+def asked(shape: Shape) -> Array:
     """A shape as Reshape is given it: 0 for a batch of unknown size, which stays."""
     return int64(*(0 if isinstance(dim, Size) else dim for dim in shape))
 
 
 def _window(site: Site) -> _Window | None:
     """How the kernel of a plain convolution of images moves. None where it has gaps, its padding is not known, or no
-    number of pixels is whole groups with enough results.
+    number of pixels is enough.
     """
     kernel, (_, *given), (_, *made) = site.required(1).shape, site.required(0).shape, site.output().shape
     if len(kernel) != IMAGE or site.attribute("group", 1) != 1 or site.attribute("auto_pad", "NOTSET") != "NOTSET":
@@ -120,24 +153,30 @@ def _window(site: Site) -> _Window | None:
     _, before, _, _ = site.attribute("pads", (0,) * IMAGE)
     if gap != 1 or any(isinstance(dim, Size) for dim in (*given, *made)):
         return None
-    width, produced = static(given[-1]), static(made[0])
     windows = (_Window(together, static(kernel[-1]), stride, before) for together in TOGETHER)
-    whole = static(made[-1]) * stride == width
-    return next(
-        (each for each in windows if whole and each.divides(width) and produced * each.results >= RESULTS), None
-    )
+    return next((each for each in windows if each.fills(static(given[0]), static(made[0]))), None)
 
 
 def _fits(site: Site) -> bool:
-    """Whether a convolution multiplies few bytes of a pixel by known weights with a sign, and would gain."""
+    """Whether a convolution multiplies bytes by known weights with a sign, and reads or makes few channels."""
+    if not on_bytes(site, 0):
+        return False
+    produced, channels, *space = map(static, site.required(1).shape)
+    few = produced < RESULTS or channels < CHANNELS
+    return few and max(*space, *site.attribute("strides", (1, 1))) > 1
+
+
+def on_bytes(site: Site, axis: int) -> bool:
+    """Whether a convolution of bytes gives bytes, and its weights and bias are constants in steps, weights with a sign
+    and 0 as their zero. Results are along an ``axis`` of the weights.
+    """
     data, weights, bias, result = site.required(0), site.required(1), site.input(2), site.output()
     stored = all(each.dtype in BYTES and each.quant is not None and each.quant.axis is None for each in (data, result))
     quant = weights.quant
-    if weights.data is None or weights.dtype != "int8" or quant is None or quant.axis not in (None, 0):
+    if weights.data is None or weights.dtype != "int8" or quant is None or quant.axis not in (None, axis):
         return False
     known = bias is None or (bias.data is not None and bias.quant is not None and bias.quant.axis in (None, 0))
-    few = weights.data.shape[1] < CHANNELS and not quant.zero_point.any()
-    return stored and known and few and site.node.region is None
+    return stored and known and not quant.block and not quant.zero_point.any() and site.node.region is None
 
 
 def _attributes(site: Site, window: _Window) -> dict[str, Any]:
@@ -164,15 +203,15 @@ def _kernel(weights: Value, window: _Window) -> Value:
             group, pixel = divmod(window.stride * result + place - window.before, window.together)
             found[result, :, pixel, :, :, group - groups.start] = weights.data[..., place]
     shape = (window.results * produced, window.together * channels, height, len(groups))
-    return _repeated(weights, window.results, found.reshape(shape))
+    return repeated(weights, window.results, found.reshape(shape))
 
 
-def _repeated(constant: Value, count: int, data: Array | None = None) -> Value:
-    """A constant whose first dimension is there for several windows, or ``data`` in its steps."""
+def repeated(constant: Value, count: int, data: Array | None = None) -> Value:
+    """A constant whose results come first and are there for several windows, or ``data`` in its steps."""
     quant = constant.quant
     if constant.data is None or quant is None:
         raise TypeError(f"'{constant.name}' is no quantised constant")
     found = np.tile(constant.data, count) if data is None else data
     if quant.axis is not None:
-        quant = replace(quant, scale=np.tile(quant.scale, count), zero_point=np.tile(quant.zero_point, count))
+        quant = Quant(np.tile(quant.scale, count), np.tile(quant.zero_point, count), 0)
     return replace(constant, shape=found.shape, quant=quant, data=found)

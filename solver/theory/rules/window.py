@@ -38,7 +38,8 @@ def convolution(site: Site) -> Rule:
     constant = all(site.constant(number) is not None for number in inputs[1:])
     free = frozenset("ngco") if constant else frozenset("n")
     first = Placed(tuple(places), free=free)
-    facts = {"channels": contracted} if groups == 1 and isinstance(contracted, int) else {}
+    counts = {"channels": contracted, "produced": produced}
+    facts = {name: count for name, count in counts.items() if groups == 1 and isinstance(count, int)}
     way = Way(first, site.unchanged, f"channels-first, {numbers(site)}", facts)
     others = (interleaved.writing,) if transposed else (interleaved.reading, interleaved.reversing)
     last = [found for other in others if (found := other(site, first)) is not None]
