@@ -77,24 +77,24 @@ class Facilities(Formulation):
         written: Reads,
         serving: Sequence[Layout],
         members: Sequence[Layout],
-        sources: Mapping[Layout, int],
+        sources: Mapping[Layout, tuple[int, int]],
     ) -> int | None:
         needs = _needs(readers, members)
         if needs and sources and not any(written[layout] is None for layout in serving):
             supply = [literal for layout in serving for literal in written[layout] or ()]
-            moved = self._pairs(variable, members[0], sources)
+            moved = self._pairs(variable, sources)
             for source, literal in moved.items():
                 self._only(literal, written, [source])
             self._serve([*supply, *moved.values()], needs)
         return None
 
-    def _pairs(self, variable: int, target: Layout, sources: Mapping[Layout, int]) -> dict[Layout, int]:
+    def _pairs(self, variable: int, sources: Mapping[Layout, tuple[int, int]]) -> dict[Layout, int]:
         """The literal of the move from each layout, which is charged for it."""
         moved = {}
-        for source, hidden in sources.items():
+        size = self.problem.variables[variable].bytes
+        for source, (hidden, spent) in sources.items():
             moved[source] = self._new()
-            price = self.problem.move_price(variable, source, target)
-            charges = {"hidden": hidden, "transposes": 1, "bytes": price.bytes, "nanoseconds": price.nanoseconds}
+            charges = {"hidden": hidden, "transposes": 1, "bytes": size, "nanoseconds": spent}
             self._charge(moved[source], charges.items())
         return moved
 
@@ -109,10 +109,10 @@ class Pairs(Facilities):
         written: Reads,
         serving: Sequence[Layout],
         members: Sequence[Layout],
-        sources: Mapping[Layout, int],
+        sources: Mapping[Layout, tuple[int, int]],
     ) -> int | None:
         needs = _needs(readers, members)
-        for source, moved in self._pairs(variable, members[0], sources).items() if needs else ():
+        for source, moved in self._pairs(variable, sources).items() if needs else ():
             for need in needs:
                 sure = [each for each in (written[source], need) if each is not None]
                 self._row([(moved, 1), *((literal, -1) for each in sure for literal in each)], 1 - len(sure))

@@ -214,12 +214,6 @@ class LayoutProblem:
             return not self.target.least_lost
         return not self.timed and not self.target.levels
 
-    def counts_moves(self, tier: Sequence[str]) -> bool:
-        """Whether all moves of a variable between different orders cost the same in a tier, and something."""
-        if not {"hidden", "nanoseconds", "reshapes"}.isdisjoint(tier):
-            return False
-        return "transposes" in tier or all(self.variables[each].bytes for each in self.moving())
-
     def loses(self, variable: int, sources: Iterable[Layout], targets: Iterable[Layout]) -> bool:
         """Whether some move from one of the sources to one of the targets may cost more than others of the variable."""
         given, wanted = list(sources), list(targets)

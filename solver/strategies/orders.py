@@ -13,7 +13,6 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.known import Known
 from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, bounds, solve
-from layoutsolve.solver.search.tied import tied
 from layoutsolve.solver.statement.closure import Closure
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -133,10 +132,6 @@ class _Search:
             least = self._solved(problem.charging(frozenset()), limit)
         return self._solved(problem, limit, least=least)
 
-    def _worth(self, problem: LayoutProblem, demanded: LayoutProblem) -> LayoutProblem:
-        """A problem without those stops that are known not to pay, given the one without any."""
-        return tied(problem, demanded) if problem.charged and problem.counts_moves(self.tiers[0]) else problem
-
     def _with_stops(
         self, problem: LayoutProblem, candidates: Closure, found: Solution, limit: Limit, most: int
     ) -> Solution:
@@ -148,7 +143,7 @@ class _Search:
         then is a lower bound again, and mostly an answer. What is known is where each search begins. What has more than
         so many blocks at ``most`` is not charged.
         """
-        reach, demanded, problem = 1, problem, problem.charging(frozenset())
+        reach, problem = 1, problem.charging(frozenset())
         least = replace(found, problem=problem)
         proofs: list[Solution] = []
         while True:
@@ -157,13 +152,13 @@ class _Search:
                 problem, reach = more, 2 * reach
             elif proofs:
                 break
-            least = replace(self._solved(self._worth(problem, demanded), limit, least), charged=problem.charged)
+            least = replace(self._solved(problem, limit, least), charged=problem.charged)
             proofs.append(least)
             found = _least([found, least.at_full_price(self.tiers)])
             if limit.expired or found.values == least.values:
                 break
         if problem.charged and found.values != least.values and not limit.expired:
-            found = _least([found, self._solved(self._worth(problem, demanded).charging(None), limit)])
+            found = _least([found, self._solved(problem.charging(None), limit)])
         return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
 
 
