@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -123,14 +125,14 @@ def merged(pattern: str) -> str:
 
 
 def _spread(pattern: str, kept: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    sizes = {"K": iter(kept), "R": iter(other)}
+    sizes = {"1": repeat(1), "K": iter(kept), "R": iter(other)}
     return tuple(next(sizes[letter]) for letter in pattern)
 
 
 def _to(pattern: str, wanted: str) -> tuple[int, ...]:
     """The permutation from one pattern to another."""
-    places = {letter: [index for index, each in enumerate(pattern) if each == letter] for letter in "KR"}
-    return _spread(wanted, places["K"], places["R"])
+    places = {letter: iter([index for index, each in enumerate(pattern) if each == letter]) for letter in "1KR"}
+    return tuple(next(places[letter]) for letter in wanted)
 
 
 def reductions() -> Iterator[Group]:
@@ -197,21 +199,31 @@ FEW_CHANNELS = tuple(((1, channels), (64, 64)) for channels in (1, 2, 4, 6, 7))
 
 
 def resizes() -> Iterator[Group]:
-    """Two of four dimensions doubled, in each place; the kind is all four, since the operator does not skip any."""
+    """Two of four dimensions doubled, in each place. Interpolation skips none of the four. What copies skips those
+    of size 1 if there are few dimensions, of which one more than four is measured.
+    """
     for mode in ("nearest", "linear"):
         for dtype in ("float32", "uint8", "int8"):
             for kept, resized in (*RESIZED_SIZES, *(FEW_CHANNELS if mode == "linear" else ())):
                 found = []
-                for pattern in PATTERNS:
+                for pattern in (*PATTERNS, "1KKRR") if mode == "nearest" else PATTERNS:
                     spec = Spec(_spread(pattern, kept, resized), dtype)
                     factors = [2 if letter == "R" else 1 for letter in pattern]
+                    name = pattern if mode == "linear" else _seen(pattern, spec.shape)
                     sizes = np.array(spec.shape, np.int64) * factors
                     attributes = {"mode": mode, "coordinate_transformation_mode": "half_pixel"}
                     nodes = [Node("Resize", ["x", "", "", "sizes"], attributes=attributes)]
-                    wanted = "KRRK" if pattern == "KKRR" else "KKRR"
-                    kind = default_target().classed("Resize", f"{mode} {pattern}, {dtype}", {"channels": kept[1]})
+                    units, other = pattern[: len(pattern) - len(PATTERNS[0])], pattern[-len(PATTERNS[0]) :]
+                    wanted = units + ("KRRK" if other == "KKRR" else "KKRR")
+                    kind = default_target().classed("Resize", f"{mode} {name}, {dtype}", {"channels": kept[1]})
                     found.append(variant(kind, nodes, spec, _to(pattern, wanted), {"sizes": sizes}))
                 yield Group("Resize", tuple(found))
+
+
+def _seen(pattern: str, shape: Sequence[int]) -> str:
+    """A pattern as what copies sees it: runs of kept dimensions above 1 in one, or ``many``."""
+    larger = "".join(letter for letter, size in zip(pattern, shape, strict=True) if letter == "R" or size > 1)
+    return re.sub("K+", "K", larger) if len(pattern) == len(PATTERNS[0]) else "many"
 
 
 def normalisations() -> Iterator[Group]:

@@ -77,12 +77,21 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A name, then for each stored dimension whether it is among some labels (R) or not (K), then facts."""
+    """A name, then R for each stored dimension of some labels and K for each run of others above 1, then facts. Where
+    that is more than ``most``, or what has size 1 makes it so, the dimensions are ``many``, wherever they lie.
+    """
 
     name: str
     labels: frozenset[str]
     facts: str
+    most: int
 
     def __call__(self, row: Row) -> str:
-        letters = ("R" if any(slot[0] in self.labels for slot in group) else "K" for group in row.arrangement)
-        return f"{self.name} {''.join(letters)}, {self.facts}"
+        stored, found = row.layouts[0], ""
+        for group, atoms in zip(row.arrangement, stored, strict=True):
+            if any(slot[0] in self.labels for slot in group):
+                found += "R"
+            elif atoms and not found.endswith("K"):
+                found += "K"
+        many = max(len(found), len(stored) if () in stored else 0) > self.most
+        return f"{self.name} {'many' if many else found}, {self.facts}"

@@ -185,6 +185,10 @@ def _computed_pad(site: Site) -> Rule:
     return Rule((0, 1, *filler), dims, (Way(form, rewrite, Among(whole)),), solid=whole | {"pads"})
 
 
+DIMENSIONS = 4
+"""Of so many dimensions runtimes have kernels of their own for Resize; where there are more, all are counted."""
+
+
 @rule("Resize")
 def resize(site: Site) -> Rule | None:
     """Resampled axes stay whole. Interpolation takes an image, in any order of rows before columns and of batch before
@@ -238,7 +242,7 @@ def resize(site: Site) -> Rule | None:
     ways: tuple[Way, ...]
     if nearest:
         form = Arranged(frame=0, alone=resampled, sensitive=resampled)
-        ways = (Way(form, anywhere, Marked("nearest", resampled, dtype)),)
+        ways = (Way(form, anywhere, Marked("nearest", resampled, dtype, max(rank, DIMENSIONS))),)
     else:
         ways = tuple(map(interpolating, ("KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK")))
     return Rule((0,), dims, ways, solid=resampled)
