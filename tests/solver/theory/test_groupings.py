@@ -1,4 +1,4 @@
-"""What is decided of orders alone holds for all their groupings: none costs less in Transposes, hidden ones or bytes."""
+"""What is decided of orders alone holds for all groupings: none costs less in Transposes, hidden ones or bytes."""
 
 from __future__ import annotations
 
