@@ -48,7 +48,8 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         ways = stated.ways(chosen)
     except CertificateError as error:
         raise CertificateError(
-            "the layouts are those of a heuristic, better than what the search found in its time: raise the time limit"
+            "the layouts are not among those that the search would state for a check: a heuristic's, or those of"
+            " a product of one row; without --certify the model is converted"
         ) from error
     proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), found.bound)
     made = conversion.provenance

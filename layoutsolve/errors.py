@@ -81,6 +81,9 @@ class BudgetError(ConversionError):
         self.reason, self.remedy = reason, remedy
         super().__init__(f"{reason}; {remedy}")
 
+    def __reduce__(self) -> tuple[type[BudgetError], tuple[str, str]]:
+        return type(self), (self.reason, self.remedy)
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -110,6 +113,9 @@ class UnsupportedError(ConversionError):
         noun = "operator" if len(self.gaps) == 1 else "operators"
         head = f"{len(self.gaps)} {noun} cannot be converted:"
         super().__init__("\n".join([head, *(f"  {line}" for line in _table(self.gaps))]))
+
+    def __reduce__(self) -> tuple[type[UnsupportedError], tuple[tuple[Gap, ...]]]:
+        return type(self), (self.gaps,)
 
 
 def _table(gaps: Sequence[Gap]) -> list[str]:

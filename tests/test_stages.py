@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pickle
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 import layoutsolve
 from layoutsolve import Conversion, ConversionError, InternalError
 from layoutsolve.cli import main
+from layoutsolve.errors import Gap
 from tests.networks import Network
 
 ERRORS = (
@@ -171,3 +173,18 @@ def test_interrupted(source: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             break_at(patch, home, name, KeyboardInterrupt())
             assert main([str(path), "--certify", str(tmp_path / "a.json")]) == 130
         assert [each.name for each in tmp_path.iterdir()] == ["a.tflite"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        layoutsolve.UnsupportedError([Gap(0, 3, "SKIP_GRAM", "t", "ONNX has nothing for it", "leave it out")]),
+        layoutsolve.BudgetError("the model would have 9 GB", "raise --max-size"),
+        layoutsolve.ModelError("not a TensorFlow Lite model"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copied", "sent"])
+def test_errors_pass_between_processes(error: ConversionError, again: Callable[[object], ConversionError]) -> None:
+    found = again(error)
+    assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))

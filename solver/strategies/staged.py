@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.graph import Graph
@@ -53,7 +54,7 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     found = _searched(statement, limit.part(SEARCHED))
     sure, at_once = found is not None and found.status == "optimal", coarse_tiers(goal.tiers) is None
     if found is not None and sure and not at_once:
-        return found
+        return _shared(found, boundary, limit) if found.price.reshapes else found
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
     if at_once:
@@ -65,7 +66,20 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     for heuristic in (transpose, push, propagate):
         if not (limit.timed and limit.expired):
             known.append(heuristic(graph, boundary, goal, limit.again()))
-    best = min(known, key=lambda assignment: ranked(assignment.price, goal.tiers))
+    return _best(known, found)
+
+
+def _shared(found: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
+    """An answer, or one that needs fewer Reshapes as moves share them: views of the source do, which two strategies
+    leave as they are. By itself each move of a tensor has its own.
+    """
+    known = [strategy(found.graph, boundary, found.goal, limit.again()) for strategy in (transpose, propagate)]
+    return _best([found, *known], found)
+
+
+def _best(known: Sequence[Assignment], found: Assignment | None) -> Assignment:
+    """The cheapest of some, the first of equals, with what is proven of the one that was found by searching."""
+    best = min(known, key=lambda assignment: ranked(assignment.price, assignment.goal.tiers))
     if found is None:
         return replace(best, strategy="cpsat")
     if best is found:
