@@ -54,8 +54,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     found = _searched(statement, limit.part(SEARCHED))
     sure, at_once = found is not None and found.status == "optimal", coarse_tiers(goal.tiers) is None
     if found is not None and sure and not at_once:
-        shared = found.price.transposes and found.price.reshapes
-        return _shared(found, boundary, limit) if shared else found
+        sharing = found.price.transposes and found.price.reshapes and not (limit.timed and limit.expired)
+        return _shared(found, boundary, limit) if sharing else found
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
     if at_once:
