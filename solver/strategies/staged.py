@@ -72,9 +72,12 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
 
 def _shared(found: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
     """An answer, or one that needs fewer Reshapes as moves share them: views of the source do, which two strategies
-    leave as they are. By itself each move of a tensor has its own.
+    leave as they are. By itself each move of a tensor has its own. What costs less otherwise has Transposes in a row,
+    of which a runtime makes one.
     """
-    known = [strategy(found.graph, boundary, found.goal, limit.again()) for strategy in (transpose, propagate)]
+    others = (strategy(found.graph, boundary, found.goal, limit.again()) for strategy in (transpose, propagate))
+    prices = ("transposes", "hidden", "bytes")
+    known = [each for each in others if all(getattr(each.price, name) >= getattr(found.price, name) for name in prices)]
     return _best([found, *known], found)
 
 
