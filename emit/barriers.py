@@ -13,7 +13,7 @@ from layoutsolve.emit.guards import floats, quantised
 from layoutsolve.emit.guards.instead import add_behind, copy_input, cut_to_nothing, name_axes, put_barrier, write_sum
 from layoutsolve.emit.guards.scope import Fresh, Scope
 from layoutsolve.emit.nodes import graphs_of
-from layoutsolve.emit.protos import GraphProto, NodeProto, TensorProto
+from layoutsolve.protos import GraphProto, NodeProto, TensorProto
 from layoutsolve.records import dataclass
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.emit.nodes import graphs_of
-from layoutsolve.emit.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
+from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Origin
 
@@ -33,8 +33,10 @@ ELEMENTS = {
 """The names of types of elements, as definitions of operators have them."""
 
 
-def check(model: ModelProto, origins: Mapping[str, Origin]) -> None:
-    """Raise :class:`LoweringError` unless the model is valid; ``origins`` tells by a node's name where it is from."""
+def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False) -> None:
+    """Raise :class:`LoweringError` unless the model is valid; ``origins`` tells by a node's name where it is from. Of a
+    ``given`` source in ONNX, operators that it has itself may be such that no runtime has a kernel for them.
+    """
     produced = {name for node in model.graph.node for name in node.output}
     for port in model.graph.output:
         if port.name not in produced:
@@ -46,7 +48,7 @@ def check(model: ModelProto, origins: Mapping[str, Origin]) -> None:
     except REFUSALS as error:
         raise _refusal(str(error), origins) from error
     _check_sizes(model.graph, found)
-    _check_kernels(found, {each.domain: each.version for each in model.opset_import}, origins, {})
+    _check_kernels(found, {each.domain: each.version for each in model.opset_import}, origins, {}, given)
 
 
 def _outline(model: ModelProto) -> ModelProto:
@@ -140,6 +142,7 @@ def _check_kernels(
     versions: Mapping[str, int],
     origins: Mapping[str, Origin],
     outer: Mapping[str, str],
+    source: bool,
 ) -> None:
     """Raise where ONNX Runtime has no kernel for a node."""
     infos = (*graph.value_info, *graph.input, *graph.output)
@@ -147,12 +150,14 @@ def _check_kernels(
     types.update((constant.name, ELEMENTS[constant.data_type]) for constant in graph.initializer)
     for node in graph.node:
         given, made = (tuple(types.get(name, "") for name in names) for names in (node.input, node.output))
-        missing = missing_kernel(node.domain, node.op_type, versions[node.domain], given, made)
+        where = origins.get(node.name)
+        if source and (where is None or where.operator == node.op_type):
+            continue
+        missing = missing_kernel(node.domain, node.op_type, versions.get(node.domain, 1), given, made)
         if missing:
-            where = origins.get(node.name)
             raise LoweringError(
                 f"{where or 'the model'} would become {node.op_type} of {' and '.join(missing)}, for which ONNX "
                 f"Runtime has no kernel: use another type of numbers in the source model"
             )
         for inner in graphs_of(node):
-            _check_kernels(inner, versions, origins, types)
+            _check_kernels(inner, versions, origins, types, source)

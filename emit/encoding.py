@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from layoutsolve.emit.protos import ModelProto
+from layoutsolve.protos import ModelProto
 from layoutsolve.errors import OutputError
 
 MOST = (1 << 31) - (1 << 20)

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from layoutsolve.emit.protos import ModelProto, TensorProto
+from layoutsolve.protos import ModelProto, TensorProto
 from layoutsolve.graph import Array, Graph, memory
 
 LIMIT = (1 << 31) - (1 << 27)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
-from layoutsolve.emit.protos import AttributeProto, GraphProto, NodeProto
+from layoutsolve.protos import AttributeProto, GraphProto, NodeProto
 
 
 def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
@@ -17,7 +18,8 @@ def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
 
 def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs of a node: branches, or the body of a loop."""
-    return (attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH)
+    one = (attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH)
+    return chain(one, (graph for attribute in node.attribute for graph in attribute.graphs))
 
 
 def outer_names(graph: GraphProto) -> set[str]:
@@ -26,3 +28,16 @@ def outer_names(graph: GraphProto) -> set[str]:
     read.update(name for node in graph.node for inner in graphs_of(node) for name in outer_names(inner))
     defined = {name for node in graph.node for name in node.output}
     return read - defined - {port.name for port in graph.input} - {item.name for item in graph.initializer}
+
+
+def rename(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Give what a graph reads from around it other names; those of its own that are among these stay its own."""
+    own = {port.name for port in graph.input} | {each.name for each in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    left = {old: new for old, new in names.items() if old not in own}
+    for node in graph.node:
+        node.input[:] = [left.get(name, name) for name in node.input]
+        for inner in graphs_of(node):
+            rename(inner, left)
+    for port in graph.output:
+        port.name = left.get(port.name, port.name)

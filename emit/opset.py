@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from layoutsolve.emit.protos import NEWEST_OPSET, OperatorSetIdProto
+from layoutsolve.protos import NEWEST_OPSET, OperatorSetIdProto
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
 from layoutsolve.wording import brief
@@ -40,7 +40,7 @@ def required_opset(graph: Graph) -> int:
         for value in graph.values.values()
         if value.quant
     )
-    return max([LOWEST_OPSET, *operators, *texts, *stored])
+    return max([LOWEST_OPSET, graph.imports.get("", 0), *operators, *texts, *stored])
 
 
 def chosen_opset(graph: Graph, asked: int | None) -> int:
@@ -60,7 +60,10 @@ def ir_version(version: int) -> int:
     return _FORMATS[version]
 
 
-def imports(version: int, domains: Iterable[str]) -> list[OperatorSetIdProto]:
-    """What a model has to import that is written in an operator set and has operators of other domains."""
-    others = [OperatorSetIdProto(domain=domain, version=_VERSIONS.get(domain, 1)) for domain in sorted(set(domains))]
+def imports(version: int, domains: Iterable[str], given: Mapping[str, int]) -> list[OperatorSetIdProto]:
+    """What a model has to import that is written in an operator set and has operators of other domains, of which the
+    source may have ``given`` versions.
+    """
+    versions = {**_VERSIONS, **given}
+    others = [OperatorSetIdProto(domain=domain, version=versions.get(domain, 1)) for domain in sorted(set(domains))]
     return [OperatorSetIdProto(domain="", version=version), *others]

@@ -12,12 +12,19 @@ computed once when the model is loaded.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from layoutsolve.emit import qlinear
 from layoutsolve.emit.writer import Writer
-from layoutsolve.graph import Node, Quant
+from layoutsolve.emit.nodes import rename
+from layoutsolve.graph import KEPT, Node, Quant
+from layoutsolve.protos import AttributeProto
+
+
+CAPTURES = "captures"
+"""The attribute that names what the graphs within a node read from around it."""
 
 
 def write(writer: Writer, node: Node) -> None:
@@ -30,15 +37,34 @@ def write(writer: Writer, node: Node) -> None:
     if node.op == "Identity" and single and not node.storage and _convert(writer, node.inputs[0], node.outputs[0]):
         return
     inputs = [(writer.stored(name) if node.storage else _real(writer, name)) if name else "" for name in node.inputs]
+    attributes = dict(node.attributes)
+    if CAPTURES in attributes:
+        inputs = _captured(attributes, inputs)
     while inputs and not inputs[-1]:  # OpenVINO takes an empty name at the end for an input
         inputs.pop()
     quants = [writer.graph.values[name].quant if name and not node.storage else None for name in node.outputs]
     pairs = list(zip(node.outputs, quants, strict=True))
     outputs = [writer.taken.derived(name, "real") if quant else writer.name(name) for name, quant in pairs]
-    writer.node(node.op, inputs, outputs, node.attributes, node.domain)
+    writer.node(node.op.removeprefix(KEPT), inputs, outputs, attributes, node.domain)
     for real, (name, quant) in zip(outputs, pairs, strict=True):
         if quant:
             _quantize(writer, real, name, quant)
+
+
+def _captured(attributes: dict[str, Any], inputs: list[str]) -> list[str]:
+    """Let the graphs within a node read what is around it under the names that it has in the file; the inputs that are
+    left are the node's own.
+    """
+    names = attributes.pop(CAPTURES)
+    own = len(inputs) - len(names)
+    renamed = {old: new for old, new in zip(names, inputs[own:], strict=True) if old != new}
+    for key, value in attributes.items():
+        if renamed and isinstance(value, AttributeProto):
+            attributes[key] = copy = AttributeProto()
+            copy.CopyFrom(value)
+            for graph in (*copy.graphs, *([copy.g] if copy.HasField("g") else [])):
+                rename(graph, renamed)
+    return inputs[:own]
 
 
 def _convert(writer: Writer, source: str, target: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import field
 
 import numpy as np
 
-from layoutsolve.emit.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto, attribute, port
+from layoutsolve.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto, attribute, port
 from layoutsolve.emit.writer import Body, Writer
 from layoutsolve.graph import Node, Region
 from layoutsolve.names import short

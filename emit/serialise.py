@@ -9,11 +9,14 @@ from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
 from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.opset import chosen_opset, imports, ir_version
-from layoutsolve.emit.protos import ModelProto, ValueInfoProto
+from layoutsolve.protos import GraphProto, ModelProto, ValueInfoProto, native
 from layoutsolve.emit.regions import STATE, Regions
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.graph import CONTROL, Graph, Origin
+
+OWN = ("", "ai.onnx")
+"""The names of the domain of ONNX's own operators."""
 
 
 def serialise(
@@ -38,7 +41,8 @@ def serialise(
     writer = Writer(computed(graph), external, budget or Budget(), kernels)
     model, written = _model(writer, version), writer.origins
     del writer  # the parts that the model is a copy of
-    check(model, written)
+    if not _unknown(model, graph):
+        check(model, written, bool(graph.imports))
     if origins is not None:
         origins.update(written)
     return model
@@ -59,6 +63,9 @@ def _model(writer: Writer, version: int) -> ModelProto:
     states = [node for node in graph.nodes if node.op == "State"]
     names = [*graph.inputs, *(node.outputs[0] for node in states)]
     inputs = [writer.info(graph.values[name], writer.name(name)) for name in names]
+    for name, default in graph.defaults.items():
+        assert default.data is not None
+        writer.initializer(name, default.dtype, default.data)
     outputs, following = _outputs(writer), [regions.next_state(node) for node in states]
     model, body = writer.model, writer.body
     model.ir_version, made = ir_version(version), model.graph
@@ -68,7 +75,7 @@ def _model(writer: Writer, version: int) -> ModelProto:
     made.output.extend(outputs + following)
     made.value_info.extend(body.infos)
     guard(made, version, writer.taken.unique)
-    model.opset_import.extend(imports(version, (node.domain for node in nodes_of(made) if node.domain)))
+    model.opset_import.extend(imports(version, _domains(made), graph.imports))
     replaced = {
         f"{STATE}{writer.name(node.outputs[0])}": after.name for node, after in zip(states, following, strict=True)
     }
@@ -77,6 +84,19 @@ def _model(writer: Writer, version: int) -> ModelProto:
     for key, value in told.items():
         model.metadata_props.add(key=key, value=value)
     return model
+
+
+def _unknown(model: ModelProto, graph: Graph) -> bool:
+    """Whether a source in ONNX has what ONNX itself knows nothing of, so that it could not check the model."""
+    if not graph.imports:
+        return False
+    own = (node.op_type for node in nodes_of(model.graph) if node.domain in OWN)
+    return any(value.foreign is not None for value in graph.values.values()) or not all(map(native.defs.has_schema, set(own)))
+
+
+def _domains(graph: GraphProto) -> set[str]:
+    """The domains of other operators than ONNX's own."""
+    return {node.domain for node in nodes_of(graph)}.difference(OWN)
 
 
 def _outputs(writer: Writer) -> list[ValueInfoProto]:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit.external import External
-from layoutsolve.emit.protos import TensorProto
+from layoutsolve.protos import TensorProto
 from layoutsolve.graph import PACKED, Array
 
 TYPES: Mapping[str, int] = {

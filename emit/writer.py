@@ -11,7 +11,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.emit.ahead import among_floats
 from layoutsolve.emit.external import External
-from layoutsolve.emit.protos import ModelProto, NodeProto, ValueInfoProto, attribute, port
+from layoutsolve.protos import AttributeProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, attribute, port
 from layoutsolve.emit.tensors import TYPES, fill, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Array, Dim, Graph, Origin, Region, Value, memory
@@ -86,12 +86,13 @@ class Writer:
         domain: str = "",
     ) -> None:
         """Write one node. Raises :class:`LoweringError` for an attribute that ONNX cannot have."""
-        name = self.taken.unique(f"{op}:{short(outputs[0]) if outputs else ''}")
+        name = self._node_name(op, outputs)
         self.budget.write(sum(map(len, (op, name, *inputs, *outputs))), "its operators")
         proto = NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):
             try:
-                proto.attribute.append(attribute(key, _attribute(key, value)))
+                given = isinstance(value, AttributeProto)
+                proto.attribute.append(value if given else attribute(key, _attribute(key, value)))
             except (KeyError, TypeError, ValueError) as error:
                 raise LoweringError(f"{self.origin}: {op} has no attribute '{key}' that is {value!r:.80}") from error
         if self.origin is not None:
@@ -99,14 +100,23 @@ class Writer:
         self.body.nodes.append(proto)
         self.body.made.update(outputs)
 
+    def _node_name(self, op: str, outputs: Sequence[str]) -> str:
+        """The name of a node: that of the source where this is its operator, which is written once."""
+        own = self.origin.name if self.origin is not None and self.origin.operator == op else ""
+        if own and own not in self.taken:
+            return self.taken.unique(own)
+        return self.taken.unique(f"{op}:{short(outputs[0]) if outputs else ''}")
+
     def describe(self, name: str) -> None:
-        """State the type of a value that is neither an input nor an output."""
-        if name and name not in self.public:
+        """State the type of a value that is neither an input nor an output, if it is known."""
+        if name and name not in self.public and self.graph.values[name].foreign != b"":
             self.body.infos.append(self.info(self.graph.values[name], name))
 
     def info(self, value: Value, name: str) -> ValueInfoProto:
         """The description of a value under a name."""
         self.budget.write(len(name) + _BYTES_PER_DIMENSION * (len(value.shape) + 1), "its tensors")
+        if value.foreign is not None:
+            return ValueInfoProto(name=name, type=TypeProto.FromString(value.foreign))
         return port(name, TYPES[value.dtype], map(_dimension, value.shape))
 
     def initializer(self, name: str, dtype: str, data: Array) -> str:

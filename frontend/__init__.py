@@ -1,8 +1,11 @@
-"""From the bytes of a ``.tflite`` file to the reference graph. The only room that knows TensorFlow Lite."""
+"""From the bytes of a file to the reference graph. The only room that knows TensorFlow Lite, and ONNX as a source."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from layoutsolve.budget import Budget
+from layoutsolve.frontend.onnx.reading import Source, is_model
 from layoutsolve.frontend.passes import (
     block_moves,
     borders,
@@ -23,10 +26,21 @@ from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.registry import register
 from layoutsolve.frontend.tflite.reading.model import Model
-from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.frontend.tflite.reading import reader
 from layoutsolve.graph import Graph
 
-__all__ = ["Call", "GapError", "Reading", "lowered", "parse", "read", "register"]
+__all__ = ["Call", "GapError", "Reading", "Source", "lowered", "parse", "read", "register"]
+
+
+def parse(data: bytes | memoryview, folder: Path | None = None) -> Model | Source:
+    """Read a model of TensorFlow Lite or ONNX, whichever its bytes are; constants of ONNX may be in other files of its
+    ``folder``. Raises :class:`layoutsolve.errors.ModelError` on anything that is neither.
+    """
+    if bytes(data[4:8]) != reader.IDENTIFIER and is_model(data):
+        from layoutsolve.frontend.onnx import reading  # only few models need it
+
+        return reading.parse(data, folder)
+    return reader.parse(data)
 
 
 def read(
@@ -47,10 +61,14 @@ def read(
 
 
 def lowered(
-    model: Model, name: str, reading: Reading, check: Check | None = None, budget: Budget | None = None
+    model: Model | Source, name: str, reading: Reading, check: Check | None = None, budget: Budget | None = None
 ) -> Graph:
     """The reference graph of a model that was parsed; the rest, and what it raises, is as for :func:`read`."""
     budget = budget or Budget(model.size, reading.max_size)
+    if isinstance(model, Source):
+        from layoutsolve.frontend.onnx import lower as onnx
+
+        return _as_stored(onnx.lower(model, name, reading.shapes, budget), reading, budget)
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
     if reading.quant == "float":
@@ -60,6 +78,11 @@ def lowered(
     graph = widths.rounded(graph, reading.storage, budget)
     if reading.quant == "exact":  # in which no kernel computes on bytes
         return graph
+    return _as_stored(graph, reading, budget)
+
+
+def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:
+    """The graph with bytes stored as the runtime's kernels want them."""
     graph = pixels.filled(graph, reading.storage.pixel, budget)
     graph = weights.stored(graph, reading.storage.weights)
     return unsigned.stored(graph) if reading.storage.unsigned else graph

@@ -138,6 +138,8 @@ class Value:
     """A tensor: ``dtype`` is the numpy name of what is stored ('float32', 'int8', 'bool', 'int64', 'string', ...).
 
     ``data`` holds a constant (already in the shape ``shape``; it may be a view of the model file), else it is None.
+    ``foreign`` is what the source says of a value that is no tensor, or one of unknown rank: a type of ONNX as bytes,
+    empty where it says nothing. Such a value has no dimensions here, and only opaque operators touch it.
     """
 
     name: str
@@ -145,17 +147,19 @@ class Value:
     shape: Shape
     quant: Quant | None = None
     data: Array | None = None
+    foreign: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where in the source model a node comes from: subgraph, operator index and name, as errors and explanations show
-    it.
+    it. ``name`` is what the source calls this very node, if it names nodes.
     """
 
     subgraph: int
     index: int
     operator: str
+    name: str = ""
 
     def __str__(self) -> str:
         return (
@@ -178,6 +182,11 @@ class Region:
 CONTROL = frozenset(("If", "Join", "Loop", "Carry", "State"))
 """The operators that tie regions together."""
 
+KEPT = "given:"
+"""What the names of operators of a source in ONNX begin with that have graphs in them, which stay as they are: If, Loop
+and Scan of the file are none of :data:`CONTROL`.
+"""
+
 LATE: Mapping[str, int] = {"Carry": 1, "Loop": 1, "State": 1}
 """By operator, the number of the input that is computed only after it: it comes from the end of a turn or run."""
 
@@ -189,7 +198,9 @@ class Node:
     ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
     is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
     Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
-    model. ``domain`` is '' for ONNX's own operators. ``region`` is where the node runs, None for the main graph;
+    model. ``given`` is a node of a source in ONNX, which can always be written as it stands, with attributes that may
+    be as they are in the file; the last of its inputs, as many as its attribute ``captures`` names, are read by graphs
+    within it under those names. ``domain`` is '' for ONNX's own operators. ``region`` is where the node runs, None for the main graph;
     ``regions`` are those that an If or a Loop opens, or that a Join or Carry belongs to.
     """
 
@@ -203,6 +214,7 @@ class Node:
     domain: str = ""
     region: Region | None = None
     regions: tuple[Region, ...] = ()
+    given: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +223,8 @@ class Graph:
 
     ``names`` maps a graph input or output to the name users see (its name in the signature); absent means its own.
     ``metadata`` is written to the model's metadata. ``formulas`` tell what symbols mean that are derived from others.
+    ``imports`` are the operator sets that a source in ONNX is written in, by domain; empty for others. ``defaults`` are
+    what its inputs are where nothing is given for them.
     """
 
     name: str
@@ -221,6 +235,8 @@ class Graph:
     names: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     formulas: Mapping[str, Formula] = field(default_factory=dict)
+    imports: Mapping[str, int] = field(default_factory=dict)
+    defaults: Mapping[str, Value] = field(default_factory=dict)
 
     @cached_property
     def producers(self) -> dict[str, int]:

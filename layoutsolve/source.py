@@ -27,6 +27,11 @@ class Content:
     name: str = "model"
     path: str | None = None
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the file is, None for bytes in memory."""
+        return None if self.path is None else Path(self.path).parent
+
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.emit.guards.scope import Scope
-from layoutsolve.emit.protos import NodeProto
+from layoutsolve.protos import NodeProto
 
 _REMOVED = frozenset(
     {"Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from layoutsolve.emit.guards.scope import Scope
-from layoutsolve.emit.protos import NodeProto, TensorProto
+from layoutsolve.protos import NodeProto, TensorProto
 from layoutsolve.emit.tensors import tensor
 from layoutsolve.graph import Array
 

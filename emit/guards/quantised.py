@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from layoutsolve.emit.guards.scope import PASSED, Scope
-from layoutsolve.emit.protos import NodeProto, TensorProto
+from layoutsolve.protos import NodeProto, TensorProto
 from layoutsolve.graph import Array
 
 _LIMITS = frozenset({"Clip", "Relu"})

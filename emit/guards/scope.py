@@ -8,7 +8,7 @@ from dataclasses import field
 from functools import cached_property
 
 from layoutsolve.emit.nodes import graphs_of, outer_names
-from layoutsolve.emit.protos import GraphProto, NodeProto, TensorProto
+from layoutsolve.protos import GraphProto, NodeProto, TensorProto
 from layoutsolve.emit.tensors import elements
 from layoutsolve.graph import Array
 from layoutsolve.records import dataclass

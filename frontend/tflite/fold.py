@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.frontend.tflite.lowering.arithmetic import Arithmetic
+from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.shapes import axis_of, broadcast, reshaped

@@ -28,7 +28,11 @@ FEWEST = 3
 
 def in_steps(graph: Graph) -> Graph:
     """The graph with every Concat split whose operands fall into runs of different trailing factors."""
-    wide = {number for number, node in enumerate(graph.nodes) if node.op == "Concat" and len(node.inputs) >= FEWEST}
+    wide = {
+        number
+        for number, node in enumerate(graph.nodes)
+        if node.op == "Concat" and len(node.inputs) >= FEWEST and not _is_foreign(graph, node)
+    }
     if not wide:
         return graph
     factors = _Factors(graph)
@@ -37,6 +41,11 @@ def in_steps(graph: Graph) -> Graph:
     for number, node in enumerate(graph.nodes):
         nodes += _stepped(node, factors.neighbours(node), values) if number in wide else [node]
     return replace(graph, values=values, nodes=tuple(nodes)) if len(nodes) > len(graph.nodes) else graph
+
+
+def _is_foreign(graph: Graph, node: Node) -> bool:
+    """Whether a concatenation is one of values that nothing is known about."""
+    return any(graph.values[name].foreign is not None for name in (*node.inputs, *node.outputs))
 
 
 def _stepped(node: Node, neighbours: Sequence[Sequence[str]], values: dict[str, Value]) -> list[Node]:

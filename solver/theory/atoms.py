@@ -150,6 +150,8 @@ class Atoms:
         views = set()
         for number, node in enumerate(self.graph.nodes):
             if node.op in ("Transpose", "Reshape") and number not in opaque_views and node.inputs[0] in self._axes:
+                if any(self.graph.values[name].foreign is not None for name in (node.inputs[0], *node.outputs)):
+                    continue
                 views.add(number)
                 if node.op == "Transpose":
                     source = self._axes[node.inputs[0]]

@@ -88,6 +88,8 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
         found = replace(found, idioms=idioms)
     if len(offered) == len(found.ways) == len(ways):
         return found
+    if not offered and site.node.given:
+        return opaque(site)
     if not offered:
         title = str(site.node.origin) if site.node.origin else site.node.op
         raise OptionError(f"the target refuses every way to run {site.node.op} of {title}: choose another target")

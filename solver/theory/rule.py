@@ -225,7 +225,33 @@ def rule(*operators: str) -> Callable[[RuleFunction], RuleFunction]:
 def known_rule(site: Site) -> Rule | None:
     """What is known about a node, with all its ways."""
     function = RULES.get(operator_name(site.node))
-    return function(site) if function and not _per_channel(site) else None
+    if function is None or _per_channel(site) or _is_foreign(site):
+        return None
+    if not site.node.given:
+        return function(site)
+    try:
+        found = function(site)
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # what ONNX allows, and the rule does not cover
+        return None
+    return found if found is not None and _covers(site, found) else None
+
+
+def _is_foreign(site: Site) -> bool:
+    """Whether nothing is known about what an operator touches, or it has graphs in it that read tensors."""
+    names = [name for name in (*site.node.inputs, *site.node.outputs) if name]
+    return "captures" in site.node.attributes or any(site.graph.values[name].foreign is not None for name in names)
+
+
+def _covers(site: Site, found: Rule) -> bool:
+    """Whether a rule knows of everything that an operator computes with: inputs that are no ports are constants, or
+    sizes that are written anew.
+    """
+    others = [name for number, name in enumerate(site.node.inputs) if name and number not in found.inputs]
+    producers, values = site.graph.producers, site.graph.values
+    return all(
+        values[name].data is not None or (name in producers and site.graph.nodes[producers[name]].op == "Sizes")
+        for name in others
+    )
 
 
 def operator_name(node: Node) -> str:

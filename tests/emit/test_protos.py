@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET, ir_version
-from layoutsolve.emit.protos import attribute, port
+from layoutsolve.protos import attribute, port
 from layoutsolve.emit.tensors import elements, tensor
 from tests.builder import Builder
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from layoutsolve.errors import LoweringError, ModelError
-from layoutsolve.frontend.tflite.lowering.arithmetic import Arithmetic
+from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.tflite.lowering.draft import Lowering, State
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.moving import MOVING, Common, common_of

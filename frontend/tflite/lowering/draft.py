@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend.tflite.lowering.arithmetic import Meanings
+from layoutsolve.frontend.arithmetic import Meanings
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.arithmetic import Arithmetic
+from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.graph import Dim, Shape, Size, product, quotient
 from layoutsolve.records import dataclass
 

@@ -32,6 +32,9 @@ from layoutsolve.frontend.tflite.reading.model import (
 from layoutsolve.frontend.tflite.reading.record import BROKEN, INT8, INT32, UINT8, UINT32, UINT64, Reader, Record
 from layoutsolve.graph import Array
 
+IDENTIFIER = b"TFL3"
+"""What is at byte 4 of every model."""
+
 KEPT = ("min_runtime_version", "TFLITE_METADATA")
 """The entries of metadata that say something of the model."""
 
@@ -47,7 +50,7 @@ _ZERO_POINTS = ("int8", "uint8", "int4", "uint4", "int2", "int16", "int32", "int
 def parse(data: bytes | memoryview) -> Model:
     """Read a model. Raises :class:`ModelError` on anything that is not one."""
     view = memoryview(data).cast("B")
-    if len(view) < 8 or bytes(view[4:8]) != b"TFL3":
+    if len(view) < 8 or bytes(view[4:8]) != IDENTIFIER:
         raise ModelError("not a TensorFlow Lite model: the identifier 'TFL3' is missing at byte 4")
     try:
         model = _Reader(view).model()

@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from layoutsolve.frontend.tflite.lowering.arithmetic import Arithmetic, Meanings
+from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
 from layoutsolve.frontend.tflite.lowering.shapes import LAST, Span, span_size
 from layoutsolve.graph import Dim, Graph, Node, Size, Value, product, symbol
 from layoutsolve.sizes import Formula, Polynomial

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
         ModelProto,
         NodeProto,
         OperatorSetIdProto,
+        SparseTensorProto,
         TensorProto,
+        TypeProto,
         ValueInfoProto,
     )
 else:
@@ -23,6 +25,7 @@ else:
     AttributeProto, GraphProto, ModelProto = _classes.AttributeProto, _classes.GraphProto, _classes.ModelProto
     NodeProto, OperatorSetIdProto = _classes.NodeProto, _classes.OperatorSetIdProto
     TensorProto, ValueInfoProto = _classes.TensorProto, _classes.ValueInfoProto
+    SparseTensorProto, TypeProto = _classes.SparseTensorProto, _classes.TypeProto
 
 __all__ = [
     "NEWEST_OPSET",
@@ -32,19 +35,21 @@ __all__ = [
     "ModelProto",
     "NodeProto",
     "OperatorSetIdProto",
+    "SparseTensorProto",
     "TensorProto",
+    "TypeProto",
     "ValueInfoProto",
     "attribute",
     "inferred",
     "port",
 ]
 
-_native = part("onnx", "onnx_cpp2py_export")
+native = part("onnx", "onnx_cpp2py_export")
 
-NEWEST_OPSET: int = _native.defs.schema_version_map()[""][1]
+NEWEST_OPSET: int = native.defs.schema_version_map()[""][1]
 """The newest operator set that the installed onnx knows."""
 
-REFUSALS = (_native.checker.ValidationError, _native.shape_inference.InferenceError, RuntimeError)
+REFUSALS = (native.checker.ValidationError, native.shape_inference.InferenceError, RuntimeError)
 """What is raised for a model that ONNX does not allow."""
 
 
@@ -54,8 +59,8 @@ def inferred(model: bytes, follow: bool) -> ModelProto:
     Raises one of :data:`REFUSALS` where the model breaks a rule of ONNX, or where its operators or what it says of its
     own tensors do not fit. As ``onnx.checker.check_model`` and ``onnx.shape_inference.infer_shapes`` do it.
     """
-    _native.checker.check_model(model, False, False, False)
-    found: ModelProto = ModelProto.FromString(_native.shape_inference.infer_shapes(model, True, True, follow))
+    native.checker.check_model(model, False, False, False)
+    found: ModelProto = ModelProto.FromString(native.shape_inference.infer_shapes(model, True, True, follow))
     return found
 
 

@@ -1,0 +1,2 @@
+"""From the bytes of an ``.onnx`` file to the reference graph."""
+

@@ -1,0 +1,203 @@
+"""Constants of a model in ONNX: in the file, beside it, or sparse; larger ones are taken out of what is inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from layoutsolve.errors import ModelError
+from layoutsolve.graph import PACKED, Array
+from layoutsolve.protos import ModelProto, SparseTensorProto, TensorProto
+from layoutsolve.records import dataclass
+
+SMALL = 1 << 10
+"""Bytes up to which a constant stays in a model: sizes may follow from it."""
+
+TYPES: Mapping[int, str] = {
+    TensorProto.FLOAT: "float32",
+    TensorProto.DOUBLE: "float64",
+    TensorProto.FLOAT16: "float16",
+    TensorProto.BFLOAT16: "bfloat16",
+    TensorProto.INT4: "int4",
+    TensorProto.UINT4: "uint4",
+    TensorProto.INT8: "int8",
+    TensorProto.UINT8: "uint8",
+    TensorProto.INT16: "int16",
+    TensorProto.UINT16: "uint16",
+    TensorProto.INT32: "int32",
+    TensorProto.UINT32: "uint32",
+    TensorProto.INT64: "int64",
+    TensorProto.UINT64: "uint64",
+    TensorProto.BOOL: "bool",
+    TensorProto.STRING: "string",
+}
+"""The types of elements that operators are known to compute with, by their codes; others are foreign."""
+
+_FIELDS: Mapping[int, tuple[str, str]] = {
+    TensorProto.FLOAT: ("float_data", "float32"),
+    TensorProto.DOUBLE: ("double_data", "float64"),
+    TensorProto.FLOAT16: ("int32_data", "uint16"),
+    TensorProto.BFLOAT16: ("int32_data", "uint16"),
+    TensorProto.INT4: ("int32_data", "uint8"),
+    TensorProto.UINT4: ("int32_data", "uint8"),
+    TensorProto.INT8: ("int32_data", "int8"),
+    TensorProto.UINT8: ("int32_data", "uint8"),
+    TensorProto.INT16: ("int32_data", "int16"),
+    TensorProto.UINT16: ("int32_data", "uint16"),
+    TensorProto.INT32: ("int32_data", "int32"),
+    TensorProto.UINT32: ("uint64_data", "uint32"),
+    TensorProto.INT64: ("int64_data", "int64"),
+    TensorProto.UINT64: ("uint64_data", "uint64"),
+    TensorProto.BOOL: ("int32_data", "bool"),
+}
+"""By type the field that elements are in where they are not raw bytes, and the type of what is there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """Elements of a type; None for those of a type that only the file's own operators understand, which stay in
+    ``proto``.
+    """
+
+    dtype: str
+    data: Array | None
+    proto: TensorProto | None = None
+
+
+def taken(model: ModelProto, folder: Path | None) -> tuple[ModelProto, dict[str, Constant]]:
+    """A copy of a model without its larger constants, which are inputs there, and all constants of its graph."""
+    found: dict[str, Constant] = {}
+    outline = ModelProto()
+    for field, value in model.ListFields():
+        if field.name != "graph":
+            _copy(outline, field.name, value)
+    for field, value in model.graph.ListFields():
+        if field.name not in ("initializer", "sparse_initializer"):
+            _copy(outline.graph, field.name, value)
+    inputs = {port.name for port in model.graph.input}
+    for each in model.graph.initializer:
+        constant = found[each.name] = of(each, folder)
+        if constant.data is not None and constant.data.nbytes <= SMALL and not each.external_data:
+            outline.graph.initializer.append(each)
+        elif each.name not in inputs:
+            tensor_type = outline.graph.input.add(name=each.name).type.tensor_type
+            tensor_type.elem_type = each.data_type
+            tensor_type.shape.SetInParent()
+            for size in each.dims:
+                tensor_type.shape.dim.add(dim_value=size)
+    for sparse in model.graph.sparse_initializer:
+        found[sparse.values.name] = dense(sparse, folder)
+        outline.graph.sparse_initializer.append(sparse)
+    return outline, found
+
+
+def _copy(into: object, name: str, value: object) -> None:
+    place = getattr(into, name)
+    if hasattr(place, "extend"):
+        place.extend(value)
+    elif hasattr(place, "CopyFrom"):
+        place.CopyFrom(value)
+    else:
+        setattr(into, name, value)
+
+
+def of(proto: TensorProto, folder: Path | None = None) -> Constant:
+    """The elements of a tensor. Raises :class:`ModelError` where they are not as many as its shape says, or are kept
+    where nothing may be read.
+    """
+    dtype, shape = TYPES.get(proto.data_type), tuple(proto.dims)
+    if dtype is None or proto.HasField("segment"):
+        return Constant("", None, proto)
+    if any(size < 0 for size in shape):
+        raise ModelError(f"constant '{proto.name}' has a size below 0: {list(shape)}")
+    count = prod(shape)
+    if dtype == "string":
+        texts = list(proto.string_data)
+        _check(proto, len(texts), count)
+        return Constant(dtype, np.array([*texts, None], object)[:-1].reshape(shape))
+    if proto.data_location == TensorProto.EXTERNAL:
+        return Constant(dtype, _shaped(proto, _external(proto, folder), dtype, count).reshape(shape))
+    if proto.HasField("raw_data"):
+        return Constant(dtype, _shaped(proto, np.frombuffer(proto.raw_data, np.uint8), dtype, count).reshape(shape))
+    field, stored = _FIELDS[proto.data_type]
+    data = np.array(getattr(proto, field), np.int64 if field == "int32_data" else None).astype(stored)
+    if dtype in ("float16", "bfloat16"):
+        return Constant(dtype, _shaped(proto, data.view(np.uint8), dtype, count).reshape(shape))
+    if dtype in PACKED:
+        return Constant(dtype, _shaped(proto, data.astype(np.uint8), dtype, count).reshape(shape))
+    _check(proto, data.size, count)
+    return Constant(dtype, data.reshape(shape))
+
+
+def _shaped(proto: TensorProto, raw: Array, dtype: str, count: int) -> Array:
+    """Elements of their bytes."""
+    if dtype in PACKED:
+        _check(proto, raw.size, -(-count // 2))
+        halves = np.stack([raw & 15, raw >> 4], 1).reshape(-1)[:count]
+        return halves if dtype == "uint4" else ((halves ^ 8).astype(np.int8) - np.int8(8))
+    kind = numpy_type(dtype)
+    _check(proto, raw.size, count * kind.itemsize)
+    if raw.ctypes.data % kind.alignment:
+        raw = raw.copy()
+    return raw.view(kind)
+
+
+def numpy_type(dtype: str) -> np.dtype[np.generic]:
+    if dtype == "bfloat16":
+        import ml_dtypes  # what onnx itself needs; only few models do
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(dtype)
+
+
+def _check(proto: TensorProto, found: int, wanted: int) -> None:
+    if found != wanted:
+        raise ModelError(f"constant '{proto.name}' has {found} elements or bytes, where its shape asks for {wanted}")
+
+
+def _external(proto: TensorProto, folder: Path | None) -> Array:
+    """The bytes of a constant that is kept in a file beside the model."""
+    facts = {entry.key: entry.value for entry in proto.external_data}
+    location = facts.get("location", "")
+    said = f"constant '{proto.name}' is kept in the file '{location}'"
+    if folder is None:
+        raise ModelError(f"{said} beside the model: give the model's path instead of its bytes")
+    path = folder / location
+    try:
+        inside = bool(location) and path.resolve(strict=True).is_relative_to(folder.resolve()) and path.is_file()
+        offset, size = int(facts.get("offset", 0)), path.stat().st_size
+        length = int(facts.get("length", size - offset))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ModelError(f"{said}, which cannot be read: {error}") from error
+    if not inside:
+        raise ModelError(f"{said}, which is not in the model's folder: put it there")
+    if offset < 0 or length < 0 or offset + length > size:
+        raise ModelError(f"{said} from byte {offset} on, {length} bytes long, but that has {size} bytes")
+    return np.memmap(path, np.uint8, "r", offset, (length,)) if length else np.zeros(0, np.uint8)
+
+
+def dense(proto: SparseTensorProto, folder: Path | None = None) -> Constant:
+    """The elements of a sparse tensor, zeros included."""
+    values, indices, shape = of(proto.values, folder), of(proto.indices, folder), tuple(proto.dims)
+    name, size = proto.values.name, prod(shape)
+    if values.data is None or indices.data is None or values.dtype == "string":
+        raise ModelError(f"the sparse constant '{name}' is of a type that sparse ones cannot have")
+    if any(each < 0 for each in shape) or size > _MOST_SPARSE * max(values.data.size, 1 << 10):
+        raise ModelError(f"the sparse constant '{name}' has the shape {list(shape)}, far more than its elements")
+    data, places = np.zeros(size, values.data.dtype), np.asarray(indices.data, np.int64)
+    if places.ndim == 2 and places.shape[1] == len(shape):
+        limits = np.array(shape, np.int64)
+        if (places < 0).any() or (places >= limits).any():
+            raise ModelError(f"the sparse constant '{name}' has elements outside of its shape {list(shape)}")
+        places = np.ravel_multi_index(tuple(places.T), shape) if places.size else np.zeros(0, np.int64)
+    if places.ndim != 1 or places.size != values.data.size or ((places < 0) | (places >= size)).any():
+        raise ModelError(f"the sparse constant '{name}' has indices that do not fit its elements")
+    data[places] = values.data.reshape(-1)
+    return Constant(values.dtype, data.reshape(shape))
+
+
+_MOST_SPARSE = 1 << 10
+"""How many zeros a sparse constant may have for each element."""

@@ -1,0 +1,311 @@
+"""The reference graph of a model in ONNX in the making, and one operator's view of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.budget import Budget
+from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
+from layoutsolve.frontend.onnx import constants
+from layoutsolve.frontend.onnx.inference import Types
+from layoutsolve.frontend.onnx.reading import Source
+from layoutsolve.frontend.onnx.versions import DOMAINS
+from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Size, Value
+from layoutsolve.names import Names
+from layoutsolve.protos import AttributeProto, NodeProto
+
+FOREIGN = "uint8"
+"""What stands for the type of elements of a value that is foreign."""
+
+
+class Draft:
+    """The reference graph of a whole model in the making.
+
+    ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
+    means, ``alias`` the tensor that another one is. ``contents`` are vectors of sizes that are computed: arrays of
+    objects. ``asked`` are the parameters with which tensors of whole numbers are dequantised.
+    """
+
+    def __init__(self, source: Source, budget: Budget) -> None:
+        self.source, self.budget = source, budget
+        self.types = Types(source.proto)
+        self.values: dict[str, Value] = {}
+        self.nodes: list[Node] = []
+        self.real: dict[str, str] = {}
+        self.alias: dict[str, str] = {}
+        self.contents: dict[str, Array] = {}
+        self.sized: dict[tuple[Dim, ...], str] = {}
+        self.asked: dict[str, Quant] = {}
+        self.defaults: dict[str, Value] = {}
+        self.given: dict[str, constants.Constant] = dict(source.constants)
+        graph = source.proto.graph
+        ports = [name for node in graph.node for name in (*node.input, *node.output)]
+        self.uses: dict[str, int] = {}
+        for node in graph.node:
+            for name in node.input:
+                self.uses[name] = self.uses.get(name, 0) + 1
+        self.outputs = frozenset(port.name for port in graph.output)
+        self.names = Names([*ports, *self.given, *(port.name for port in (*graph.input, *graph.output))])
+        self.meanings = Meanings(lambda wish: self.types.fresh(wish).symbols[0])
+        self.producers: dict[str, int] = {}
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def add(self, value: Value) -> Value:
+        """Enter a value."""
+        if value.data is not None:
+            self.budget.keep(value.data)
+        self.values[value.name] = value
+        self.meanings.dimensions.update(dim for dim in value.shape if isinstance(dim, Size))
+        return value
+
+    def value(self, name: str) -> Value:
+        """What a tensor of the file is: for real numbers that are stored in steps, what is stored."""
+        name = self.alias.get(name, name)
+        name = self.real.get(name, name)
+        if name not in self.values:
+            found = self.given.get(name)
+            if found is not None and found.data is not None:
+                return self.add(Value(name, found.dtype, found.data.shape, self._asked(name, found), found.data))
+            return self.declare(name)
+        return self.values[name]
+
+    def _asked(self, name: str, found: constants.Constant) -> Quant | None:
+        quant = self.asked.get(name)
+        return quant if quant is not None and found.dtype != "string" else None
+
+    def is_real(self, name: str) -> bool:
+        """Whether a tensor of the file holds what a stored one means."""
+        return self.alias.get(name, name) in self.real
+
+    def declare(self, name: str, shape: Sequence[Dim | None] | None = None, dtype: str = "") -> Value:
+        """Enter a tensor of the file that is computed, of the shape that is known of it."""
+        dtype = dtype or self.types.element(name)
+        known = self.types.dims(name)
+        merged = _merged(shape, known)
+        if not dtype or merged is None:
+            return self.add(Value(name, FOREIGN, (), foreign=self.types.raw(name)))
+        dims = tuple(
+            self.types.fresh(f"{name}_{axis}") if dim is None else dim for axis, dim in enumerate(merged)
+        )
+        self.types.note(dims)
+        return self.add(Value(name, dtype, dims, self.asked.get(name)))
+
+    def constant(self, data: Array, near: str, dtype: str = "") -> Value:
+        """A new constant, named after a tensor."""
+        return self.add(Value(self.names.unique(near), dtype or str(data.dtype), data.shape, None, data))
+
+    def sizes(self, dims: Sequence[Dim], near: str) -> str:
+        """The name of a vector of sizes."""
+        key = tuple(dims)
+        if key not in self.sized:
+            numbers = [dim for dim in dims if isinstance(dim, int)]
+            name = self.names.derived(near, "sizes")
+            if len(numbers) == len(key):
+                self.add(Value(name, "int64", (len(key),), None, np.array(numbers, np.int64)))
+            else:
+                self.add(Value(name, "int64", (len(key),)))
+                self.nodes.append(Node("Sizes", (), (name,), {"dims": key}))
+            self.sized[key] = name
+        return self.sized[key]
+
+    def emit(self, node: Node) -> Node:
+        """Write a node."""
+        self.budget.enter(1)
+        for name in node.outputs:
+            self.producers[name] = len(self.nodes)
+        self.nodes.append(node)
+        return node
+
+
+def _merged(one: Sequence[Dim | None] | None, other: Sequence[Dim | None] | None) -> list[Dim | None] | None:
+    """What is known of a shape from two sides: numbers first, then names."""
+    if one is None or other is None or len(one) != len(other):
+        found = one if one is not None else other
+        return None if found is None else list(found)
+    return [
+        right if isinstance(right, int) or left is None else left for left, right in zip(one, other, strict=True)
+    ]
+
+
+class Call:
+    """One operator of the file being lowered."""
+
+    def __init__(self, draft: Draft, proto: NodeProto, index: int) -> None:
+        self.draft, self.proto = draft, proto
+        self.op, self.domain = proto.op_type, "" if proto.domain in DOMAINS else proto.domain
+        self.origin = Origin(0, index, proto.op_type, proto.name)
+        self.inputs, self.outputs = _stripped(proto.input), _stripped(proto.output)
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes: numbers, texts, tuples of these and arrays; whatever else there is stays as it is."""
+        return {each.name: _plain(each) for each in self.proto.attribute}
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute, or its default."""
+        return self.attributes.get(name, default)
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute of whole numbers, None where it is left out or something else."""
+        found = self.attributes.get(name)
+        if isinstance(found, AttributeProto) and found.type == AttributeProto.INTS:
+            return tuple(found.ints)
+        whole = isinstance(found, tuple) and all(isinstance(each, int) for each in found)
+        return tuple(found) if whole and isinstance(found, tuple) else None
+
+    def has(self, number: int) -> bool:
+        """Whether an input is given."""
+        return number < len(self.inputs) and bool(self.inputs[number])
+
+    def value(self, number: int) -> Value:
+        """An input that is given."""
+        return self.draft.value(self.inputs[number])
+
+    def known(self, number: int) -> bool:
+        """Whether an input is a tensor of a known number of dimensions."""
+        return self.has(number) and self.value(number).foreign is None
+
+    def constant(self, number: int) -> Array | None:
+        """The elements of an input that is a constant of plain numbers."""
+        value = self.value(number) if self.has(number) else None
+        if value is None or value.data is None or self.draft.is_real(self.inputs[number]):
+            return None
+        return value.data
+
+    def content(self, number: int) -> Array | None:
+        """The elements of an input of whole numbers as far as they are known, with symbols: an array of objects."""
+        found = self.constant(number)
+        if found is not None:
+            return found.astype(object) if found.dtype.kind in "iu" else None
+        name = self.draft.alias.get(self.inputs[number], self.inputs[number]) if self.has(number) else ""
+        return self.draft.contents.get(name)
+
+    def dims(self, number: int) -> tuple[Dim, ...] | None:
+        """An input that is a vector of sizes, None where these are not known."""
+        found = self.content(number)
+        return None if found is None else tuple(found.reshape(-1).tolist())
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How sizes are computed."""
+        return Arithmetic(self.draft.meanings, self.outputs[0] if self.outputs else self.op)
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: Mapping[str, Any] | None = None,
+        storage: bool = False,
+        given: bool = True,
+    ) -> None:
+        """Write a node of this operator's. All names are those of values of the graph."""
+        self.draft.emit(
+            Node(op, tuple(inputs), tuple(outputs), attributes or {}, self.origin, storage, domain=self.domain, given=given)
+        )
+
+    def plain(self, name: str) -> str:
+        """The value that a tensor of the file is, as the numbers that the file's operators see."""
+        draft = self.draft
+        resolved = draft.alias.get(name, name)
+        value = draft.value(resolved)
+        real = resolved in draft.real
+        if value.quant is None:
+            return value.name
+        own = f"{resolved}/{'real' if real else 'plain'}"
+        if own not in draft.values:
+            dtype = "float32" if real else value.dtype
+            if not real and value.data is not None:
+                draft.add(Value(own, dtype, value.shape, None, value.data))
+            else:
+                draft.names.unique(own)
+                draft.add(Value(own, dtype, value.shape))
+                draft.emit(Node("Identity", (value.name,), (own,), {}, self.origin, not real))
+        return own
+
+    def operands(self, storing: bool = False) -> tuple[list[str], bool]:
+        """The values of all inputs, and whether the operator moves or reads what is stored: where some of them are
+        read as they are stored, or results are (``storing``).
+        """
+        names = [self.draft.alias.get(name, name) for name in self.inputs]
+        raw = [name for name in names if name and name not in self.draft.real and self.draft.value(name).quant is not None]
+        real = [name for name in names if name in self.draft.real]
+        if storing or (raw and not real):
+            return [self.plain(name) if name in self.draft.real else self._named(name) for name in names], True
+        return [self.plain(name) if name in raw else self._named(name) for name in names], False
+
+    def _named(self, name: str) -> str:
+        return self.draft.value(name).name if name else ""
+
+    def shapes(self) -> list[tuple[Dim | None, ...] | None]:
+        """The sizes of all outputs, as far as they are known; inferred anew where the model's inference has gaps."""
+        known = [self.draft.types.dims(name) if name else () for name in self.outputs]
+        if all(dims is not None and None not in dims for dims in known):
+            return known
+        names = [name for name in dict.fromkeys(self.inputs) if name]
+        values = {name: self.draft.value(name) for name in names}
+        if any(value.foreign is not None for value in values.values()) or self.has_graphs:
+            return known
+        told = {
+            name: ("float32" if self.draft.is_real(name) else value.dtype, value.shape) for name, value in values.items()
+        }
+        data = {
+            name: _small(value, name)
+            for name, value in values.items()
+            if value.data is not None and value.quant is None and value.data.nbytes <= constants.SMALL
+        }
+        found = self.draft.types.of_node(self.proto.SerializeToString(), self.op, self.domain, told, data)
+        merged = [_merged(found.get(name), dims) for name, dims in zip(self.outputs, known, strict=True)]
+        return [None if dims is None else tuple(dims) for dims in merged]
+
+    @cached_property
+    def has_graphs(self) -> bool:
+        """Whether the operator has graphs within it."""
+        return any(each.graphs or each.HasField("g") for each in self.proto.attribute)
+
+
+def _small(value: Value, name: str) -> bytes:
+    from layoutsolve.protos import TensorProto
+
+    code = next(code for code, known in constants.TYPES.items() if known == value.dtype)
+    data = value.data
+    if data is None or value.dtype == "string" or value.dtype in ("int4", "uint4"):
+        return TensorProto(name=name, data_type=code, dims=value.shape).SerializeToString()
+    return TensorProto(
+        name=name, data_type=code, dims=data.shape, raw_data=np.ascontiguousarray(data).tobytes()
+    ).SerializeToString()
+
+
+def _stripped(names: Sequence[str]) -> list[str]:
+    found = list(names)
+    while found and not found[-1]:
+        found.pop()
+    return found
+
+
+def _plain(proto: AttributeProto) -> Any:
+    """What an attribute holds, itself where that is nothing that operators are known to have."""
+    kind = proto.type
+    if kind == AttributeProto.INT:
+        return proto.i
+    if kind == AttributeProto.FLOAT:
+        return proto.f
+    if kind == AttributeProto.INTS and proto.ints:
+        return tuple(proto.ints)
+    if kind == AttributeProto.FLOATS and proto.floats:
+        return tuple(proto.floats)
+    if kind == AttributeProto.STRING:
+        try:
+            return proto.s.decode()
+        except UnicodeDecodeError:
+            return proto
+    return proto
+
+

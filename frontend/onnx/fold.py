@@ -1,0 +1,290 @@
+"""What is known before a model runs: operators on constants, and on vectors of sizes that may have symbols.
+
+Results are those that ONNX's definitions give to the last bit, or operators are left to the runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from layoutsolve.frontend.onnx import constants
+from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.graph import Array, Dim, product
+from layoutsolve.protos import AttributeProto
+
+MOST_SIZES = 1 << 10
+"""The elements of the longest vector of sizes that is followed."""
+
+_RIGHT = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError)
+"""What is raised where a model asks for what cannot be: that is for the runtime to say."""
+
+
+def fold(call: Call) -> bool:
+    """Compute an operator whose inputs are constants; False where it is left to be written. Sizes are noted."""
+    if call.domain or call.has_graphs or not call.outputs:
+        return False
+    try:
+        if call.op == "Constant":
+            return _constant(call)
+        with np.errstate(all="ignore"):
+            return _folded(call) or _noted(call)
+    except _RIGHT:
+        return False
+
+
+def _constant(call: Call) -> bool:
+    (proto,) = call.proto.attribute
+    texts = AttributeProto.STRING, AttributeProto.STRINGS
+    if proto.name == "value":
+        found = constants.of(proto.t)
+    elif proto.name == "sparse_value":
+        found = constants.dense(proto.sparse_tensor)
+    elif proto.type in texts:
+        strings = list(proto.strings) if proto.type == AttributeProto.STRINGS else proto.s
+        found = constants.Constant("string", np.array(strings, object))
+    elif proto.type in (AttributeProto.INT, AttributeProto.INTS):
+        found = constants.Constant("int64", np.array(proto.i if proto.name == "value_int" else proto.ints, np.int64))
+    else:
+        found = constants.Constant("float32", np.array(proto.f if proto.name == "value_float" else proto.floats, np.float32))
+    if found.data is None:
+        return False
+    call.draft.given[call.outputs[0]] = found
+    return True
+
+
+def _folded(call: Call) -> bool:
+    function = _FOLDS.get(call.op)
+    if function is None or any(not name for name in call.inputs) or not call.inputs:
+        return False
+    arrays = [call.constant(number) for number in range(len(call.inputs))]
+    present = [data for data in arrays if data is not None]
+    if len(present) < len(arrays) or any(call.value(number).dtype == "string" for number in range(len(arrays))):
+        return False
+    if call.op in _GROWING and _grown(call, present) > call.draft.budget.left:
+        return False
+    results = function(call, *present)
+    dtypes = [call.draft.types.element(name) for name in call.outputs]
+    if len(results) < len(call.outputs) or not all(dtypes):
+        return False
+    kept = [np.asarray(result) for result in results]
+    if any(not np.can_cast(data.dtype, constants.numpy_type(dtype)) for data, dtype in zip(kept, dtypes, strict=False)):
+        return False
+    if not call.draft.budget.folds([data for data in kept if data.base is None]):
+        return False
+    for name, data, dtype in zip(call.outputs, kept, dtypes, strict=False):
+        call.draft.given[name] = constants.Constant(dtype, data.astype(constants.numpy_type(dtype), copy=False))
+    return True
+
+
+def _grown(call: Call, present: Sequence[Array]) -> int:
+    """The bytes that a result may have."""
+    shape = present[-1] if call.op == "Tile" else present[0] if call.op == "ConstantOfShape" else present[-1]
+    if call.op == "Range":
+        start, limit, delta = (float(each) for each in present)
+        return 8 * int(max(0.0, (limit - start) / delta))
+    size = prod(int(each) for each in np.asarray(shape).reshape(-1))
+    return 8 * size * (present[0].size if call.op in ("Tile", "Expand") else 1)
+
+
+def _noted(call: Call) -> bool:
+    """Follow a vector of sizes; the operator is written all the same, in case that something else reads it."""
+    found: Array | None = None
+    if call.op == "Shape" and call.known(0):
+        shape = call.value(0).shape
+        found = _objects(list(shape[slice(call.attribute("start", 0), call.attribute("end"))]))
+    elif call.op == "Size" and call.known(0):
+        found = _objects(product(call.value(0).shape))
+    elif call.op in _SYMBOLIC and all(call.inputs):
+        contents = [call.content(number) for number in range(len(call.inputs))]
+        present = [each for each in contents if each is not None]
+        if len(present) == len(contents) and sum(each.size for each in present) <= MOST_SIZES:
+            found = _SYMBOLIC[call.op](call, *present)
+    if found is None or found.size > MOST_SIZES:
+        return False
+    if all(isinstance(each, int) for each in found.reshape(-1).tolist()):
+        dtype = call.draft.types.element(call.outputs[0]) or "int64"
+        if dtype in ("int64", "int32"):
+            call.draft.given[call.outputs[0]] = constants.Constant(dtype, found.astype(dtype))
+            return True
+    call.draft.contents[call.outputs[0]] = found
+    return False
+
+
+def _objects(items: object) -> Array:
+    if not isinstance(items, list):
+        found = np.empty((), object)
+        found[()] = items
+        return found
+    found = np.empty(len(items), object)
+    found[:] = items
+    return found
+
+
+def _each(function: Callable[..., Dim]) -> Callable[..., Array]:
+    """An operator on sizes from one on two of them, with broadcasting."""
+
+    def apply(call: Call, *operands: Array) -> Array:
+        first, *others = operands
+        for other in others:
+            left, right = np.broadcast_arrays(first, other)
+            made = np.empty(left.shape, object)
+            made.reshape(-1)[:] = [
+                function(call.arithmetic, one, two)
+                for one, two in zip(left.reshape(-1).tolist(), right.reshape(-1).tolist(), strict=True)
+            ]
+            first = made
+        return first
+
+    return apply
+
+
+def _quotient(arithmetic: object, one: Dim, two: Dim) -> Dim:
+    if isinstance(one, int) and isinstance(two, int):
+        return int(one / two) if abs(one) < 1 << 50 else one // two
+    if not (isinstance(two, int) and two > 0):
+        raise ValueError("rounds to zero, which sizes alone do as they are rounded down")
+    return arithmetic.quotient(one, two)  # type: ignore[attr-defined,no-any-return]
+
+
+def _cast(call: Call, data: Array) -> Array:
+    if call.attribute("to") not in (6, 7):
+        raise ValueError("no size")
+    return data
+
+
+def _axes(call: Call, rank: int) -> list[int]:
+    found = call.constant(1) if call.has(1) else None
+    numbers = [] if found is None else [int(each) for each in found.reshape(-1)]
+    return [each + rank if each < 0 else each for each in numbers]
+
+
+def _squeeze(call: Call, data: Array, *_: Array) -> Array:
+    axes = _axes(call, data.ndim) if call.has(1) else [axis for axis, size in enumerate(data.shape) if size == 1]
+    return data.squeeze(tuple(axes))
+
+
+def _unsqueeze(call: Call, data: Array, *_: Array) -> Array:
+    axes = _axes(call, data.ndim + int(np.size(call.constant(1))))
+    return np.expand_dims(data, tuple(axes))
+
+
+def _gather(call: Call, data: Array, indices: Array) -> Array:
+    places, axis = np.asarray(indices, np.int64), call.attribute("axis", 0)
+    size = data.shape[axis]
+    if ((places < -size) | (places >= size)).any():
+        raise IndexError("outside")
+    return np.asarray(np.take(data, places, axis))
+
+
+def _slice(call: Call, data: Array, starts: Array, ends: Array, *more: Array) -> Array:
+    axes = more[0].reshape(-1).tolist() if more else list(range(len(starts.reshape(-1))))
+    steps = more[1].reshape(-1).tolist() if len(more) > 1 else [1] * len(axes)
+    index: list[slice] = [slice(None)] * data.ndim
+    for axis, start, end, step in zip(axes, starts.reshape(-1).tolist(), ends.reshape(-1).tolist(), steps, strict=True):
+        size = data.shape[axis]
+        first = max(start + size, 0 if step > 0 else -1) if start < 0 else start
+        last = max(end + size, -1) if end < 0 else end
+        if step < 0:
+            first = min(first, size - 1)
+            index[axis] = slice(first, None if last < 0 else last, step) if first >= 0 else slice(0, 0)
+        else:
+            index[axis] = slice(first, max(last, 0), step)
+    return data[tuple(index)]
+
+
+def _reshape(call: Call, data: Array, shape: Array) -> Array:
+    wanted = [int(each) for each in shape.reshape(-1)]
+    if not call.attribute("allowzero", 0):
+        wanted = [data.shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
+    return data.reshape(wanted)
+
+
+def _concat(call: Call, *parts: Array) -> Array:
+    return np.concatenate(parts, call.attribute("axis"))
+
+
+def _transpose(call: Call, data: Array) -> Array:
+    return data.transpose(call.integers("perm"))
+
+
+def _integer_quotient(call: Call, one: Array, two: Array) -> Array:
+    if one.dtype.kind == "f":
+        return np.asarray(one / two)
+    if not np.all(two):
+        raise ZeroDivisionError
+    left, right = np.broadcast_arrays(one, two)
+    return np.asarray(np.sign(left) * np.sign(right) * (abs(left) // abs(right))).astype(one.dtype)
+
+
+def _split(call: Call, data: Array, *sizes: Array) -> Sequence[Array]:
+    axis = call.attribute("axis", 0)
+    if sizes:
+        return np.split(data, np.cumsum(sizes[0])[:-1].tolist(), axis)
+    size, count = data.shape[axis], len(call.outputs)
+    step = -(-size // count)
+    return np.split(data, list(range(step, size, step))[: count - 1], axis)
+
+
+def _one(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
+    return lambda call, *arrays: [function(call, *arrays)]
+
+
+def _ufunc(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
+    def apply(call: Call, first: Array, *others: Array) -> Sequence[Array]:
+        for other in others:
+            first = function(first, other)
+        return [function(first) if not others else first]
+
+    return apply
+
+
+def _full(call: Call, shape: Array) -> Array:
+    given = next((constants.of(each.t).data for each in call.proto.attribute if each.name == "value"), None)
+    filler = np.zeros(1, np.float32) if given is None else given
+    return np.full([int(each) for each in shape.reshape(-1)], filler.reshape(-1)[0], filler.dtype)
+
+
+def _cast_to(call: Call, data: Array) -> Array:
+    dtype = constants.TYPES[call.attribute("to")]
+    if data.dtype.kind == "f" and dtype not in ("float32", "float64", "bool"):
+        raise ValueError("runtimes round and saturate in their own ways")
+    if dtype == "string" or dtype in ("int4", "uint4") or data.dtype == object:
+        raise ValueError("no numbers")
+    return data.astype(constants.numpy_type(dtype))
+
+
+_FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
+    "Abs": _ufunc(np.abs), "Add": _ufunc(np.add), "And": _ufunc(np.logical_and), "Cast": _one(_cast_to),
+    "Ceil": _ufunc(np.ceil), "Concat": _one(_concat), "ConstantOfShape": _one(_full), "Div": _one(_integer_quotient),
+    "Equal": _ufunc(np.equal), "Expand": _one(lambda call, data, shape: np.ascontiguousarray(
+        np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(int(each) for each in shape))))),
+    "Floor": _ufunc(np.floor), "Gather": _one(_gather), "Greater": _ufunc(np.greater),
+    "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data), "Less": _ufunc(np.less),
+    "LessOrEqual": _ufunc(np.less_equal), "Max": _ufunc(np.maximum), "Min": _ufunc(np.minimum),
+    "Mul": _ufunc(np.multiply), "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or),
+    "Range": _one(lambda call, start, limit, delta: np.arange(start, limit, delta, dtype=start.dtype)
+                  if start.dtype.kind in "iu" else call.draft.missing),  # type: ignore[attr-defined]
+    "ReduceProd": _one(lambda call, data, *axes: np.prod(data, keepdims=bool(call.attribute("keepdims", 1)), dtype=data.dtype)
+                       if not axes and data.dtype.kind in "iu" else call.draft.missing),  # type: ignore[attr-defined]
+    "Reshape": _one(_reshape), "Slice": _one(_slice), "Split": _split,
+    "Sqrt": _ufunc(np.sqrt), "Squeeze": _one(_squeeze), "Sub": _ufunc(np.subtract),
+    "Tile": _one(lambda call, data, counts: np.tile(data, [int(each) for each in counts])),
+    "Transpose": _one(_transpose), "Unsqueeze": _one(_unsqueeze),
+    "Where": _one(lambda call, test, one, other: np.where(test, one, other)),
+}  # fmt: skip
+
+_GROWING = ("ConstantOfShape", "Expand", "Range", "Tile")
+"""Operators whose results may be far larger than what they are given."""
+
+_SYMBOLIC: dict[str, Callable[..., Array]] = {
+    "Add": _each(lambda arithmetic, one, two: arithmetic.total((one, two))), "Cast": _cast, "Concat": _concat,
+    "Div": _each(_quotient), "Gather": _gather, "Identity": lambda call, data: data,
+    "Mul": _each(lambda arithmetic, one, two: product((one, two))), "Reshape": _reshape, "Slice": _slice,
+    "Squeeze": _squeeze, "Sub": _each(lambda arithmetic, one, two: arithmetic.difference(one, two)),
+    "Unsqueeze": _unsqueeze,
+}  # fmt: skip
+
+

@@ -1,0 +1,139 @@
+"""Types and sizes of all tensors, as ONNX infers them; where sizes have names only, as they are computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from layoutsolve.frontend.onnx.constants import TYPES
+from layoutsolve.graph import Dim, Size, symbol
+from layoutsolve.names import Names
+from layoutsolve.protos import ModelProto, TypeProto, ValueInfoProto, native, port
+
+Dims = tuple[Dim | None, ...]
+"""Sizes, None where nothing is known of one."""
+
+
+class Types:
+    """What is known of the tensors of a model. Sizes that its inputs have by name alone are symbols."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.symbols: dict[str, Size] = {}
+        self.taken = Names()
+        self.imports = [(each.domain, each.version) for each in model.opset_import]
+        named = ModelProto()
+        named.CopyFrom(model)
+        told = {info.name: info.type for info in (*named.graph.value_info, *named.graph.output)}
+        del named.graph.value_info[:]
+        for info in named.graph.input:
+            self._name(info)
+        for info in named.graph.output:
+            for dim in info.type.tensor_type.shape.dim:
+                if not _is_number(dim):
+                    dim.Clear()
+        found = self._inferred(named)
+        graph = found.graph
+        self.known = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
+        for name, kind in told.items():
+            if name not in self.known or not _has_rank(self.known[name]):
+                self.known[name] = _anonymous(kind) if _is_tensor(kind) else kind
+
+    def _inferred(self, model: ModelProto) -> ModelProto:
+        data = model.SerializeToString()
+        for follow in (True, False):
+            try:
+                return ModelProto.FromString(native.shape_inference.infer_shapes(data, False, False, follow))
+            except Exception:  # of a library that knows less than the runtimes that the model is for
+                continue
+        return model
+
+    def _name(self, info: ValueInfoProto) -> None:
+        """Give every size of an input that is no number a name of its own."""
+        if not _is_tensor(info.type):
+            return
+        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+            if not _is_number(dim):
+                given = dim.dim_param
+                key = given or f"{info.name}_{axis}"
+                if given not in self.symbols or not given:
+                    made = self.fresh(key)
+                    self.symbols[given or made.symbols[0]] = made
+                    self.symbols[made.symbols[0]] = made
+                    key = made.symbols[0]
+                else:
+                    key = self.symbols[given].symbols[0]
+                dim.Clear()
+                dim.dim_param = key
+
+    def fresh(self, name: str) -> Size:
+        """A symbol that nothing has yet."""
+        return symbol(self.taken.unique(name.replace("*", "_")))
+
+    def element(self, name: str) -> str:
+        """The type of a tensor's elements, '' where nothing is known of it, or it is no tensor."""
+        kind = self.known.get(name)
+        return TYPES.get(kind.tensor_type.elem_type, "") if kind is not None and _is_tensor(kind) else ""
+
+    def dims(self, name: str) -> Dims | None:
+        """The sizes of a tensor as far as they are known, None where not even their number is."""
+        kind = self.known.get(name)
+        return self._dims(kind) if kind is not None and _is_tensor(kind) and _has_rank(kind) else None
+
+    def _dims(self, kind: TypeProto) -> Dims:
+        return tuple(
+            dim.dim_value if _is_number(dim) else self.symbols.get(dim.dim_param)
+            for dim in kind.tensor_type.shape.dim
+        )
+
+    def raw(self, name: str) -> bytes:
+        """What is known of a value that is no tensor of known rank, as bytes."""
+        kind = self.known.get(name)
+        return b"" if kind is None else kind.SerializeToString()
+
+    def note(self, dims: Sequence[Dim]) -> None:
+        """Remember how sizes are called, so that what follows of them is recognised."""
+        for dim in dims:
+            if isinstance(dim, Size):
+                self.symbols.setdefault(str(dim), dim)
+
+    def of_node(
+        self, node: bytes, op: str, domain: str, inputs: Mapping[str, tuple[str, Sequence[Dim]]], data: Mapping[str, bytes]
+    ) -> dict[str, Dims]:
+        """The sizes of what one node computes, by name, given types and sizes of its inputs and the content of some."""
+        version = next((number for name, number in self.imports if name in (domain, domain or "ai.onnx")), None)
+        if version is None:
+            return {}
+        kinds = {}
+        for name, (element, dims) in inputs.items():
+            self.note(dims)
+            code = next(code for code, known in TYPES.items() if known == element)
+            kinds[name] = port(name, code, [dim if isinstance(dim, int) else str(dim) for dim in dims]).type
+        try:
+            schema = native.defs.get_schema(op, version, domain)
+            encoded = {name: kind.SerializeToString() for name, kind in kinds.items()}
+            found = schema._infer_node_outputs(node, encoded, dict(data), {}, dict(self.imports), 4)
+        except Exception:  # an operator of its own, or one that inference refuses: nothing is known of it
+            return {}
+        made = {name: TypeProto.FromString(kind) for name, kind in found.items()}
+        return {name: self._dims(kind) for name, kind in made.items() if _is_tensor(kind) and _has_rank(kind)}
+
+
+def _is_tensor(kind: TypeProto) -> bool:
+    return kind.WhichOneof("value") == "tensor_type"
+
+
+def _has_rank(kind: TypeProto) -> bool:
+    return not _is_tensor(kind) or kind.tensor_type.HasField("shape")
+
+
+def _is_number(dim: object) -> bool:
+    return getattr(dim, "WhichOneof")("value") == "dim_value" and getattr(dim, "dim_value") >= 0
+
+
+def _anonymous(kind: TypeProto) -> TypeProto:
+    """A type of a tensor without the names of its sizes, which may be told wrongly."""
+    made = TypeProto()
+    made.CopyFrom(kind)
+    for dim in made.tensor_type.shape.dim:
+        if not _is_number(dim):
+            dim.Clear()
+    return made

@@ -1,0 +1,220 @@
+"""From a model in ONNX to the reference graph: one operator after the other.
+
+What an operator is written as in the file it stays, but for views, constants, and quantisation, which is an annotation
+here. What nothing is known about is written as it stands: an operator of another domain, one with graphs in it, one on
+values that are no tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from layoutsolve.budget import Budget
+from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
+from layoutsolve.frontend.onnx import constants
+from layoutsolve.frontend.onnx.draft import Call, Draft
+from layoutsolve.frontend.onnx.fold import fold
+from layoutsolve.frontend.onnx.operators import LOWERINGS
+from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
+from layoutsolve.frontend.onnx.reading import Source
+from layoutsolve.frontend.onnx.versions import DOMAINS
+from layoutsolve.frontend.passes.live import live
+from layoutsolve.graph import KEPT, Graph, Node, Value
+from layoutsolve.protos import AttributeProto, GraphProto, NodeProto
+from layoutsolve.wording import listed, nearest
+
+OVERRIDABLE = 4
+"""The version of the format from which on an input may have a default, which is then no constant."""
+
+
+def lower(source: Source, name: str, shapes: Mapping[str, tuple[int, ...]], budget: Budget) -> Graph:
+    """The reference graph of a model; ``shapes`` are those of inputs by name.
+
+    Raises :class:`UnsupportedError` for what ONNX allows and cannot be kept, :class:`ModelError` for what it does not.
+    """
+    nodes = source.proto.graph.node
+    budget.open(len(nodes), sum(len(node.input) + len(node.output) for node in nodes))
+    try:
+        return _lowered(_pinned(source, shapes), name, budget)
+    except BudgetError as error:
+        raise UnsupportedError([Gap(0, -1, "(model)", "", error.reason, error.remedy)]) from error
+
+
+def _pinned(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> Source:
+    """The model with the shapes of some inputs fixed."""
+    if not shapes:
+        return source
+    known = {port.name: port for port in source.proto.graph.input if port.name not in source.constants}
+    proto = type(source.proto)()
+    proto.CopyFrom(source.proto)
+    for name, shape in shapes.items():
+        if name not in known:
+            raise OptionError(f"no input is called '{name}': those are {listed(known)}{nearest(name, known)}")
+        stated = known[name].type.tensor_type.shape.dim
+        if len(stated) != len(shape) or any(
+            dim.WhichOneof("value") == "dim_value" and dim.dim_value not in (size, -1, 0)
+            for dim, size in zip(stated, shape, strict=True)
+        ):
+            raise OptionError(f"shape {list(shape)} does not fit input '{name}'")
+        port = next(port for port in proto.graph.input if port.name == name)
+        for dim, size in zip(port.type.tensor_type.shape.dim, shape, strict=True):
+            if size >= 0:
+                dim.dim_value = size
+    for port in proto.graph.output:
+        for dim in port.type.tensor_type.shape.dim:
+            if dim.WhichOneof("value") != "dim_value":
+                dim.Clear()
+    return replace(source, proto=proto)
+
+
+def _lowered(source: Source, name: str, budget: Budget) -> Graph:
+    draft, graph = Draft(source, budget), source.proto.graph
+    inputs = _inputs(draft, source)
+    ordered = _checked(graph, {*draft.given, *inputs})
+    _ask(draft, ordered)
+    for port in inputs:
+        draft.declare(port)
+    for index, proto in ordered:
+        _lower(Call(draft, proto, index))
+    return _graph(draft, name, inputs)
+
+
+def _inputs(draft: Draft, source: Source) -> list[str]:
+    """The names of the inputs. What has a default that may be replaced is one, and no constant."""
+    found = []
+    for port in source.original.graph.input:
+        default = draft.given.get(port.name)
+        if default is None:
+            found.append(port.name)
+        elif source.original.ir_version >= OVERRIDABLE and default.data is not None:
+            found.append(port.name)
+            del draft.given[port.name]
+            draft.defaults[port.name] = Value(port.name, default.dtype, default.data.shape, None, default.data)
+    return found
+
+
+def _checked(graph: GraphProto, known: set[str]) -> list[tuple[int, NodeProto]]:
+    """All nodes with their numbers. Raises :class:`ModelError` where a tensor is computed twice, or too late."""
+    seen = {*known, ""}
+    for index, node in enumerate(graph.node):
+        for name in (*node.input, *captures(node)):
+            if name not in seen:
+                raise ModelError(f"operator {index} {node.op_type} reads '{name}', which nothing before it computes")
+        for name in filter(None, node.output):
+            if name in seen:
+                raise ModelError(f"operator {index} {node.op_type} computes '{name}', which is there already")
+            seen.add(name)
+    names = [port.name for port in graph.output]
+    for name in names:
+        if name not in seen or not name:
+            raise ModelError(f"nothing computes the output '{name}'")
+        if name in known:
+            raise UnsupportedError(
+                [Gap(0, -1, "(model)", name, "an output is an input or a constant", "put an Identity before it")]
+            )
+    if len(set(names)) < len(names):
+        raise ModelError("two outputs have the same name")
+    return list(enumerate(graph.node))
+
+
+def captures(node: NodeProto) -> list[str]:
+    """What the graphs within a node read from around it, in order, each once."""
+    found: dict[str, None] = {}
+    for attribute in node.attribute:
+        for inner in graphs_of(attribute):
+            found.update(dict.fromkeys(outer(inner)))
+    return list(found)
+
+
+def graphs_of(attribute: AttributeProto) -> list[GraphProto]:
+    """The graphs that an attribute holds."""
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def outer(graph: GraphProto) -> list[str]:
+    """What a graph reads that is not its own."""
+    own = {port.name for port in graph.input} | {each.name for each in graph.initializer} | {""}
+    own |= {each.values.name for each in graph.sparse_initializer}
+    found: dict[str, None] = {}
+    for node in graph.node:
+        for name in (*node.input, *captures(node)):
+            if name not in own:
+                found[name] = None
+        own.update(node.output)
+    found.update(dict.fromkeys(port.name for port in graph.output if port.name not in own))
+    return list(found)
+
+
+def _ask(draft: Draft, nodes: list[tuple[int, NodeProto]]) -> None:
+    """Note how tensors of whole numbers that are computed or given are dequantised first."""
+    for index, proto in nodes:
+        if proto.op_type == "DequantizeLinear" and proto.domain in DOMAINS:
+            call, name = Call(draft, proto, index), proto.input[0]
+            dtype, dims = draft.types.element(name), draft.types.dims(name)
+            if name in draft.asked or name in draft.given or dtype not in STORED or dims is None:
+                continue
+            if any(each in draft.given for each in call.inputs[1:]) and all(
+                each in draft.given for each in call.inputs[1:]
+            ):
+                quant = parameters(call, dtype, len(dims))
+                if quant is not None and quant.axis is None:
+                    draft.asked[name] = quant
+
+
+def _lower(call: Call) -> None:
+    """Write one operator."""
+    if fold(call):
+        for name in call.outputs:
+            if name in call.draft.outputs:
+                found = call.draft.given.pop(name)
+                if found.data is None:
+                    raise ModelError(f"the output '{name}' is a constant of an unknown type")
+                constant = call.draft.constant(found.data, f"{name}/constant", found.dtype)
+                call.draft.add(Value(name, found.dtype, constant.shape))
+                call.emit("Identity", [constant.name], [name])
+        return
+    function = None if call.domain or call.has_graphs else LOWERINGS.get(call.op)
+    if function is None or not function(call):
+        _as_it_stands(call)
+
+
+def _as_it_stands(call: Call) -> None:
+    """Write an operator as it is in the file, with the sizes that are known of its results."""
+    draft = call.draft
+    storing = any(name in draft.asked for name in call.outputs)
+    shapes = call.shapes()
+    names, storage = call.operands(storing)
+    attributes = dict(call.attributes)
+    if call.op == "Cast" and not call.domain and attributes.get("to") in constants.TYPES:
+        attributes["to"] = constants.TYPES[attributes["to"]]
+    if call.has_graphs:
+        inner = captures(call.proto)
+        attributes["captures"] = tuple(inner)
+        names += [call.plain(name) for name in inner]
+    for name, shape in zip(call.outputs, shapes, strict=True):
+        if name and name not in draft.values:
+            draft.declare(name, shape)
+    call.emit(f"{KEPT}{call.op}" if call.has_graphs else call.op, names, call.outputs, attributes, storage)
+
+
+def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
+    source = draft.source
+    outputs = tuple(port.name for port in source.proto.graph.output)
+    for each in outputs:
+        if each not in draft.values:  # an alias, or what a stored tensor means
+            value, real = draft.value(each), draft.is_real(each)
+            draft.add(Value(each, "float32" if real else value.dtype, value.shape))
+            draft.emit(Node("Identity", (value.name,), (each,), {}, None, not real))
+    nodes = live(draft.nodes, outputs, draft.values, draft.meanings.formulas)
+    used = {each for node in nodes for each in (*node.inputs, *node.outputs) if each} | {*inputs, *outputs}
+    values = {key: value for key, value in draft.values.items() if key in used}
+    metadata = {each.key: each.value for each in source.original.metadata_props}
+    imports = {"" if each.domain in DOMAINS else each.domain: each.version for each in source.proto.opset_import}
+    title = source.proto.graph.name or name
+    return Graph(
+        title, values, nodes, tuple(inputs), outputs, {}, metadata, draft.meanings.formulas, imports, draft.defaults
+    )
+
+
+__all__ = ["captures", "graphs_of", "lower"]

@@ -1,0 +1,8 @@
+"""How operators of ONNX are written in the reference graph. Importing this package registers all that are not written
+as they stand.
+"""
+
+from layoutsolve.frontend.onnx.operators import normal, quantisation, views
+from layoutsolve.frontend.onnx.operators.registry import LOWERINGS
+
+__all__ = ["LOWERINGS", "normal", "quantisation", "views"]

@@ -1,0 +1,312 @@
+"""Operators that may be written in several ways, in the one that the rest of the project expects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.operators.registry import lowering
+from layoutsolve.graph import Dim, Size, Value, product
+
+
+@lowering("Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool")
+def window(call: Call) -> bool:
+    """Kernel, strides, dilations and padding in numbers, so that none is implied."""
+    if not call.known(0) or any(not call.known(number) for number in range(1, len(call.inputs))):
+        return False
+    shape = call.value(0).shape
+    rank = len(shape) - 2
+    attributes = dict(call.attributes)
+    kernel = call.integers("kernel_shape")
+    if kernel is None and call.op in ("Conv", "ConvTranspose"):
+        sizes = call.value(1).shape[2:]
+        kernel = tuple(size for size in sizes if isinstance(size, int))
+    if kernel is None or len(kernel) != rank or rank < 1:
+        return False
+    attributes["kernel_shape"] = kernel
+    strides, dilations = call.integers("strides") or (1,) * rank, call.integers("dilations") or (1,) * rank
+    automatic = attributes.pop("auto_pad", "NOTSET") or "NOTSET"
+    if automatic != "NOTSET":
+        pads = None if call.op == "ConvTranspose" else _padding(automatic, shape[2:], kernel, strides, dilations)
+        if pads is None:
+            return False
+        attributes["pads"] = pads
+    for name in [name for name, value in attributes.items() if not isinstance(value, (int, float, str, tuple))]:
+        del attributes[name]  # an empty list
+    made = _result(call, shape, kernel, strides, dilations, attributes)
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], made)
+    for name in call.outputs[1:]:
+        call.draft.declare(name, made)
+    call.emit(call.op, names, call.outputs, attributes, storage)
+    return True
+
+
+def _padding(
+    way: str, sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...] | None:
+    """The padding that is meant; None where that depends on a size that is not known."""
+    if way == "VALID":
+        return (0,) * (2 * len(kernel))
+    before, after = [], []
+    for size, extent, stride, gap in zip(sizes, kernel, strides, dilations, strict=True):
+        reach = gap * (extent - 1) + 1
+        if isinstance(size, Size) and stride > 1:
+            return None
+        total = reach - 1 if isinstance(size, Size) else max((-(-size // stride) - 1) * stride + reach - size, 0)
+        total = max(total, 0)
+        small = total // 2
+        before.append(small if way == "SAME_UPPER" else total - small)
+        after.append(total - small if way == "SAME_UPPER" else small)
+    return (*before, *after)
+
+
+def _result(
+    call: Call,
+    shape: Sequence[Dim],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    attributes: dict[str, Any],
+) -> list[Dim | None]:
+    """The sizes of the result, where those of the image have names."""
+    known = call.draft.types.dims(call.outputs[0])
+    if known is not None and None not in known:
+        return list(known)
+    pads, rank = attributes.get("pads", (0,) * (2 * len(kernel))), len(kernel)
+    channels: Dim | None = shape[1]
+    if call.op == "Conv":
+        channels = call.value(1).shape[0]
+    elif call.op == "ConvTranspose":
+        channels = product((call.value(1).shape[1], attributes.get("group", 1)))
+    found: list[Dim | None] = [shape[0], channels]
+    arithmetic = call.arithmetic
+    for axis in range(rank):
+        reach, size = dilations[axis] * (kernel[axis] - 1) + 1, shape[2 + axis]
+        around = pads[axis] + pads[axis + rank]
+        if call.op == "ConvTranspose":
+            more = attributes.get("output_padding", (0,) * rank)[axis]
+            given = attributes.get("output_shape")
+            if given is not None:
+                found.append(given[axis])
+            else:
+                last = product((strides[axis], arithmetic.difference(size, 1)))
+                found.append(arithmetic.total((last, more + reach - around)))
+        elif attributes.get("ceil_mode", 0):
+            found.append(None if isinstance(size, Size) else (known or [None] * (rank + 2))[2 + axis])
+        else:
+            found.append(arithmetic.window(arithmetic.total((size, around)), reach, strides[axis]))
+    return found
+
+
+@lowering("Split")
+def split(call: Call) -> bool:
+    """With its sizes as an input."""
+    if not call.known(0):
+        return False
+    axis = call.attribute("axis", 0)
+    sizes = call.dims(1)
+    if sizes is None:
+        if call.has(1):
+            return False
+        whole, count = call.value(0).shape[axis], call.attribute("num_outputs", len(call.outputs))
+        if isinstance(whole, Size) or count != len(call.proto.output):
+            return False
+        part = -(-whole // count)
+        sizes = (*([part] * (count - 1)), whole - part * (count - 1))
+    if len(sizes) != len(call.proto.output) or not all(isinstance(size, int) and size >= 0 for size in sizes):
+        return False
+    shape, (names, storage) = list(call.value(0).shape), call.operands(_stores(call))
+    for name, size in zip(call.outputs, sizes, strict=False):
+        if name:
+            shape[axis] = size
+            call.draft.declare(name, shape)
+    if "" in call.outputs or len(call.outputs) < len(sizes):
+        return False
+    attributes = {"axis": axis + len(shape) if axis < 0 else axis}
+    call.emit("Split", [names[0], call.draft.sizes(sizes, call.outputs[0])], call.outputs, attributes, storage)
+    return True
+
+
+def _stores(call: Call) -> bool:
+    return any(name in call.draft.asked for name in call.outputs)
+
+
+@lowering("Gather")
+def gather(call: Call) -> bool:
+    """Along a vector of indices: a Reshape before and behind it where they are more, or one alone."""
+    if not (call.known(0) and call.known(1)) or call.value(0).data is not None or call.draft.is_real(call.inputs[0]):
+        return False
+    table, indices, draft = call.value(0), call.value(1), call.draft
+    if len(indices.shape) == 1 or indices.quant is not None or table.quant is not None or _stores(call):
+        return False
+    axis = call.attribute("axis", 0)
+    axis += len(table.shape) if axis < 0 else 0
+    if len(table.shape) == 1:
+        return False
+    before, after, count = table.shape[:axis], table.shape[axis + 1 :], product(indices.shape)
+    name = call.outputs[0]
+    if indices.data is not None:
+        flat = draft.constant(indices.data.reshape(-1), f"{name}/indices", indices.dtype).name
+    else:
+        flat = draft.add(Value(draft.names.derived(name, "indices"), indices.dtype, (count,))).name
+        call.emit("Reshape", [indices.name, draft.sizes([-1], name)], [flat])
+    inner = draft.add(Value(draft.names.derived(name, "gathered"), table.dtype, (*before, count, *after))).name
+    call.emit("Gather", [table.name, flat], [inner], {"axis": axis})
+    shape = (*before, *indices.shape, *after)
+    draft.add(Value(name, table.dtype, shape))
+    call.emit("Reshape", [inner, draft.sizes(shape, name)], [name], {"allowzero": 1} if 0 in shape else {})
+    return True
+
+
+@lowering("Slice")
+def slice_(call: Call) -> bool:
+    """With bounds of 64 bits, and sizes that follow from them."""
+    if not call.known(0):
+        return False
+    shape = list(call.value(0).shape)
+    names, storage = call.operands(_stores(call))
+    for number in range(1, len(call.inputs)):
+        data = call.constant(number)
+        if data is not None and data.dtype != np.int64:
+            names[number] = call.draft.constant(data.astype(np.int64), f"{call.outputs[0]}/{number}").name
+    call.draft.declare(call.outputs[0], _cut(call, shape) or call.shapes()[0])
+    call.emit("Slice", names, call.outputs, {}, storage)
+    return True
+
+
+def _cut(call: Call, shape: list[Dim]) -> list[Dim] | None:
+    """The sizes behind a Slice from the beginning or to the end of dimensions that have names."""
+    starts, ends = call.dims(1), call.dims(2)
+    axes = call.dims(3) if call.has(3) else tuple(range(len(starts or ())))
+    steps = call.dims(4) if call.has(4) else (1,) * len(axes or ())
+    if starts is None or ends is None or axes is None or steps is None or any(step != 1 for step in steps):
+        return None
+    found = list(shape)
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        if not isinstance(axis, int) or not isinstance(start, int):
+            return None
+        size = shape[axis]
+        if isinstance(end, int) and isinstance(size, Size):
+            if start == 0 and end >= 1 << 31:
+                continue
+            if not (start == 0 and end < 0):
+                return None
+            return None
+        if isinstance(end, Size):
+            if start != 0 or end != size:
+                return None
+            continue
+        if isinstance(size, Size):
+            return None
+        first, last = (max(0, min(size, each + size if each < 0 else each)) for each in (start, end))
+        found[axis] = max(last - first, 0)
+    return found
+
+
+@lowering("Expand")
+def expand(call: Call) -> bool:
+    """To sizes that are known."""
+    wanted = call.dims(1) if call.known(0) else None
+    if wanted is None or _stores(call):
+        return False
+    shape = list(call.value(0).shape)
+    rank = max(len(shape), len(wanted))
+    one, other = [1] * (rank - len(shape)) + shape, [1] * (rank - len(wanted)) + list(wanted)
+    made = []
+    for left, right in zip(one, other, strict=True):
+        if left != right and 1 not in (left, right):
+            return False
+        made.append(right if left == 1 else left)
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Expand", [names[0], call.draft.sizes(made, call.outputs[0])], call.outputs, {}, storage)
+    return True
+
+
+@lowering("Tile")
+def tile(call: Call) -> bool:
+    """A known number of times."""
+    counts = call.dims(1) if call.known(0) else None
+    if counts is None or len(counts) != len(call.value(0).shape) or _stores(call):
+        return False
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], [product(pair) for pair in zip(call.value(0).shape, counts, strict=True)])
+    call.emit("Tile", [names[0], call.draft.sizes(counts, call.outputs[0])], call.outputs, {}, storage)
+    return True
+
+
+@lowering("Resize")
+def resize(call: Call) -> bool:
+    """By factors or to sizes of all dimensions; what else it says stays as it is."""
+    if not call.known(0) or "axes" in call.attributes or call.has(3) is call.has(2) or _stores(call):
+        return False
+    if call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return False
+    shape = call.value(0).shape
+    names, storage = call.operands()
+    if call.has(3):
+        sizes = call.dims(3)
+        if sizes is None or len(sizes) != len(shape):
+            return False
+        names[3] = call.draft.sizes(sizes, call.outputs[0])
+        made: list[Dim | None] = list(sizes)
+    else:
+        scales = call.constant(2)
+        if scales is None or scales.size != len(shape):
+            return False
+        made = [
+            product((dim, int(scale))) if float(scale).is_integer() else None
+            for dim, scale in zip(shape, scales.reshape(-1).tolist(), strict=True)
+        ]
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Resize", names, call.outputs, {**call.attributes}, storage)
+    return True
+
+
+@lowering("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
+          "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor")  # fmt: skip
+def broadcasting(call: Call) -> bool:
+    """As it stands, with sizes that follow where they have names."""
+    if any(not name or not call.known(number) for number, name in enumerate(call.inputs)) or _stores(call):
+        return False
+    shapes = [call.value(number).shape for number in range(len(call.inputs))]
+    if all(isinstance(dim, int) for shape in shapes for dim in shape):
+        return False
+    rank = max(map(len, shapes))
+    made: list[Dim | None] = []
+    for axis in range(rank):
+        dims = {shape[axis - rank + len(shape)] for shape in shapes if axis - rank + len(shape) >= 0} - {1}
+        numbers = [dim for dim in dims if isinstance(dim, int)]
+        named = [dim for dim in dims if isinstance(dim, Size)]
+        if numbers:
+            made.append(numbers[0])
+        elif named:
+            made.append(call.arithmetic.broadcast(sorted(named)) if len(named) > 1 else named[0])
+        else:
+            made.append(1)
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], made)
+    call.emit(call.op, names, call.outputs, call.attributes, storage)
+    return True
+
+
+@lowering("Concat")
+def concat(call: Call) -> bool:
+    """As it stands, with sizes that follow where they have names."""
+    if any(not name or not call.known(number) for number, name in enumerate(call.inputs)):
+        return False
+    shapes = [call.value(number).shape for number in range(len(call.inputs))]
+    axis = call.attribute("axis", 0)
+    if len({len(shape) for shape in shapes}) > 1 or not -len(shapes[0]) <= axis < len(shapes[0]):
+        return False
+    axis += len(shapes[0]) if axis < 0 else 0
+    made = [next((dim for dim in dims if isinstance(dim, int)), dims[0]) for dims in zip(*shapes, strict=True)]
+    made[axis] = call.arithmetic.total([shape[axis] for shape in shapes])
+    names, storage = call.operands(_stores(call))
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Concat", names, call.outputs, {"axis": axis}, storage)
+    return True

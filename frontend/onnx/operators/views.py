@@ -1,0 +1,169 @@
+"""Operators that say which axis is which and move nothing: the solver decides what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.operators.registry import lowering
+from layoutsolve.graph import Dim, Quant, Size, Value, product, quotient, reshape_entries
+
+
+@lowering("Identity")
+def identity(call: Call) -> bool:
+    """Another name of the same tensor."""
+    return alias(call, call.outputs[0], call.inputs[0])
+
+
+@lowering("Dropout")
+def dropout(call: Call) -> bool:
+    """What is given, where nothing is trained and nobody asks which elements would be dropped."""
+    draft = call.draft
+    training = call.has(2) and (call.constant(2) is None or bool(call.constant(2)))
+    if training or any(draft.uses.get(name) or name in draft.outputs for name in call.outputs[1:]):
+        return False
+    return alias(call, call.outputs[0], call.inputs[0])
+
+
+def alias(call: Call, name: str, source: str) -> bool:
+    """Let one tensor be another; False for an output of the model, which is a tensor of its own."""
+    draft = call.draft
+    if name in draft.outputs or name in draft.asked:
+        return False
+    draft.alias[name] = draft.alias.get(source, source)
+    return True
+
+
+@lowering("Transpose")
+def transpose(call: Call) -> bool:
+    """A view."""
+    if not call.known(0):
+        return False
+    value = call.value(0)
+    perm = call.integers("perm") or tuple(range(len(value.shape)))[::-1]
+    if sorted(perm) != list(range(len(value.shape))):
+        return False
+    view(call, "Transpose", [value.shape[axis] for axis in perm], {"perm": perm})
+    return True
+
+
+@lowering("Reshape")
+def reshape(call: Call) -> bool:
+    """A view where the sizes are known that it asks for."""
+    if not call.known(0):
+        return False
+    wanted, before = call.dims(1), call.value(0).shape
+    if wanted is None:
+        known = call.shapes()[0]
+        shape = [dim for dim in known or () if dim is not None]
+        if known is None or len(shape) < len(known) or product(shape) != product(before):
+            return False
+        return reshaped(call, shape)
+    found: list[Dim] = []
+    for axis, dim in enumerate(wanted):
+        if dim == 0 and not call.attribute("allowzero", 0):
+            if axis >= len(before):
+                return False
+            found.append(before[axis])
+        else:
+            found.append(dim)
+    if found.count(-1) == 1:
+        at = found.index(-1)
+        rest = quotient(product(before), product(found[:at] + found[at + 1 :]))
+        if rest is None or 0 in found:
+            rest = _inferred(call, at)
+        if rest is None:
+            return False
+        found[at] = rest
+    return reshaped(call, found)
+
+
+def _inferred(call: Call, axis: int) -> Dim | None:
+    dims = call.shapes()[0]
+    return None if dims is None or axis >= len(dims) else dims[axis]
+
+
+@lowering("Squeeze")
+def squeeze(call: Call) -> bool:
+    """A Reshape."""
+    if not call.known(0):
+        return False
+    shape = call.value(0).shape
+    axes = call.constant(1) if call.has(1) else None
+    if axes is None and (call.has(1) or any(isinstance(dim, Size) for dim in shape)):
+        return False
+    gone = {axis for axis, dim in enumerate(shape) if dim == 1}
+    if axes is not None:
+        gone = {int(axis) % max(len(shape), 1) for axis in axes.reshape(-1)}
+    if any(shape[axis] != 1 for axis in gone):
+        return False
+    return reshaped(call, [dim for axis, dim in enumerate(shape) if axis not in gone])
+
+
+@lowering("Unsqueeze")
+def unsqueeze(call: Call) -> bool:
+    """A Reshape."""
+    axes = call.constant(1)
+    if axes is None or not call.known(0):
+        return False
+    rank = len(call.value(0).shape) + axes.size
+    new = {int(axis) % rank for axis in axes.reshape(-1)}
+    if len(new) < axes.size:
+        return False
+    rest = iter(call.value(0).shape)
+    return reshaped(call, [1 if axis in new else next(rest) for axis in range(rank)])
+
+
+@lowering("Flatten")
+def flatten(call: Call) -> bool:
+    """A Reshape."""
+    if not call.known(0):
+        return False
+    shape, axis = call.value(0).shape, call.attribute("axis", 1)
+    axis += len(shape) if axis < 0 else 0
+    return reshaped(call, [product(shape[:axis]), product(shape[axis:])])
+
+
+def reshaped(call: Call, shape: Sequence[Dim]) -> bool:
+    """Write a Reshape of the first input; False where its sizes contradict each other."""
+    before = call.value(0).shape
+    if product(before) != product(shape) and all(isinstance(dim, int) for dim in (*before, *shape)):
+        return False
+    view(call, "Reshape", shape, {})
+    return True
+
+
+def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object]) -> None:
+    """Write a view of the first input, which may be what a stored tensor means."""
+    draft, source, name = call.draft, call.value(0), call.outputs[0]
+    real = draft.is_real(call.inputs[0])
+    quant = _turned(source.quant, attributes.get("perm")) if real else draft.asked.get(name)
+    if real and source.quant is not None and quant is None:
+        source, real = draft.values[call.plain(call.inputs[0])], False
+    made = draft.names.derived(name, "stored") if real else name
+    if real:
+        draft.real[name] = made
+    if source.data is not None and all(isinstance(dim, int) for dim in shape):
+        data = source.data.transpose(attributes["perm"]) if "perm" in attributes else source.data.reshape(shape)
+        draft.add(Value(made, source.dtype, tuple(data.shape), quant, data))
+        return
+    draft.types.note(shape)
+    draft.add(Value(made, source.dtype, tuple(shape), quant))
+    inputs = [source.name]
+    if op == "Reshape":
+        entries = reshape_entries(source.shape, tuple(shape))
+        inputs.append(draft.sizes(shape if entries is None else entries, name))
+        attributes = {"allowzero": 1} if entries is None or 0 in shape else {}
+    call.emit(op, inputs, [made], attributes, storage=source.quant is not None or quant is not None)
+    if real and name in draft.outputs:
+        draft.add(Value(name, "float32", tuple(shape)))
+        call.emit("Identity", [made], [name])
+
+
+def _turned(quant: Quant | None, perm: object) -> Quant | None:
+    """Parameters as they are behind a view: those of a single axis follow it through a Transpose alone."""
+    if quant is None or quant.axis is None:
+        return quant
+    if not isinstance(perm, tuple) or quant.block:
+        return None
+    return Quant(quant.scale, quant.zero_point, perm.index(quant.axis))

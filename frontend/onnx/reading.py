@@ -1,0 +1,107 @@
+"""From the bytes of an ``.onnx`` file to what is lowered: its model in a present operator set, and its constants.
+
+The bytes are not trusted: protobuf reads them, and whatever it finds is looked at before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from layoutsolve.errors import ModelError
+from layoutsolve.frontend.onnx import versions
+from layoutsolve.frontend.onnx.constants import Constant, taken
+from layoutsolve.protos import GraphProto, ModelProto
+from layoutsolve.records import dataclass
+from layoutsolve.wording import printable
+
+_IR_VERSION, _GRAPH = 1, 7
+"""The fields of a model that every one has: the version of the format, and the graph."""
+
+_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
+"""The fields of a model by number, and how protobuf writes them: as a number (0), or with their length before (2)."""
+
+_LONGEST = 10
+"""The most bytes of a number in protobuf."""
+
+_DEEPEST = 32
+"""How deeply graphs may lie within each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A model in ONNX. ``proto`` has no larger constants, which are in ``constants`` by name; ``size`` is that of the
+    file in bytes, ``original`` the model as it was read.
+    """
+
+    proto: ModelProto
+    constants: Mapping[str, Constant]
+    size: int
+    original: ModelProto
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """The files that are packed with the model: none."""
+        return {}
+
+
+def is_model(data: bytes | memoryview) -> bool:
+    """Whether bytes look like a model in ONNX: fields of one alone, as far as they are told without reading them."""
+    view, at, seen = memoryview(data).cast("B"), 0, set[int]()
+    while at < len(view):
+        tag, at = _number(view, at)
+        field, kind = tag >> 3, tag & 7
+        if _FIELDS.get(field) != kind:
+            return False
+        size, at = _number(view, at)
+        if at > len(view):
+            return False
+        seen.add(field)
+        at += size if kind == 2 else 0
+        if field == _GRAPH and at > len(view):
+            return _IR_VERSION in seen  # a model that is cut off
+    return at == len(view) and _GRAPH in seen
+
+
+def _number(view: memoryview, at: int) -> tuple[int, int]:
+    """A number of variable length and where it ends, which is behind the end where there is none."""
+    value = 0
+    for index, byte in enumerate(view[at : at + _LONGEST]):
+        value |= (byte & 127) << 7 * index
+        if byte < 128:
+            return value, at + index + 1
+    return 0, len(view) + 1
+
+
+def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
+    """Read a model, whose constants may be in other files of its ``folder``.
+
+    Raises :class:`ModelError` on anything that is no model, and :class:`UnsupportedError` for operators that cannot be
+    brought to a present operator set.
+    """
+    try:
+        model = ModelProto.FromString(bytes(data))
+    except Exception as error:  # DecodeError, whose class depends on how protobuf is made
+        raise ModelError(f"not a model in ONNX: {printable(str(error)) or 'it is damaged'}") from error
+    if not model.HasField("graph") or not model.graph.output:
+        raise ModelError("the model has no graph with outputs: state what it is to compute")
+    for depth, _ in _graphs(model.graph):
+        if depth > _DEEPEST:
+            raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
+    original = model
+    model = versions.inlined(model)
+    outline, constants = taken(model, folder)
+    return Source(versions.converted(outline), constants, len(data), original)
+
+
+def _graphs(graph: GraphProto) -> Iterator[tuple[int, GraphProto]]:
+    """A graph and those within it, with how deeply they lie."""
+    stack = [(0, graph)]
+    while stack:
+        depth, current = stack.pop()
+        yield depth, current
+        if depth <= _DEEPEST:
+            for node in current.node:
+                for attribute in node.attribute:
+                    stack += [(depth + 1, inner) for inner in (*attribute.graphs, *([attribute.g] * attribute.HasField("g")))]

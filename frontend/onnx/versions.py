@@ -1,0 +1,68 @@
+"""Models in older operator sets, and with functions of their own, as models in an operator set that is written."""
+
+from __future__ import annotations
+
+from layoutsolve.errors import Gap, ModelError, UnsupportedError
+from layoutsolve.protos import NEWEST_OPSET, ModelProto
+
+LOWEST, OLDEST = 18, 7
+"""The operator set that older ones are converted to, and the oldest that can be."""
+
+DOMAINS = ("", "ai.onnx")
+"""The names of ONNX's own domain."""
+
+
+def opset_of(model: ModelProto) -> int:
+    """The version of ONNX's own operators in a model, 1 where it imports none."""
+    return next((each.version for each in model.opset_import if each.domain in DOMAINS), 1)
+
+
+def inlined(model: ModelProto) -> ModelProto:
+    """A model without functions of its own."""
+    if not model.functions:
+        return model
+    from onnx import inliner
+
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:  # whatever the library raises for functions that are none
+        raise ModelError(f"the model's functions cannot be inlined: {_line(error)}") from error
+
+
+def converted(model: ModelProto) -> ModelProto:
+    """A model in an operator set from :data:`LOWEST` on. Raises :class:`UnsupportedError` where that is impossible."""
+    version = opset_of(model)
+    if version > NEWEST_OPSET:
+        raise ModelError(
+            f"the model is in operator set {version}, the installed onnx knows those up to {NEWEST_OPSET}: install a"
+            f" newer onnx"
+        )
+    used = any(node.domain in DOMAINS for node in model.graph.node)
+    if version >= LOWEST or not used:
+        if not used and version < LOWEST:
+            _import(model)
+        return model
+    if version < OLDEST:
+        raise ModelError(f"the model is in operator set {version}: export it in {OLDEST} or newer")
+    from onnx import version_converter
+
+    try:
+        made = version_converter.convert_version(model, LOWEST)
+    except Exception as error:  # whatever the library raises for what it cannot convert
+        reason = f"it cannot be converted from operator set {version} to {LOWEST}: {_line(error)}"
+        raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error
+    del made.metadata_props[:]
+    made.metadata_props.extend(model.metadata_props)
+    return made
+
+
+def _import(model: ModelProto) -> None:
+    others = [each for each in model.opset_import if each.domain not in DOMAINS]
+    del model.opset_import[:]
+    model.opset_import.add(domain="", version=LOWEST)
+    model.opset_import.extend(others)
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
