@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.emit.nodes import graphs_of
-from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Origin
+from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
 
 _SMALL = 64
 """Bytes up to which a constant stays in the outline: shapes, axes and the like, from which sizes follow."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from layoutsolve.protos import ModelProto
 from layoutsolve.errors import OutputError
+from layoutsolve.protos import ModelProto
 
 MOST = (1 << 31) - (1 << 20)
 """The bytes of a graph that a message of protobuf surely holds, whatever is said of it besides."""

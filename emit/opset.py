@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from layoutsolve.protos import NEWEST_OPSET, OperatorSetIdProto
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import Graph
+from layoutsolve.protos import NEWEST_OPSET, OperatorSetIdProto
 from layoutsolve.wording import brief
 
 LOWEST_OPSET = 18

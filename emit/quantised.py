@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.emit import qlinear
-from layoutsolve.emit.writer import Writer
 from layoutsolve.emit.nodes import rename
+from layoutsolve.emit.writer import Writer
 from layoutsolve.graph import KEPT, Node, Quant
 from layoutsolve.protos import AttributeProto
-
 
 CAPTURES = "captures"
 """The attribute that names what the graphs within a node read from around it."""

@@ -7,10 +7,10 @@ from dataclasses import field
 
 import numpy as np
 
-from layoutsolve.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto, attribute, port
 from layoutsolve.emit.writer import Body, Writer
 from layoutsolve.graph import Node, Region
 from layoutsolve.names import short
+from layoutsolve.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto, attribute, port
 from layoutsolve.records import dataclass
 
 STATE = "layoutsolve.state."

@@ -9,11 +9,11 @@ from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
 from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.opset import chosen_opset, imports, ir_version
-from layoutsolve.protos import GraphProto, ModelProto, ValueInfoProto, native
 from layoutsolve.emit.regions import STATE, Regions
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.graph import CONTROL, Graph, Origin
+from layoutsolve.protos import GraphProto, ModelProto, ValueInfoProto, native
 
 OWN = ("", "ai.onnx")
 """The names of the domain of ONNX's own operators."""
@@ -90,8 +90,9 @@ def _unknown(model: ModelProto, graph: Graph) -> bool:
     """Whether a source in ONNX has what ONNX itself knows nothing of, so that it could not check the model."""
     if not graph.imports:
         return False
-    own = (node.op_type for node in nodes_of(model.graph) if node.domain in OWN)
-    return any(value.foreign is not None for value in graph.values.values()) or not all(map(native.defs.has_schema, set(own)))
+    own = {node.op_type for node in nodes_of(model.graph) if node.domain in OWN}
+    foreign = any(value.foreign is not None for value in graph.values.values())
+    return foreign or not all(map(native.defs.has_schema, own))
 
 
 def _domains(graph: GraphProto) -> set[str]:

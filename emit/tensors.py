@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit.external import External
-from layoutsolve.protos import TensorProto
 from layoutsolve.graph import PACKED, Array
+from layoutsolve.protos import TensorProto
 
 TYPES: Mapping[str, int] = {
     "float32": TensorProto.FLOAT,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend.onnx.reading import Source, is_model
+from layoutsolve.frontend.onnx.detection import is_model
 from layoutsolve.frontend.passes import (
     block_moves,
     borders,
@@ -25,18 +26,26 @@ from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.registry import register
-from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.frontend.tflite.reading import reader
+from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.graph import Graph
 
-__all__ = ["Call", "GapError", "Reading", "Source", "lowered", "parse", "read", "register"]
+if TYPE_CHECKING:
+    from layoutsolve.frontend.onnx.reading import Source as OnnxSource
+
+__all__ = ["Call", "GapError", "Model", "Reading", "is_onnx", "lowered", "parse", "read", "register"]
 
 
-def parse(data: bytes | memoryview, folder: Path | None = None) -> Model | Source:
+def is_onnx(data: bytes | memoryview) -> bool:
+    """Whether bytes are taken for a model in ONNX: their content says so."""
+    return bytes(data[4:8]) != reader.IDENTIFIER and is_model(data)
+
+
+def parse(data: bytes | memoryview, folder: Path | None = None) -> Model | OnnxSource:
     """Read a model of TensorFlow Lite or ONNX, whichever its bytes are; constants of ONNX may be in other files of its
     ``folder``. Raises :class:`layoutsolve.errors.ModelError` on anything that is neither.
     """
-    if bytes(data[4:8]) != reader.IDENTIFIER and is_model(data):
+    if is_onnx(data):
         from layoutsolve.frontend.onnx import reading  # only few models need it
 
         return reading.parse(data, folder)
@@ -61,11 +70,11 @@ def read(
 
 
 def lowered(
-    model: Model | Source, name: str, reading: Reading, check: Check | None = None, budget: Budget | None = None
+    model: Model | OnnxSource, name: str, reading: Reading, check: Check | None = None, budget: Budget | None = None
 ) -> Graph:
     """The reference graph of a model that was parsed; the rest, and what it raises, is as for :func:`read`."""
     budget = budget or Budget(model.size, reading.max_size)
-    if isinstance(model, Source):
+    if not isinstance(model, Model):
         from layoutsolve.frontend.onnx import lower as onnx
 
         return _as_stored(onnx.lower(model, name, reading.shapes, budget), reading, budget)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,12 @@ from layoutsolve import arguments, collector
 from layoutsolve.budget import Budget
 from layoutsolve.emit import External, apply, nodes_of, pieces, stored
 from layoutsolve.ends import End, ends_of, every_end
-from layoutsolve.errors import OutputError, StrategyError
+from layoutsolve.errors import OptionError, OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
 from layoutsolve.graph import Graph, Origin
 from layoutsolve.made import Provenance, of_model
+from layoutsolve.protos import ModelProto
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
@@ -47,7 +48,8 @@ class Conversion:
     'optimal' where every one of the ``tiers`` is, or is at least 'conditional'. ``seconds`` has the time of each stage.
     ``boundary`` and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the
     model itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was
-    given as bytes. ``origins`` tells by a written node's name which operator it comes from.
+    given as bytes. ``origins`` tells by a written node's name which operator it comes from. ``kept`` is a source in
+    ONNX that is written as it stands, since nothing is gained.
     """
 
     graph: Graph
@@ -59,6 +61,7 @@ class Conversion:
     external: External | None = field(default=None, repr=False)
     source: str | None = field(default=None, repr=False)
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
+    kept: bool = False
 
     def __repr__(self) -> str:
         tiers = ", ".join(map(str, self.tiers))
@@ -241,7 +244,7 @@ def convert(
     shapes: Mapping[str, Sequence[int]] | None = None,
     max_size: int | None = None,
 ) -> Conversion:
-    """Convert a TensorFlow Lite model.
+    """Convert a model of TensorFlow Lite, or give one in ONNX the fewest Transposes: it never gets more of them.
 
     :param source: its path, or its bytes (any buffer that holds them).
     :param objective: what is minimised: 'min-executed', 'min-transpose', 'min-bytes', 'min-nodes' or 'min-latency'.
@@ -287,20 +290,52 @@ def convert(
     stage = Stages(content, options.said())
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, reading, stage, options.opset, budget)
-    with stage("solve"):
-        assignment = assign(
-            graph,
-            boundary,
-            strategy=options.strategy,
-            objective=goal.objective,
-            target=goal.target,
-            limit=limit,
-        )
-    with stage("emit"):
-        asked, origins = (options.opset, options.external_data), dict[str, Origin]()
-        made = Provenance(VERSION, content.digest, options.text, options.own_target)
-        model, external = emitted(graph, boundary, assignment, reading, made, *asked, budget, origins)
-    return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
+    made = Provenance(VERSION, content.digest, options.text, options.own_target)
+
+    def converted(objective: str, strategy: str = options.strategy) -> Conversion:
+        with stage("solve"):
+            assignment = assign(
+                graph, boundary, strategy=strategy, objective=objective, target=goal.target, limit=limit
+            )
+        with stage("emit"):
+            asked, origins = (options.opset, options.external_data), dict[str, Origin]()
+            counted = budget if objective == goal.objective else Budget(len(content.data), options.max_size)
+            model, external = emitted(graph, boundary, assignment, reading, made, *asked, counted, origins)
+        return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
+
+    found = converted(goal.objective)
+    free = options.inputs == options.outputs == "keep" and not (options.layouts or options.shapes or options.opset)
+    if not graph.imports or options.strategy != "cpsat" or not free:
+        return found
+    return _no_worse(content, found, converted, made, options.external_data)
+
+
+def _no_worse(
+    content: Content,
+    found: Conversion,
+    converted: Callable[[str, str], Conversion],
+    made: Provenance,
+    apart: bool | None,
+) -> Conversion:
+    """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
+    no better then.
+    """
+    from layoutsolve.kept import as_it_stands, moves
+
+    original = ModelProto.FromString(bytes(content.data))
+    graph, goal = found.graph, found.assignment.goal
+    hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
+    before = moves(original, hidden.price.hidden)
+    for objective in dict.fromkeys((goal.objective, "min-transpose")):
+        tried = found if objective == goal.objective else converted(objective, "cpsat")
+        if moves(tried.model, tried.price.hidden).gains(before):
+            return tried
+    external = External() if found.external is not None else None
+    model = as_it_stands(original, content.folder, external)
+    for key, value in made.metadata.items():
+        if all(each.key != key for each in model.metadata_props):
+            model.metadata_props.add(key=key, value=value)
+    return replace(found, model=model, external=external, origins={}, kept=True)
 
 
 def associated_files(source: Source) -> dict[str, bytes]:
@@ -425,9 +460,17 @@ def verify(
 def _compared(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
+    from layoutsolve.verification import same
     from layoutsolve.verification.verify import verify as compared
 
     inputs, outputs = conversion.permutations(inputs=True), conversion.permutations(inputs=False)
+    if conversion.graph.imports:
+        if inside:
+            raise OptionError("tensors inside are compared with those of LiteRT, which does not run models in ONNX")
+        given = model if isinstance(model, Path) else model.SerializeToString()
+        known = {name: chosen[name] for name in ("seed", "samples", "data")}
+        original = bytes(source.data) if source.path is None else Path(source.path)
+        return same.verify(original, given, input_permutations=inputs, output_permutations=outputs, **known)
     assignment = conversion.assignment
     return compared(
         bytes(source.data),

@@ -195,7 +195,9 @@ def run_one(options: argparse.Namespace) -> int:
         source = _loaded(options)
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:
-            _require_runtimes()
+            from layoutsolve.frontend import is_onnx
+
+            _require_runtimes(tflite=not is_onnx(source.data))
         if target and options.check is None:
             files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
@@ -276,11 +278,11 @@ def _extracted(source: Content, place: str) -> tuple[files.Output, ...]:
     return tuple(output(name, content) for name, content in associated_files(source).items())
 
 
-def _require_runtimes() -> None:
+def _require_runtimes(tflite: bool = True) -> None:
     """What a comparison needs has to be there before anything is converted."""
     from layoutsolve.verification.runtimes import require
 
-    for package in ("onnxruntime", "ai_edge_litert"):
+    for package in ("onnxruntime", "ai_edge_litert") if tflite else ("onnxruntime",):
         require(package)
 
 
@@ -352,7 +354,7 @@ def _target(options: argparse.Namespace, source: Content) -> str:
         return str(options.file)
     if source.path is None or not Path(source.path).is_file():
         raise OutputError(f"'{printable(options.model)}' is no file whose name the model could have: give one with -o")
-    return str(Path(options.model).with_suffix(".onnx"))
+    return str(files.default_output(Path(options.model)))
 
 
 def _planned(options: argparse.Namespace, target: str) -> list[files.Output]:

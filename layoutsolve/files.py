@@ -241,6 +241,11 @@ class _Scratch:
         rmtree(self.folder, ignore_errors=True)
 
 
+def default_output(source: Path) -> Path:
+    """Where a model is written by default: beside its source, which it never overwrites."""
+    return source.with_suffix(".layoutsolve.onnx" if source.suffix == ".onnx" else ".onnx")
+
+
 def _targets(outputs: Sequence[Output], inputs: Sequence[str]) -> list[_Target]:
     """Resolve all paths and compare them."""
     taken: dict[Identity, str] = {}

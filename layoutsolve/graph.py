@@ -198,10 +198,11 @@ class Node:
     ``attributes`` hold int, float, str, tuples of int or float, or numpy arrays. A dtype attribute (``to`` of Cast)
     is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
     Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
-    model. ``given`` is a node of a source in ONNX, which can always be written as it stands, with attributes that may
-    be as they are in the file; the last of its inputs, as many as its attribute ``captures`` names, are read by graphs
-    within it under those names. ``domain`` is '' for ONNX's own operators. ``region`` is where the node runs, None for the main graph;
-    ``regions`` are those that an If or a Loop opens, or that a Join or Carry belongs to.
+    model. ``given`` is a node of a source in ONNX, which can always be written as it stands, with attributes that
+    may be as they are in the file; the last of its inputs, as many as its attribute ``captures`` names, are read by
+    graphs within it under those names. ``domain`` is '' for ONNX's own operators. ``region`` is where the node
+    runs, None for the main graph; ``regions`` are those that an If or a Loop opens, or that a Join or Carry belongs
+    to.
     """
 
     op: str

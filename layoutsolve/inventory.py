@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from layoutsolve.errors import Gap, UnsupportedError
-from layoutsolve.frontend import Reading, lowered, parse
-from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph
+from layoutsolve.errors import Gap, OptionError, UnsupportedError
+from layoutsolve.frontend import Model, Reading, lowered, parse
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.graph import Graph
 from layoutsolve.source import Content
 from layoutsolve.wording import aligned, printable
@@ -59,6 +59,8 @@ class Inventory:
 def inventory(content: Content, reading: Reading) -> Inventory:
     """The operators of all subgraphs. Raises :class:`ConversionError` where the model cannot be read."""
     model = parse(content.data)
+    if not isinstance(model, Model):
+        raise OptionError("operators are listed of models of TensorFlow Lite alone: look at one in ONNX with a viewer")
     try:
         graph, gaps = lowered(model, content.name, reading), tuple[Gap, ...]()
     except UnsupportedError as error:

@@ -95,7 +95,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options.models += more  # those behind an option
     options.model = options.models[0]
     for name in (name for name in options.models[1:] if name.endswith(".onnx")):
-        raise OptionError(f"'{name}' is no TensorFlow Lite model: name the file to write with -o")
+        if not options.model.endswith(".onnx"):
+            raise OptionError(f"'{name}' is no TensorFlow Lite model: name the file to write with -o")
     _complete_verify(options)
     if options.check is not None and options.certify is not None:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         OperatorSetIdProto,
         SparseTensorProto,
         TensorProto,
+        TensorShapeProto,
         TypeProto,
         ValueInfoProto,
     )
@@ -26,6 +27,7 @@ else:
     NodeProto, OperatorSetIdProto = _classes.NodeProto, _classes.OperatorSetIdProto
     TensorProto, ValueInfoProto = _classes.TensorProto, _classes.ValueInfoProto
     SparseTensorProto, TypeProto = _classes.SparseTensorProto, _classes.TypeProto
+    TensorShapeProto = _classes.TensorShapeProto
 
 __all__ = [
     "NEWEST_OPSET",
@@ -37,10 +39,12 @@ __all__ = [
     "OperatorSetIdProto",
     "SparseTensorProto",
     "TensorProto",
+    "TensorShapeProto",
     "TypeProto",
     "ValueInfoProto",
     "attribute",
     "inferred",
+    "native",
     "port",
 ]
 

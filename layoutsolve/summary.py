@@ -94,6 +94,8 @@ def as_text(done: Done) -> str:
         f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
+    if conversion.kept:
+        lines.append("  nothing is gained: the model is written as it stands")
     lines += [f"  {end}" for end in conversion.moved_ends]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from layoutsolve.emit.guards.scope import Scope
-from layoutsolve.protos import NodeProto, TensorProto
 from layoutsolve.emit.tensors import tensor
 from layoutsolve.graph import Array
+from layoutsolve.protos import NodeProto, TensorProto
 
 _BARRIER = "Max"
 """Of one operand it is a copy."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from layoutsolve.emit.guards.scope import PASSED, Scope
-from layoutsolve.protos import NodeProto, TensorProto
 from layoutsolve.graph import Array
+from layoutsolve.protos import NodeProto, TensorProto
 
 _LIMITS = frozenset({"Clip", "Relu"})
 """The operators before QuantizeLinear that are removed where its range is what they limit to."""

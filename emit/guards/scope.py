@@ -8,9 +8,9 @@ from dataclasses import field
 from functools import cached_property
 
 from layoutsolve.emit.nodes import graphs_of, outer_names
-from layoutsolve.protos import GraphProto, NodeProto, TensorProto
 from layoutsolve.emit.tensors import elements
 from layoutsolve.graph import Array
+from layoutsolve.protos import GraphProto, NodeProto, TensorProto
 from layoutsolve.records import dataclass
 
 Fresh = Callable[[str], str]

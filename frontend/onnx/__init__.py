@@ -1,2 +1,1 @@
 """From the bytes of an ``.onnx`` file to the reference graph."""
-

@@ -149,7 +149,8 @@ def numpy_type(dtype: str) -> np.dtype[np.generic]:
     if dtype == "bfloat16":
         import ml_dtypes  # what onnx itself needs; only few models do
 
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+        return found
     return np.dtype(dtype)
 
 

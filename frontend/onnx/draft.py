@@ -14,9 +14,9 @@ from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.inference import Types
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.versions import DOMAINS
-from layoutsolve.graph import Array, Dim, Node, Origin, Quant, Size, Value
+from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Size, Value
 from layoutsolve.names import Names
-from layoutsolve.protos import AttributeProto, NodeProto
+from layoutsolve.protos import AttributeProto, NodeProto, TensorProto
 
 FOREIGN = "uint8"
 """What stands for the type of elements of a value that is foreign."""
@@ -89,9 +89,7 @@ class Draft:
         merged = _merged(shape, known)
         if not dtype or merged is None:
             return self.add(Value(name, FOREIGN, (), foreign=self.types.raw(name)))
-        dims = tuple(
-            self.types.fresh(f"{name}_{axis}") if dim is None else dim for axis, dim in enumerate(merged)
-        )
+        dims = tuple(self.types.fresh(f"{name}_{axis}") if dim is None else dim for axis, dim in enumerate(merged))
         self.types.note(dims)
         return self.add(Value(name, dtype, dims, self.asked.get(name)))
 
@@ -127,9 +125,7 @@ def _merged(one: Sequence[Dim | None] | None, other: Sequence[Dim | None] | None
     if one is None or other is None or len(one) != len(other):
         found = one if one is not None else other
         return None if found is None else list(found)
-    return [
-        right if isinstance(right, int) or left is None else left for left, right in zip(one, other, strict=True)
-    ]
+    return [right if isinstance(right, int) or left is None else left for left, right in zip(one, other, strict=True)]
 
 
 class Call:
@@ -204,12 +200,10 @@ class Call:
         outputs: Sequence[str],
         attributes: Mapping[str, Any] | None = None,
         storage: bool = False,
-        given: bool = True,
     ) -> None:
         """Write a node of this operator's. All names are those of values of the graph."""
-        self.draft.emit(
-            Node(op, tuple(inputs), tuple(outputs), attributes or {}, self.origin, storage, domain=self.domain, given=given)
-        )
+        ends = tuple(inputs), tuple(outputs)
+        self.draft.emit(Node(op, *ends, attributes or {}, self.origin, storage, domain=self.domain, given=True))
 
     def plain(self, name: str) -> str:
         """The value that a tensor of the file is, as the numbers that the file's operators see."""
@@ -235,8 +229,9 @@ class Call:
         read as they are stored, or results are (``storing``).
         """
         names = [self.draft.alias.get(name, name) for name in self.inputs]
-        raw = [name for name in names if name and name not in self.draft.real and self.draft.value(name).quant is not None]
         real = [name for name in names if name in self.draft.real]
+        others = (name for name in names if name and name not in self.draft.real)
+        raw = [name for name in others if self.draft.value(name).quant is not None]
         if storing or (raw and not real):
             return [self.plain(name) if name in self.draft.real else self._named(name) for name in names], True
         return [self.plain(name) if name in raw else self._named(name) for name in names], False
@@ -254,7 +249,8 @@ class Call:
         if any(value.foreign is not None for value in values.values()) or self.has_graphs:
             return known
         told = {
-            name: ("float32" if self.draft.is_real(name) else value.dtype, value.shape) for name, value in values.items()
+            name: ("float32" if self.draft.is_real(name) else value.dtype, value.shape)
+            for name, value in values.items()
         }
         data = {
             name: _small(value, name)
@@ -272,15 +268,12 @@ class Call:
 
 
 def _small(value: Value, name: str) -> bytes:
-    from layoutsolve.protos import TensorProto
-
+    """A constant as ONNX's inference is given it, without its elements where these are no sizes."""
     code = next(code for code, known in constants.TYPES.items() if known == value.dtype)
-    data = value.data
-    if data is None or value.dtype == "string" or value.dtype in ("int4", "uint4"):
-        return TensorProto(name=name, data_type=code, dims=value.shape).SerializeToString()
-    return TensorProto(
-        name=name, data_type=code, dims=data.shape, raw_data=np.ascontiguousarray(data).tobytes()
-    ).SerializeToString()
+    proto = TensorProto(name=name, data_type=code, dims=[dim for dim in value.shape if isinstance(dim, int)])
+    if value.data is not None and value.data.dtype != object and value.dtype not in PACKED:
+        proto.raw_data = np.ascontiguousarray(value.data).tobytes()
+    return bytes(proto.SerializeToString())
 
 
 def _stripped(names: Sequence[str]) -> list[str]:
@@ -307,5 +300,3 @@ def _plain(proto: AttributeProto) -> Any:
         except UnicodeDecodeError:
             return proto
     return proto
-
-

@@ -48,7 +48,9 @@ def _constant(call: Call) -> bool:
     elif proto.type in (AttributeProto.INT, AttributeProto.INTS):
         found = constants.Constant("int64", np.array(proto.i if proto.name == "value_int" else proto.ints, np.int64))
     else:
-        found = constants.Constant("float32", np.array(proto.f if proto.name == "value_float" else proto.floats, np.float32))
+        found = constants.Constant(
+            "float32", np.array(proto.f if proto.name == "value_float" else proto.floats, np.float32)
+        )
     if found.data is None:
         return False
     call.draft.given[call.outputs[0]] = found
@@ -114,12 +116,9 @@ def _noted(call: Call) -> bool:
 
 
 def _objects(items: object) -> Array:
-    if not isinstance(items, list):
-        found = np.empty((), object)
-        found[()] = items
-        return found
-    found = np.empty(len(items), object)
-    found[:] = items
+    shape = (len(items),) if isinstance(items, list) else ()
+    found: Array = np.empty(shape, object)
+    found[...] = items
     return found
 
 
@@ -167,7 +166,7 @@ def _squeeze(call: Call, data: Array, *_: Array) -> Array:
 
 
 def _unsqueeze(call: Call, data: Array, *_: Array) -> Array:
-    axes = _axes(call, data.ndim + int(np.size(call.constant(1))))
+    axes = _axes(call, data.ndim + int(np.size(_[0])))
     return np.expand_dims(data, tuple(axes))
 
 
@@ -256,6 +255,18 @@ def _cast_to(call: Call, data: Array) -> Array:
     return data.astype(constants.numpy_type(dtype))
 
 
+def _range(call: Call, start: Array, limit: Array, delta: Array) -> Array:
+    if start.dtype.kind not in "iu":
+        raise ValueError("runtimes round in their own ways")
+    return np.arange(int(start), int(limit), int(delta)).astype(start.dtype)
+
+
+def _reduced(call: Call, data: Array, *axes: Array) -> Array:
+    if axes or data.dtype.kind not in "iu":
+        raise ValueError("for the runtime")
+    return np.asarray(np.prod(data, keepdims=bool(call.attribute("keepdims", 1)), dtype=data.dtype))
+
+
 _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
     "Abs": _ufunc(np.abs), "Add": _ufunc(np.add), "And": _ufunc(np.logical_and), "Cast": _one(_cast_to),
     "Ceil": _ufunc(np.ceil), "Concat": _one(_concat), "ConstantOfShape": _one(_full), "Div": _one(_integer_quotient),
@@ -265,15 +276,12 @@ _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
     "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data), "Less": _ufunc(np.less),
     "LessOrEqual": _ufunc(np.less_equal), "Max": _ufunc(np.maximum), "Min": _ufunc(np.minimum),
     "Mul": _ufunc(np.multiply), "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or),
-    "Range": _one(lambda call, start, limit, delta: np.arange(start, limit, delta, dtype=start.dtype)
-                  if start.dtype.kind in "iu" else call.draft.missing),  # type: ignore[attr-defined]
-    "ReduceProd": _one(lambda call, data, *axes: np.prod(data, keepdims=bool(call.attribute("keepdims", 1)), dtype=data.dtype)
-                       if not axes and data.dtype.kind in "iu" else call.draft.missing),  # type: ignore[attr-defined]
+    "Range": _one(_range), "ReduceProd": _one(_reduced),
     "Reshape": _one(_reshape), "Slice": _one(_slice), "Split": _split,
     "Sqrt": _ufunc(np.sqrt), "Squeeze": _one(_squeeze), "Sub": _ufunc(np.subtract),
     "Tile": _one(lambda call, data, counts: np.tile(data, [int(each) for each in counts])),
     "Transpose": _one(_transpose), "Unsqueeze": _one(_unsqueeze),
-    "Where": _one(lambda call, test, one, other: np.where(test, one, other)),
+    "Where": _one(lambda call, test, one, other: np.asarray(np.where(test, one, other))),
 }  # fmt: skip
 
 _GROWING = ("ConstantOfShape", "Expand", "Range", "Tile")
@@ -286,5 +294,3 @@ _SYMBOLIC: dict[str, Callable[..., Array]] = {
     "Squeeze": _squeeze, "Sub": _each(lambda arithmetic, one, two: arithmetic.difference(one, two)),
     "Unsqueeze": _unsqueeze,
 }  # fmt: skip
-
-

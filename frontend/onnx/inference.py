@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.graph import Dim, Size, symbol
 from layoutsolve.names import Names
-from layoutsolve.protos import ModelProto, TypeProto, ValueInfoProto, native, port
+from layoutsolve.protos import ModelProto, TensorShapeProto, TypeProto, ValueInfoProto, native, port
 
 Dims = tuple[Dim | None, ...]
 """Sizes, None where nothing is known of one."""
@@ -41,9 +41,11 @@ class Types:
         data = model.SerializeToString()
         for follow in (True, False):
             try:
-                return ModelProto.FromString(native.shape_inference.infer_shapes(data, False, False, follow))
+                inferred = native.shape_inference.infer_shapes(data, False, False, follow)
             except Exception:  # of a library that knows less than the runtimes that the model is for
                 continue
+            found: ModelProto = ModelProto.FromString(inferred)
+            return found
         return model
 
     def _name(self, info: ValueInfoProto) -> None:
@@ -80,8 +82,7 @@ class Types:
 
     def _dims(self, kind: TypeProto) -> Dims:
         return tuple(
-            dim.dim_value if _is_number(dim) else self.symbols.get(dim.dim_param)
-            for dim in kind.tensor_type.shape.dim
+            dim.dim_value if _is_number(dim) else self.symbols.get(dim.dim_param) for dim in kind.tensor_type.shape.dim
         )
 
     def raw(self, name: str) -> bytes:
@@ -96,7 +97,12 @@ class Types:
                 self.symbols.setdefault(str(dim), dim)
 
     def of_node(
-        self, node: bytes, op: str, domain: str, inputs: Mapping[str, tuple[str, Sequence[Dim]]], data: Mapping[str, bytes]
+        self,
+        node: bytes,
+        op: str,
+        domain: str,
+        inputs: Mapping[str, tuple[str, Sequence[Dim]]],
+        data: Mapping[str, bytes],
     ) -> dict[str, Dims]:
         """The sizes of what one node computes, by name, given types and sizes of its inputs and the content of some."""
         version = next((number for name, number in self.imports if name in (domain, domain or "ai.onnx")), None)
@@ -118,15 +124,15 @@ class Types:
 
 
 def _is_tensor(kind: TypeProto) -> bool:
-    return kind.WhichOneof("value") == "tensor_type"
+    return bool(kind.WhichOneof("value") == "tensor_type")
 
 
 def _has_rank(kind: TypeProto) -> bool:
     return not _is_tensor(kind) or kind.tensor_type.HasField("shape")
 
 
-def _is_number(dim: object) -> bool:
-    return getattr(dim, "WhichOneof")("value") == "dim_value" and getattr(dim, "dim_value") >= 0
+def _is_number(dim: TensorShapeProto.Dimension) -> bool:
+    return bool(dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0)
 
 
 def _anonymous(kind: TypeProto) -> TypeProto:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.files import default_output
 from layoutsolve.parser import STANDARD_INPUT, WILD, is_many
 from layoutsolve.wording import printable
 
@@ -93,7 +94,7 @@ def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
     base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name))
     for path in paths:
         inner = Path(path.name) if base is None else path.relative_to(base)
-        output = (path if folder is None else Path(folder) / inner).with_suffix(".onnx")
+        output = default_output(path) if folder is None else (Path(folder) / inner).with_suffix(".onnx")
         report = None if reports is None else str((Path(reports) / PAGES / inner).with_suffix(".html"))
         yield Job(str(path), str(path if base is None else inner), str(output), report)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from layoutsolve.frontend import parse
+from layoutsolve.errors import OptionError
+from layoutsolve.frontend import Model, parse
 from layoutsolve.graph import Origin
 from layoutsolve.reporting.drawn import INPUT, OUTPUT, Drawn, Side, Tensor
 from layoutsolve.source import Content
@@ -18,7 +19,10 @@ Numbers = dict[tuple[int, int], int]
 def source_side(content: Content) -> tuple[Side, Numbers]:
     """All subgraphs of a model, and which operator is which."""
     side, numbers = Side(), Numbers()
-    subgraphs = parse(content.data).subgraphs
+    model = parse(content.data, content.folder)
+    if not isinstance(model, Model):
+        raise OptionError("a report shows models of TensorFlow Lite: leave --report out")
+    subgraphs = model.subgraphs
     for position, subgraph in enumerate(subgraphs):
         begin = len(side.nodes)
         at = [

@@ -11,8 +11,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET, ir_version
-from layoutsolve.protos import attribute, port
 from layoutsolve.emit.tensors import elements, tensor
+from layoutsolve.protos import attribute, port
 from tests.builder import Builder
 
 ALONE = """

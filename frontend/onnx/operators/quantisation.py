@@ -24,7 +24,11 @@ def parameters(call: Call, dtype: str, rank: int) -> Quant | None:
         return None
     if zero is None:
         zero = np.zeros(scale.shape, {"int4": "int8", "uint4": "uint8"}.get(dtype, dtype))
-    if not (np.isfinite(scale).all() and (scale > 0).all()) or scale.shape != zero.shape or call.attribute("block_size", 0):
+    if (
+        not (np.isfinite(scale).all() and (scale > 0).all())
+        or scale.shape != zero.shape
+        or call.attribute("block_size", 0)
+    ):
         return None
     if scale.size == 1 and scale.ndim < 2:
         return Quant(scale.reshape(1), zero.reshape(1))
@@ -94,6 +98,10 @@ def quantize(call: Call) -> bool:
 def _computes(draft: Draft, node: Node, value: Value) -> bool:
     """Whether a node writes real numbers alone, which it may write in steps as well."""
     plain = len(node.outputs) == 1 and not node.storage and not node.domain and value.quant is None
-    if not plain or node.op in ("Transpose", "Reshape", "DepthToSpace", "SpaceToDepth") or "captures" in node.attributes:
+    if (
+        not plain
+        or node.op in ("Transpose", "Reshape", "DepthToSpace", "SpaceToDepth")
+        or "captures" in node.attributes
+    ):
         return False
     return value.data is None and draft.values[value.name] is value

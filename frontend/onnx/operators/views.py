@@ -144,7 +144,9 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
     if real:
         draft.real[name] = made
     if source.data is not None and all(isinstance(dim, int) for dim in shape):
-        data = source.data.transpose(attributes["perm"]) if "perm" in attributes else source.data.reshape(shape)
+        perm = attributes.get("perm")
+        numbers = [dim for dim in shape if isinstance(dim, int)]
+        data = source.data.transpose(perm) if isinstance(perm, tuple) else source.data.reshape(numbers)
         draft.add(Value(made, source.dtype, tuple(data.shape), quant, data))
         return
     draft.types.note(shape)

@@ -1,0 +1,111 @@
+"""Comparing what is made of a source in ONNX with the source: both in ONNX Runtime, on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from layoutsolve.errors import VerifyError
+from layoutsolve.graph import Array
+from layoutsolve.verification.data import Data
+from layoutsolve.verification.data import samples as given_samples
+from layoutsolve.verification.distance import FLOAT_TOLERANCE, distance, kind
+from layoutsolve.verification.runtimes import OnnxRuntime, Port
+from layoutsolve.verification.verify import OutputComparison, Verification, smooth
+
+SIZES = (2, 1, 3, 8, 32, 64, 128, 256)
+"""What sizes that have names alone are tried as, until the source runs: the first dimension of an input is 1 or 2."""
+
+_TYPES = {"float": "float32", "double": "float64"}
+
+
+def verify(
+    source: bytes | Path,
+    model: bytes | Path,
+    *,
+    seed: int = 0,
+    samples: int = 1,
+    data: Sequence[Data] = (),
+    input_permutations: Mapping[str, Sequence[int]] | None = None,
+    output_permutations: Mapping[str, Sequence[int]] | None = None,
+) -> Verification:
+    """Run both models on smooth data, or on what is given, and compare their outputs by position.
+
+    The permutations say, by names in the model, how an input or output is stored: ``stored = transpose(original,
+    permutation)``. Raises :class:`VerifyError` where a runtime refuses a model, where no sizes are found with which the
+    source runs, or where an input or output is no tensor.
+    """
+    first, second = OnnxRuntime(source), OnnxRuntime(model)
+    moved, back = input_permutations or {}, output_permutations or {}
+    names = [name for name, _, _ in first.inputs]
+    ports = tuple(Port(name, _dtype(name, told), (), (), (), ()) for name, told, _ in first.inputs)
+    runs = []
+    for fed, truth in _runs(first, ports, given_samples(data, names, ports) if data else None, seed, samples):
+        stored = {name: _transposed(each, moved.get(name)) for name, each in fed.items()}
+        results = second.run(stored)
+        runs.append((truth, results))
+    found = []
+    for position, name in enumerate(second.outputs):
+        order = back.get(name)
+        pairs = [
+            (truth[position], _transposed(results[position], None if order is None else np.argsort(order)))
+            for truth, results in runs
+        ]
+        port = Port(name, str(pairs[0][0].dtype) if pairs[0][0].dtype != object else "string", (), (), (), ())
+        for one, other in pairs:
+            if one.shape != other.shape or one.dtype != other.dtype:
+                raise VerifyError(
+                    f"output '{name}' is {other.dtype}{list(other.shape)}, {one.dtype}{list(one.shape)} in the source"
+                )
+        found.append(OutputComparison(name, kind(port), distance(port, pairs), None, FLOAT_TOLERANCE))
+    return Verification(tuple(found), seed, len(runs))
+
+
+def _dtype(name: str, told: str) -> str:
+    if not told.startswith("tensor("):
+        raise VerifyError(f"input '{name}' is {told}, no tensor: compare the models in a program of your own")
+    return _TYPES.get(told[7:-1], told[7:-1])
+
+
+def _transposed(data: Array, order: Sequence[int] | Array | None) -> Array:
+    return data if order is None else np.ascontiguousarray(np.transpose(data, order))
+
+
+def _runs(
+    runtime: OnnxRuntime, ports: Sequence[Port], given: list[list[Array]] | None, seed: int, samples: int
+) -> Iterator[tuple[dict[str, Array], list[Array]]]:
+    """Inputs by name, and what the source makes of them."""
+    if given is not None:
+        for each in given:
+            fed = {port.name: data for port, data in zip(ports, each, strict=True)}
+            yield fed, runtime.run(fed)
+        return
+    sizes: int | None = None
+    for sample in range(samples):
+        for size in SIZES if sizes is None else (sizes,):
+            generator = np.random.default_rng([seed, sample])
+            fed = {
+                port.name: _text(smooth(port.dtype, _shape(shape, size), generator))
+                for port, (_, _, shape) in zip(ports, runtime.inputs, strict=True)
+            }
+            try:
+                truth = runtime.run(fed)
+            except VerifyError as error:
+                refused = error
+                continue
+            sizes = size
+            yield fed, truth
+            break
+        else:
+            raise VerifyError(f"no data are found with which the source runs: give some (--verify-data). {refused}")
+
+
+def _text(data: Array) -> Array:
+    return np.char.decode(data, "utf-8").astype(object) if data.dtype.kind == "S" else data
+
+
+def _shape(shape: Sequence[int | str | None], size: int) -> list[int]:
+    """Sizes for dimensions that have names alone: a small batch."""
+    return [each if isinstance(each, int) else min(size, 2) if axis == 0 else size for axis, each in enumerate(shape)]
