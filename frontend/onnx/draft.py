@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +16,7 @@ from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.inference import Types
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.versions import DOMAINS
-from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Size, Value
+from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Size, Value, product, symbol
 from layoutsolve.names import Names
 from layoutsolve.protos import AttributeProto, NodeProto, TensorProto
 
@@ -30,8 +32,9 @@ class Draft:
     objects. ``asked`` are the parameters with which tensors of whole numbers are dequantised.
     """
 
-    def __init__(self, source: Source, budget: Budget) -> None:
+    def __init__(self, source: Source, budget: Budget, equal: Mapping[str, Dim] | None = None) -> None:
         self.source, self.budget = source, budget
+        self.equal, self.forced = dict(equal or {}), dict[str, Dim]()
         self.types = Types(source.proto)
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
@@ -59,9 +62,37 @@ class Draft:
         """Enter a value."""
         if value.data is not None:
             self.budget.keep(value.data)
+        elif self.equal:
+            value = replace(value, shape=tuple(map(self._known, value.shape)))
         self.values[value.name] = value
         self.meanings.dimensions.update(dim for dim in value.shape if isinstance(dim, Size))
         return value
+
+    def equate(self, one: Dim, other: Dim) -> None:
+        """Note that two sizes are equal wherever the model runs at all, if that tells what a symbol is."""
+        left, right = (dim if isinstance(dim, Size) else Size(dim, ()) for dim in (one, other))
+        common = list((Counter(left.symbols) & Counter(right.symbols)).elements())
+        rests = [Counter(each.symbols) - Counter(common) for each in (left, right)]
+        for (mine, own), (theirs, others) in (
+            ((left, rests[0]), (right, rests[1])),
+            ((right, rests[1]), (left, rests[0])),
+        ):
+            names, rest = list(own.elements()), list(others.elements())
+            if mine.coefficient == 0 or theirs.coefficient % mine.coefficient:
+                continue
+            number = theirs.coefficient // mine.coefficient
+            if len(names) == 1 and names != rest and names[0] not in rest and len(rest) <= 1:
+                self.forced[names[0]] = product([number, *map(symbol, rest)])
+                return
+            if names and not rest and number == 1:
+                self.forced.update(dict.fromkeys(names, 1))
+                return
+
+    def _known(self, dim: Dim) -> Dim:
+        """A size in which symbols are replaced by what they are known to be."""
+        if not isinstance(dim, Size) or not self.equal.keys() & set(dim.symbols):
+            return dim
+        return product([dim.coefficient, *(self.equal.get(name, symbol(name)) for name in dim.symbols)])
 
     def value(self, name: str) -> Value:
         """What a tensor of the file is: for real numbers that are stored in steps, what is stored."""

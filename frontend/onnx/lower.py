@@ -20,12 +20,16 @@ from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.versions import DOMAINS
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import KEPT, Graph, Node, Value
+from layoutsolve.graph import KEPT, Dim, Graph, Node, Value
 from layoutsolve.protos import AttributeProto, GraphProto, NodeProto
 from layoutsolve.wording import listed, nearest
 
 OVERRIDABLE = 4
 """The version of the format from which on an input may have a default, which is then no constant."""
+
+
+FORCED = 16
+"""How many sizes may be found out by lowering once more."""
 
 
 def lower(source: Source, name: str, shapes: Mapping[str, tuple[int, ...]], budget: Budget) -> Graph:
@@ -68,8 +72,9 @@ def _pinned(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> Source:
     return replace(source, proto=proto)
 
 
-def _lowered(source: Source, name: str, budget: Budget) -> Graph:
-    draft, graph = Draft(source, budget), source.proto.graph
+def _lowered(source: Source, name: str, budget: Budget, equal: Mapping[str, Dim] | None = None) -> Graph:
+    """The reference graph where some symbols are known to be others, or numbers; operators may tell more of that."""
+    draft, graph = Draft(source, budget, equal), source.proto.graph
     inputs = _inputs(draft, source)
     ordered = _checked(graph, {*draft.given, *inputs})
     _ask(draft, ordered)
@@ -77,6 +82,8 @@ def _lowered(source: Source, name: str, budget: Budget) -> Graph:
         draft.declare(port)
     for index, proto in ordered:
         _lower(Call(draft, proto, index))
+    if draft.forced and len(draft.equal) < FORCED:
+        return _lowered(source, name, budget, {**draft.forced, **draft.equal})
     return _graph(draft, name, inputs)
 
 

@@ -310,3 +310,17 @@ def concat(call: Call) -> bool:
     call.draft.declare(call.outputs[0], made)
     call.emit("Concat", names, call.outputs, {"axis": axis}, storage)
     return True
+
+
+@lowering("GlobalAveragePool", "GlobalMaxPool")
+def pooled(call: Call) -> bool:
+    """A reduction over all pixels, which reads images in any layout."""
+    if not call.known(0) or len(call.value(0).shape) < 3:
+        return False
+    shape, draft = call.value(0).shape, call.draft
+    names, storage = call.operands(_stores(call))
+    axes = draft.sizes(range(2, len(shape)), f"{call.outputs[0]}/axes")
+    draft.declare(call.outputs[0], [*shape[:2], *([1] * (len(shape) - 2))])
+    op = "ReduceMean" if call.op == "GlobalAveragePool" else "ReduceMax"
+    call.emit(op, [names[0], axes], call.outputs, {"keepdims": 1}, storage)
+    return True

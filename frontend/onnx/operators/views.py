@@ -127,8 +127,10 @@ def flatten(call: Call) -> bool:
 def reshaped(call: Call, shape: Sequence[Dim]) -> bool:
     """Write a Reshape of the first input; False where its sizes contradict each other."""
     before = call.value(0).shape
-    if product(before) != product(shape) and all(isinstance(dim, int) for dim in (*before, *shape)):
-        return False
+    if product(before) != product(shape):
+        if all(isinstance(dim, int) for dim in (*before, *shape)):
+            return False
+        call.draft.equate(product(before), product(shape))
     view(call, "Reshape", shape, {})
     return True
 
