@@ -31,7 +31,7 @@ COMMANDS = {
     "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
-    "hard": ["--only", "swin:2", "--only", "network/", "--folder", MODELS],
+    "hard": ["--only", "attention:12", "--only", "network/", "--folder", MODELS],
     "kernels": ["--to", "{scratch}/kernels.json"],
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],
