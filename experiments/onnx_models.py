@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from math import isnan, nan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -46,6 +47,7 @@ from layoutsolve.measurement.executed import executed
 from layoutsolve.measurement.timing import Session, clock_of, ratio, rounds_of, timed, warm
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, optimised
 
+LEVELS: tuple[Level, Level] = ("none", "all")
 ORIGINAL, OWN, AGAIN = "original", "layoutsolve", "layoutsolve again"
 FAR = 1e-4
 """A distance that rounding does not explain."""
@@ -60,7 +62,8 @@ Way = Callable[[Path, Path], None]
 @dataclass(frozen=True)
 class Row:
     """A model in one form. ``plain`` and ``whole`` are how far its results are from the original's, at the levels none
-    and all; ``ratio`` is its time by the original's, 0 where that is not measured. ``error`` is why there is nothing.
+    and all, no numbers where ONNX Runtime does not run that; ``ratio`` is its time by the original's, 0 where that is
+    not measured. ``error`` is why there is nothing.
     """
 
     model: str
@@ -77,10 +80,17 @@ class Row:
     error: str = ""
 
     @property
+    def kind(self) -> str:
+        """How far its results are without optimisation, in a word."""
+        if isnan(self.plain):
+            return "not run"
+        return "bits" if self.plain == 0 else "near" if self.plain <= NEAR else "further"
+
+    @property
     def equal(self) -> str:
         """How far its results are, in words."""
-        plain = "bits" if self.plain == 0 else "near" if self.plain <= NEAR else f"{self.plain:.1e}"
-        return plain if self.whole <= max(self.plain, NEAR) else f"{plain}, at all {self.whole:.1e}"
+        plain = f"{self.plain:.1e}" if self.kind == "further" else self.kind
+        return plain if not self.whole > max(self.plain, NEAR) else f"{plain}, at all {self.whole:.1e}"
 
     @property
     def cost(self) -> tuple[int, int]:
@@ -89,7 +99,7 @@ class Row:
 
     def __str__(self) -> str:
         if self.error:
-            return f"{self.model:50} {self.way:17} {self.error}"
+            return f"{self.model:50} {self.way:17} {self.error[:200]}"
         time = f"{self.ratio:.2f}" if self.ratio else "-"
         counts = (self.transposes, self.views, self.bytes, self.executed, time)
         return HEAD.format(self.model, self.way, *counts, self.equal)
@@ -162,8 +172,8 @@ def rows(model: CorpusModel, ways: Mapping[str, Way], settings: Settings) -> lis
     """A model in all forms; the last is layoutsolve's own put through layoutsolve again."""
     try:
         given = apart(lambda: samples(model.path, settings.fixed), settings.seconds)
-    except FailedError as error:
-        return [Row(model.name, ORIGINAL, error=f"does not run: {error}")]
+    except FailedError:  # ONNX Runtime does not run it
+        given = []
     with TemporaryDirectory() as folder:
         paths, found = {ORIGINAL: model.path}, [_row(model, ORIGINAL, model.path, given, 0.0, settings)]
         for number, (name, way) in enumerate({**ways, AGAIN: _solve}.items()):
@@ -179,14 +189,14 @@ def rows(model: CorpusModel, ways: Mapping[str, Way], settings: Settings) -> lis
             found.append(_row(model, name, output, given, perf_counter() - start, settings))
             if not found[-1].error:
                 paths[name] = output
-        times = _times(paths, given[0], settings) if settings.timed else {}
+        times = _times(paths, given[0], settings) if settings.timed and given else {}
     return [Row(**{**vars(each), "ratio": times.get(each.way, 0.0)}) for each in found]
 
 
 def _row(model: CorpusModel, way: str, path: Path, given: Sequence[Sample], seconds: float, settings: Settings) -> Row:
     def measured() -> Row:
         content = whole(onnx.load(path))
-        plain, optimal = (max(_off(path, sample, level) for sample in given) for level in ("none", "all"))
+        plain, optimal = (max((_off(path, sample, level) for sample in given), default=nan) for level in LEVELS)
         kinds = [node.op_type for node in moving(content.graph)]
         transposes = kinds.count(TRANSPOSE)
         return Row(
@@ -194,8 +204,8 @@ def _row(model: CorpusModel, way: str, path: Path, given: Sequence[Sample], seco
             way,
             transposes,
             len(kinds) - transposes,
-            bytes_moved(content, given[0]),
-            executed(optimised(path)).transposes,
+            bytes_moved(content, given[0]) if given else 0,
+            executed(optimised(path)).transposes if given else 0,
             plain,
             optimal,
             round(seconds, 2),
@@ -244,11 +254,11 @@ def summary(found: Sequence[Row]) -> Iterator[str]:
             f"{name} {sum(getattr(row, name) for row, _ in both)} ({sum(getattr(own, name) for _, own in both)})"
             for name in ("transposes", "views", "bytes", "executed")
         )
-        kinds = Counter("bits" if row.plain == 0 else "near" if row.plain <= NEAR else "further" for row, _ in both)
+        kinds = Counter(row.kind for row, _ in both)
         times = [row.ratio for row, _ in both if row.ratio]
         yield (
-            f"{way} (layoutsolve) on {len(both)} of {len(by_model)} models: {sums}; results {dict(kinds)}; "
-            f"time by the original's {mean(times):.3f} of {len(times)}"
+            f"{way} (layoutsolve) on {len(both)} of {len(by_model)} models: {sums}; results {dict(kinds)}"
+            + (f"; time by the original's {mean(times):.3f}" if times else "")
         )
     for each in by_model.values():
         yield from _faults(each)
