@@ -32,13 +32,13 @@ class CorpusModel:
         return bool(self.record.get("litert_runs", True))
 
 
-def models(folder: Path, only: str = "") -> Iterator[CorpusModel]:
+def models(folder: Path, only: str = "", ending: str = ".tflite") -> Iterator[CorpusModel]:
     """The models below a folder in the order of their names; ``only`` keeps those whose name contains it."""
     records = manifest(folder)
-    for path in sorted(folder.rglob("*.tflite")):
+    for path in sorted(folder.rglob(f"*{ending}")):
         name = path.relative_to(folder).as_posix()
         if only in name:
-            yield CorpusModel(name.removesuffix(".tflite"), path, records.get(name, {}))
+            yield CorpusModel(name.removesuffix(ending), path, records.get(name, {}))
 
 
 def manifest(folder: Path) -> dict[str, Mapping[str, Any]]:
@@ -51,7 +51,7 @@ def manifest(folder: Path) -> dict[str, Mapping[str, Any]]:
 def arguments(description: str) -> argparse.ArgumentParser:
     """The options that every experiment has."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("folder", type=Path, help="a folder with .tflite files, and a manifest.json about them or none")
+    parser.add_argument("folder", type=Path, help="a folder with models, and a manifest.json about them or none")
     parser.add_argument("--only", default="", metavar="TEXT", help="only models whose path contains TEXT")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to FILE")
     return parser

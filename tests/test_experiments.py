@@ -6,14 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import helper
 
 from experiments.zoo import write
 
 ROOT = Path(__file__).parent.parent
 
 MODELS = "{models}"
-"""Stands for a folder of models, ``{scratch}`` for an empty one."""
+"""Stands for a folder of models, ``{scratch}`` for an empty one, ``{onnx}`` for one of an ONNX model."""
 
 COMMANDS = {
     "agreement": [MODELS, "--samples", "1"],
@@ -29,13 +31,17 @@ COMMANDS = {
     "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],
     "fuzz_coverage": ["{scratch}", MODELS, "-runs=100"],
-    "hard": ["--only", "swin:2", "--only", "network/", "--folder", MODELS],
+    "hard": ["--only", "attention:12", "--only", "network/", "--folder", MODELS],
     "kernels": ["--to", "{scratch}/kernels.json"],
     "large": ["{scratch}", "--layers", "2", "--width", "64"],
     "latency": [],
     "levels": [MODELS, "--trace"],
     "loading": [MODELS, "--only", "CONV_2D-int8"],
     "minima": [MODELS],
+    "onnx_fuzz": ["{onnx}", "--mutants", "4"],
+    "onnx_models": ["{onnx}", "--time"],
+    "onnx_nodes": ["--only", "transpose_default"],
+    "onnx_round": [MODELS, "--only", "network/00000"],
     "operatorwise": [MODELS],
     "ort_web": [MODELS, "--bytes"],
     "portable": [],
@@ -70,18 +76,33 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def onnx_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of one small ONNX model, whose Transposes are none."""
+    folder = tmp_path_factory.mktemp("onnx")
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 2, 3]) for name in "xy"]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["y"], perm=[0, 2, 1]),
+    ]
+    graph = helper.make_graph(nodes, "small", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), folder / "small.onnx")
+    return folder
+
+
 def test_every_experiment_is_run() -> None:
     runnable = {path.stem for path in (ROOT / "experiments").glob("*.py") if "__main__" in path.read_text()}
     assert runnable == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_experiment(name: str, models: Path, tmp_path: Path) -> None:
+def test_experiment(name: str, models: Path, onnx_models: Path, tmp_path: Path) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     if name == "ort_web" and not (ROOT / "experiments" / "web" / "node_modules").is_dir():
         pytest.skip("onnxruntime-web is not installed")
-    given = [each.format(models=models, scratch=tmp_path) for each in COMMANDS[name]]
+    given = [each.format(models=models, onnx=onnx_models, scratch=tmp_path) for each in COMMANDS[name]]
     command = [sys.executable, "-m", f"experiments.{name}", *given]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-500:]
