@@ -20,7 +20,7 @@ _OF_STRINGS = {"Equal": 19}
 _OF_STORAGE = {"int16": 21, "uint16": 21, "int4": 21, "uint4": 21}
 _OF_BLOCKS = 21
 
-_FORMATS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12}
+_FORMATS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13}
 """The oldest version of the file format in which an operator set may be written."""
 
 _VERSIONS = {"ai.onnx.ml": 3}
@@ -49,15 +49,16 @@ def chosen_opset(graph: Graph, asked: int | None) -> int:
     Raises :class:`OptionError` where ``asked`` is too low for the graph or outside of what is written at all.
     """
     lowest = required_opset(graph)
+    highest = max(HIGHEST_OPSET, graph.imports.get("", 0))
     version = lowest if asked is None else asked
-    if not lowest <= version <= HIGHEST_OPSET:
-        raise OptionError(f"opset {brief(version)} cannot carry this model: use one from {lowest} to {HIGHEST_OPSET}")
+    if not lowest <= version <= highest:
+        raise OptionError(f"opset {brief(version)} cannot carry this model: use one from {lowest} to {highest}")
     return version
 
 
 def ir_version(version: int) -> int:
     """The version of the file format that a model of an operator set says it is in."""
-    return _FORMATS[version]
+    return _FORMATS.get(version, _FORMATS[max(_FORMATS)])
 
 
 def imports(version: int, domains: Iterable[str], given: Mapping[str, int]) -> list[OperatorSetIdProto]:

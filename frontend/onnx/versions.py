@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.protos import NEWEST_OPSET, ModelProto
+from layoutsolve.protos import NEWEST_OPSET, ModelProto, NodeProto
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
+
+_SCANS = 9
+"""The operator set from which on Scan is what it is today, which the library does not know."""
 
 DOMAINS = ("", "ai.onnx")
 """The names of ONNX's own domain."""
@@ -44,6 +47,9 @@ def converted(model: ModelProto) -> ModelProto:
         return model
     if version < OLDEST:
         raise ModelError(f"the model is in operator set {version}: export it in {OLDEST} or newer")
+    if version < _SCANS and any(node.op_type == "Scan" for node in model.graph.node):
+        reason = f"Scan of operator set {version} takes a batch, which none does from {_SCANS} on"
+        raise UnsupportedError([Gap(0, -1, "Scan", "", reason, f"export the model in {LOWEST} or newer")])
     from onnx import version_converter
 
     try:
@@ -51,9 +57,18 @@ def converted(model: ModelProto) -> ModelProto:
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {_line(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error
+    _sort(made)
     del made.metadata_props[:]
     made.metadata_props.extend(model.metadata_props)
     return made
+
+
+def _sort(model: ModelProto) -> None:
+    """Put constants that the library has added behind their readers before all others."""
+    nodes = sorted(model.graph.node, key=lambda node: bool(node.input))
+    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(copies)
 
 
 def _import(model: ModelProto) -> None:

@@ -387,6 +387,16 @@ def local_response(builder: GraphBuilder, random: Random, op: str) -> Sequence[s
     return [result(builder, random, builder.channels_last(op, x, shape=builder.shape(x), size=3))]
 
 
+@case("BatchNormalization", "InstanceNormalization")
+def normalisation(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    shape = dims(random, int(random.integers(3, 6)), (1, 2, 3, 4))
+    channels = shape[-1]
+    given = [builder.weights(channels) for _ in range(2)]
+    if op == "BatchNormalization":
+        given += [builder.weights(channels), builder.constant(random.uniform(0.5, 2, channels))]
+    return [result(builder, random, builder.channels_last(op, tensor(builder, random, shape), *given, shape=shape))]
+
+
 @case("Gemm")
 def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     p, k, m = dims(random, 3, (1, 2, 4, 6))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -154,7 +154,7 @@ def pad(site: Site) -> Rule | None:
         return (*steps, Step(step.op, step.inputs[:3], step.outputs, step.attributes))
 
     filler = _computed_filler(site)
-    ports = (dims[0], *([()] * len(filler)), dims[1])
+    ports = (dims[0], *_scalars(site, filler), dims[1])
     scalar = replace(form, pinned=frozenset(range(1, 1 + len(filler))))
     return Rule((0, *filler), ports, (Way(scalar, rewrite, Among(whole)),), sizes, whole)
 
@@ -163,6 +163,11 @@ def _computed_filler(site: Site) -> tuple[int, ...]:
     """The port of the number that is filled in, a scalar, where it is computed."""
     value = site.input(2)
     return () if value is None or value.data is not None else (2,)
+
+
+def _scalars(site: Site, filler: Sequence[int]) -> tuple[Dims, ...]:
+    """The labels of a number, which may come as a vector of one."""
+    return tuple(((),) * len(site.required(number).shape) for number in filler)
 
 
 def _computed_pad(site: Site) -> Rule:
@@ -181,7 +186,7 @@ def _computed_pad(site: Site) -> Rule:
         steps, vector = reordered(1, [*found, *ends], 2 * rank, 0)
         return (*steps, *site.same(inputs={1: vector}))
 
-    dims: tuple[Dims, ...] = (before, (("pads",),), *([()] * len(filler)), after)
+    dims: tuple[Dims, ...] = (before, (("pads",),), *_scalars(site, filler), after)
     return Rule((0, 1, *filler), dims, (Way(form, rewrite, Among(whole)),), solid=whole | {"pads"})
 
 

@@ -1,0 +1,65 @@
+"""Random models in ONNX: their results stay the same, and nothing that is counted becomes more."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import layoutsolve
+from layoutsolve.graph import Array
+from layoutsolve.kept import moves
+from tests.random_onnx import random_model
+
+COUNT = 60
+
+
+def run(model: onnx.ModelProto, feeds: dict[str, Array], *, optimised: bool = False) -> list[Array]:
+    options = onnxruntime.SessionOptions()
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    found: list[Array] = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose"])
+def test_results_stay(seed: int, objective: str) -> None:
+    writer, source = random_model(seed, dynamic=seed % 3 == 0)
+    found = layoutsolve.convert(source.SerializeToString(), objective=objective)
+    onnx.checker.check_model(found.model, full_check=True)
+    ends = [[port.name for port in ports] for ports in (source.graph.input, source.graph.output)]
+    assert ends == [[port.name for port in ports] for ports in (found.model.graph.input, found.model.graph.output)]
+    before, after = moves(source, 0), moves(found.model, 0)
+    assert (after.transposes, after.reshapes) <= (before.transposes, before.reshapes)
+    for feeds in (writer.feeds(), {name: data[:1] for name, data in writer.feeds(1).items()}):
+        if seed % 3 and next(iter(feeds.values())).shape[0] == 1:
+            continue  # the batch is fixed
+        for optimised in (False, True):
+            truth, result = (run(model, feeds, optimised=optimised)[0] for model in (source, found.model))
+            steps = 0.03 if any(node.op_type == "QuantizeLinear" for node in source.graph.node) else 0
+            assert np.abs(truth - result).max() <= 1e-5 * np.abs(truth).max() + 3 * steps
+
+
+@pytest.mark.parametrize("seed", range(0, COUNT, 6))
+def test_as_written_by_strategies(seed: int) -> None:
+    writer, source = random_model(seed)
+    for strategy in ("transpose", "propagate", "push"):
+        found = layoutsolve.convert(source.SerializeToString(), strategy=strategy)
+        truth, result = (run(model, writer.feeds())[0] for model in (source, found.model))
+        assert np.allclose(truth, result, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(1, COUNT, 6))
+def test_channels_last_ends(seed: int) -> None:
+    """Someone who has an export of PyTorch gets a model that reads images channels-last, of the same results."""
+    writer, source = random_model(seed)
+    name = writer.inputs[0]
+    found = layoutsolve.convert(source.SerializeToString(), inputs={name: ("NCHW", "NHWC")})
+    feeds = writer.feeds()
+    moved = {name: np.ascontiguousarray(feeds[name].transpose(0, 2, 3, 1))}
+    truth, result = run(source, feeds)[0], run(found.model, moved)[0]
+    assert [dim.dim_value for dim in found.model.graph.input[0].type.tensor_type.shape.dim][-1] == feeds[name].shape[1]
+    assert np.allclose(truth, result, atol=1e-5)
