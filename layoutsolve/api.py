@@ -290,6 +290,9 @@ def convert(
     stage = Stages(content, options.said())
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, reading, stage, options.opset, budget)
+    if graph.imports:
+        _check_onnx(options)
+        from layoutsolve.kept import tell
     made = Provenance(VERSION, content.digest, options.text, options.own_target)
 
     def converted(objective: str, strategy: str = options.strategy) -> Conversion:
@@ -301,6 +304,8 @@ def convert(
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
             counted = budget if objective == goal.objective else Budget(len(content.data), options.max_size)
             model, external = emitted(graph, boundary, assignment, reading, made, *asked, counted, origins)
+            if graph.imports:
+                tell(model, ModelProto.FromString(bytes(content.data)))
         return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
     found = converted(goal.objective)
@@ -308,6 +313,14 @@ def convert(
     if not graph.imports or options.strategy != "cpsat" or not free:
         return found
     return _no_worse(content, found, converted, made, options.external_data)
+
+
+def _check_onnx(options: arguments.Options) -> None:
+    """Raise :class:`OptionError` for what means nothing for a model in ONNX."""
+    default = arguments.Options()
+    for name in ("custom", "quant", "dynamic", "weights", "signature"):
+        if getattr(options, name) != getattr(default, name):
+            raise OptionError(f"{name}: that is about models of TensorFlow Lite, and this one is in ONNX; leave it out")
 
 
 def _no_worse(
@@ -320,12 +333,13 @@ def _no_worse(
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
     no better then.
     """
+    from layoutsolve.frontend.onnx.versions import inlined
     from layoutsolve.kept import as_it_stands, moves
 
     original = ModelProto.FromString(bytes(content.data))
     graph, goal = found.graph, found.assignment.goal
     hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
-    before = moves(original, hidden.price.hidden)
+    before = moves(inlined(original), hidden.price.hidden)
     for objective in dict.fromkeys((goal.objective, "min-transpose")):
         tried = found if objective == goal.objective else converted(objective, "cpsat")
         if moves(tried.model, tried.price.hidden).gains(before):

@@ -183,8 +183,8 @@ CONTROL = frozenset(("If", "Join", "Loop", "Carry", "State"))
 """The operators that tie regions together."""
 
 KEPT = "given:"
-"""What the names of operators of a source in ONNX begin with that have graphs in them, which stay as they are: If, Loop
-and Scan of the file are none of :data:`CONTROL`.
+"""What the names of operators of a source in ONNX begin with that stay as they are, and are not what they are called
+here: those with graphs in them are none of :data:`CONTROL`, and a Reshape whose sizes are not known is no view.
 """
 
 LATE: Mapping[str, int] = {"Carry": 1, "Loop": 1, "State": 1}

@@ -1,4 +1,4 @@
-"""Random models in ONNX, as exporters write them: images channels-first, with Transposes and views between operators."""
+"""Random models in ONNX, as exporters write them: images channels-first, with Transposes and views in between."""
 
 from __future__ import annotations
 

@@ -28,6 +28,9 @@ OVERRIDABLE = 4
 """The version of the format from which on an input may have a default, which is then no constant."""
 
 
+VIEWS = ("Reshape", "Transpose")
+"""Operators that are views unless they come here: then they are asked for what is known only at run time."""
+
 FORCED = 16
 """How many sizes may be found out by lowering once more."""
 
@@ -202,7 +205,8 @@ def _as_it_stands(call: Call) -> None:
     for name, shape in zip(call.outputs, shapes, strict=True):
         if name and name not in draft.values:
             draft.declare(name, shape)
-    call.emit(f"{KEPT}{call.op}" if call.has_graphs else call.op, names, call.outputs, attributes, storage)
+    opaque = call.has_graphs or (call.op in VIEWS and not call.domain)
+    call.emit(f"{KEPT}{call.op}" if opaque else call.op, names, call.outputs, attributes, storage)
 
 
 def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:

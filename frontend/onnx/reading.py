@@ -49,13 +49,25 @@ def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
         raise ModelError(f"not a model in ONNX: {printable(str(error)) or 'it is damaged'}") from error
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError("the model has no graph with outputs: state what it is to compute")
-    for depth, _ in _graphs(model.graph):
+    for depth, graph in _graphs(model.graph):
+        _check_names(graph)
         if depth > _DEEPEST:
             raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
     original = model
     model = versions.inlined(model)
     outline, constants = taken(model, folder)
     return Source(versions.converted(outline), constants, len(data), original)
+
+
+def _check_names(graph: GraphProto) -> None:
+    """Raise :class:`ModelError` where a name is no text, which protobuf gives as bytes."""
+    names = [graph.name, *(port.name for port in (*graph.input, *graph.output, *graph.value_info))]
+    names += (name for constant in graph.initializer for name in (constant.name, constant.doc_string))
+    for node in graph.node:
+        names += (node.name, node.op_type, node.domain, node.doc_string, *node.input, *node.output)
+        names += (attribute.name for attribute in node.attribute)
+    if not all(isinstance(name, str) for name in names):
+        raise ModelError("the file is damaged: a name in it is no text")
 
 
 def _graphs(graph: GraphProto) -> Iterator[tuple[int, GraphProto]]:

@@ -1,0 +1,269 @@
+"""What files in ONNX may have beside operators on tensors of known sizes, and what is wrong with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import layoutsolve
+from layoutsolve.errors import ConversionError, ModelError, OptionError, UnsupportedError
+from layoutsolve.frontend.onnx.detection import is_model
+from layoutsolve.kept import moves
+from tests.frontend.onnx.test_random import run
+from tests.random_onnx import Writer, random_model
+
+FLOAT = TensorProto.FLOAT
+
+
+def text(source: str) -> onnx.ModelProto:
+    """A model in ONNX's own notation, with a pair of Transposes before it that are too many."""
+    return onnx.parser.parse_model(source)
+
+
+HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
+
+ROUND = "a = Transpose<perm = [0, 2, 3, 1]>(x) b = Relu(a) y = Transpose<perm = [0, 3, 1, 2]>(b)"
+
+
+def converted(model: onnx.ModelProto, **options: object) -> onnx.ModelProto:
+    return layoutsolve.convert(model.SerializeToString(), **options).model  # type: ignore[arg-type]
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def same(model: onnx.ModelProto, result: onnx.ModelProto, *shapes: tuple[int, ...]) -> None:
+    random = np.random.default_rng(0)
+    names = [port.name for port in model.graph.input]
+    feeds = {name: random.normal(size=shape).astype(np.float32) for name, shape in zip(names, shapes, strict=True)}
+    for one, other in zip(run(model, feeds), run(result, feeds), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_branches_and_loops_stay_as_they_are() -> None:
+    model = text(
+        f"""{HEAD} g (float[2, 3, 4, 5] x) => (float[2, 3, 4, 5] y, float[2, 3, 4, 5] z) <int64 n = {{3}}> {{
+            a = Transpose<perm = [0, 2, 3, 1]>(x) b = Relu(a) c = Transpose<perm = [0, 3, 1, 2]>(b)
+            total = ReduceSum<keepdims = 0>(x) zero = Constant<value_float = 0.0>() test = Greater(total, zero)
+            y = If(test) <then_branch = t () => (float[2, 3, 4, 5] r) {{ r = Neg(c) }},
+                          else_branch = e () => (float[2, 3, 4, 5] s) {{ s = Mul(c, c) }}>
+            yes = Constant<value = bool {{1}}>()
+            z = Loop(n, yes, y) <body = l (int64 i, bool go, float[2, 3, 4, 5] now)
+                 => (bool on, float[2, 3, 4, 5] next) {{ on = Identity(go) next = Add(now, c) }}> }}"""
+    )
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array(3, np.int64), "n"))
+    result = converted(model)
+    assert operators(result).count("Transpose") == 0 and {"If", "Loop"} <= set(operators(result))
+    same(model, result, (2, 3, 4, 5))
+    assert moves(result, 0) == moves(converted(result), 0)
+
+
+def test_unknown_operators_stay_as_they_are() -> None:
+    model = text(
+        """<ir_version: 8, opset_import: ["" : 18, "of.mine" : 4]> g (float[1, 3, 4, 5] x) => (y) {
+            a = Transpose<perm = [0, 2, 3, 1]>(x) b = Relu(a) c = Transpose<perm = [0, 3, 1, 2]>(b)
+            d = of.mine.Mystery<depth = 3, way = "up">(c) e = Relu(d) y = of.mine.Other(e, x) }"""
+    )
+    result = converted(model)
+    kept = [node for node in result.graph.node if node.domain == "of.mine"]
+    assert [node.op_type for node in kept] == ["Mystery", "Other"] and operators(result).count("Transpose") == 0
+    assert {each.name: helper.get_attribute_value(each) for each in kept[0].attribute} == {"depth": 3, "way": b"up"}
+    assert {each.domain: each.version for each in result.opset_import} == {"": 18, "of.mine": 4}
+
+
+def test_sequences_stay_as_they_are() -> None:
+    model = text(
+        f"""{HEAD} g (float[1, 3, 4, 5] x) => (float[2, 3, 4, 5] z) {{
+            {ROUND} s = SequenceConstruct(y, y) z = ConcatFromSequence<axis = 0>(s) }}"""
+    )
+    result = converted(model)
+    assert operators(result) == ["Relu", "SequenceConstruct", "ConcatFromSequence"]
+    same(model, result, (1, 3, 4, 5))
+
+
+def test_functions_are_inlined() -> None:
+    model = text(
+        f"""<ir_version: 8, opset_import: ["" : 18, "own" : 1]> g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] z)
+        {{ z = own.twice(x) }} <domain: "own", opset_import: ["" : 18]> twice (x) => (y) {{ {ROUND} }}"""
+    )
+    result = converted(model)
+    assert operators(result) == ["Relu"] and not result.functions
+    same(model, result, (1, 3, 4, 5))
+
+
+def test_constants_in_other_files(tmp_path: Path) -> None:
+    writer = Writer(0)
+    x = writer.input(1, 4, 5, 6)
+    y = writer.transpose(writer.transpose(x, (0, 2, 3, 1)), (0, 3, 1, 2))
+    y = writer.op("Conv", y, writer.weights(64, 4, 3, 3), shape=[1, 64, 3, 4])
+    model, path = writer.model(y), tmp_path / "model.onnx"
+    whole = onnx.ModelProto.FromString(model.SerializeToString())
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    result = layoutsolve.convert(path).model
+    assert operators(result) == ["Conv"]
+    same(whole, result, (1, 4, 5, 6))
+    with pytest.raises(ModelError, match="give the model's path"):
+        layoutsolve.convert(path.read_bytes())
+    (tmp_path / "weights.bin").write_bytes(b"short")
+    with pytest.raises(ModelError, match="bytes"):
+        layoutsolve.convert(path)
+    for place in ("../outside.bin", "/etc/hostname", ""):
+        broken = onnx.load(path, load_external_data=False)
+        for entry in broken.graph.initializer[0].external_data:
+            entry.value = place if entry.key == "location" else entry.value
+        path.write_bytes(broken.SerializeToString())
+        with pytest.raises(ModelError, match="kept in the file"):
+            layoutsolve.convert(path)
+
+
+def test_a_sparse_constant() -> None:
+    values = helper.make_tensor("w", FLOAT, [2], [2.0, 3.0])
+    sparse = helper.make_sparse_tensor(values, helper.make_tensor("i", TensorProto.INT64, [2], [0, 5]), [2, 3])
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[1, 0]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[1, 0]),
+        helper.make_node("Add", ["b", "w"], ["y"]),
+    ]
+    ends = [[helper.make_tensor_value_info(name, FLOAT, [2, 3])] for name in "xy"]
+    graph = helper.make_graph(nodes, "g", *ends, sparse_initializer=[sparse])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    result = converted(model)
+    assert operators(result) == ["Add"]
+    feeds = {"x": np.ones((2, 3), np.float32)}
+    assert run(result, feeds)[0].tolist() == [[3, 1, 1], [1, 1, 4]]
+
+
+def test_defaults_of_inputs_may_be_replaced() -> None:
+    model = text(
+        f"""{HEAD} g (float[1, 3, 4, 5] x, float[5] k) => (float[1, 3, 4, 5] z) <float[5] k = {{1, 2, 3, 4, 5}}>
+        {{ {ROUND} z = Mul(y, k) }}"""
+    )
+    result = converted(model)
+    assert operators(result) == ["Relu", "Mul"]
+    x, k = np.ones((1, 3, 4, 5), np.float32), np.arange(5, dtype=np.float32)
+    for feeds in ({"x": x}, {"x": x, "k": k}):
+        assert np.array_equal(run(model, feeds)[0], run(result, feeds)[0])
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 13, 15, 17, 18, 21, onnx.defs.onnx_opset_version()])
+def test_operator_sets(opset: int) -> None:
+    axes = "<axes = [2, 3], keepdims = 1>(y)" if opset < 18 else "<keepdims = 1>(y, axes)"
+    model = text(
+        f"""<ir_version: {8 if opset < 23 else 10}, opset_import: ["" : {opset}]> g (float[1, 3, 4, 5] x)
+        => (float[1, 3, 1, 1] z) <int64[2] axes = {{2, 3}}> {{ {ROUND} z = ReduceMean{axes} }}"""
+    )
+    result = converted(model)
+    assert sorted(operators(result)) == ["ReduceMean", "Relu"]
+    assert result.opset_import[0].version == max(opset, 18)
+    if opset <= 21:
+        same(model, result, (1, 3, 4, 5))
+
+
+def test_what_is_told_of_the_model_is_kept() -> None:
+    model = text(f"{HEAD} net (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) {{ {ROUND} }}")
+    model.metadata_props.add(key="labels", value="cat, dog")
+    model.doc_string, model.domain, model.model_version = "all about it", "org.nets", 7
+    model.graph.doc_string = "a graph"
+    for number, node in enumerate(model.graph.node):
+        node.name, node.doc_string = f"node {number}", f"about {number}"
+    result = converted(model)
+    facts = {each.key: each.value for each in result.metadata_props}
+    assert facts["labels"] == "cat, dog" and "layoutsolve.source.sha256" in facts
+    assert (result.doc_string, result.domain, result.model_version) == ("all about it", "org.nets", 7)
+    assert (result.graph.name, result.graph.doc_string) == ("net", "a graph")
+    assert [(node.name, node.doc_string) for node in result.graph.node] == [("node 1", "about 1")]
+
+
+def test_without_layout_operators_all_stays() -> None:
+    writer = Writer(0)
+    x = writer.input(1, 4, 5, 6)
+    y = writer.op("Conv", x, writer.weights(64, 4, 3, 3), shape=[1, 64, 3, 4])
+    y = writer.op("BatchNormalization", y, *[writer.weights(64)] * 3, writer.constant([1] * 64), shape=[1, 64, 3, 4])
+    y = writer.op("GlobalAveragePool", y, shape=[1, 64, 1, 1])
+    model = writer.model(y)
+    found = layoutsolve.convert(model.SerializeToString())
+    assert found.kept and found.model.graph == model.graph
+    assert "nothing is gained" not in repr(found)
+
+
+def test_sizes_that_are_computed_survive() -> None:
+    """Two open sizes in one Reshape, which are told by data alone."""
+    model = text(
+        f"""{HEAD} g (float[2, c, h, w] x, int64[4] shape) => (float[a, b, d, e] z) {{
+            {ROUND} r = Reshape(y, shape) s = Transpose<perm = [0, 2, 3, 1]>(r) t = Relu(s)
+            z = Transpose<perm = [0, 3, 1, 2]>(t) }}"""
+    )
+    result = converted(model)
+    feeds = {"x": np.random.default_rng(0).normal(size=(2, 3, 4, 6)).astype(np.float32)}
+    feeds["shape"] = np.array([2, 6, 2, 6])
+    assert np.array_equal(run(model, feeds)[0], run(result, feeds)[0]) and operators(result).count("Transpose") == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (lambda model: model.graph.node.pop(), ModelError),
+        (lambda model: model.graph.node[0].input.__setitem__(0, "nobody"), ModelError),
+        (lambda model: model.graph.node[1].output.__setitem__(0, "a"), ModelError),
+        (lambda model: model.opset_import[0].__setattr__("version", 4), ModelError),
+        (lambda model: model.opset_import[0].__setattr__("version", 999), ModelError),
+        (lambda model: model.graph.output.add(name="x"), UnsupportedError),
+        (lambda model: model.graph.ClearField("output"), ModelError),
+    ],
+)
+def test_wrong_models(spoil: Callable[[onnx.ModelProto], object], error: type[ConversionError]) -> None:
+    model = text(f"{HEAD} g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) {{ {ROUND} }}")
+    spoil(model)
+    with pytest.raises(error):
+        converted(model)
+
+
+def test_options_that_are_for_tflite_are_refused() -> None:
+    model = text(f"{HEAD} g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) {{ {ROUND} }}")
+    for options in ({"quant": "exact"}, {"quant": "float"}, {"signature": "main"}, {"weights": "symmetric"}):
+        with pytest.raises(OptionError):
+            converted(model, **options)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_broken_bytes_give_a_model_or_an_error(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    data = bytearray(random_model(seed % 8)[1].SerializeToString())
+    for _ in range(int(random.integers(1, 6))):
+        place = int(random.integers(len(data)))
+        if seed % 4 == 0:
+            del data[place:]
+        else:
+            data[place % max(len(data), 1)] = int(random.integers(256))
+        if not data:
+            break
+    try:
+        layoutsolve.convert(bytes(data) or b"\0")
+    except ConversionError as error:
+        assert not isinstance(error, layoutsolve.InternalError)
+
+
+def test_detection() -> None:
+    data = random_model(0)[1].SerializeToString()
+    assert is_model(data) and not is_model(b"") and not is_model(b"\x18\0\0\0TFL3") and not is_model(b"PK\3\4")
+    assert is_model(data[: len(data) // 2])  # cut off: an error of its own
+    with pytest.raises(ModelError):
+        layoutsolve.convert(data[: len(data) // 2])
+
+
+def test_the_source_is_never_overwritten_by_default(tmp_path: Path) -> None:
+    from layoutsolve.cli import main
+
+    path = tmp_path / "net.onnx"
+    path.write_bytes(random_model(0)[1].SerializeToString())
+    before = path.read_bytes()
+    assert main([str(path), "-q"]) == 0
+    assert path.read_bytes() == before and (tmp_path / "net.layoutsolve.onnx").is_file()
+    assert main([str(path), "-q", "-o", str(path)]) == 2 and path.read_bytes() == before
+    assert main([str(path), "-q", "--verify", "-o", str(tmp_path / "other.onnx")]) == 0
