@@ -83,7 +83,23 @@ def _model(writer: Writer, version: int) -> ModelProto:
     writer.budget.write(sum(len(part.encode()) for pair in told.items() for part in pair), "its metadata")
     for key, value in told.items():
         model.metadata_props.add(key=key, value=value)
+    if graph.told:
+        _tell(model, ModelProto.FromString(graph.told))
     return model
+
+
+def _tell(model: ModelProto, source: ModelProto) -> None:
+    """Let a model tell of itself what its source in ONNX does: texts about it and its nodes, and how it is trained."""
+    for name in ("doc_string", "domain", "model_version"):
+        setattr(model, name, getattr(source, name))
+    model.training_info.extend(source.training_info)
+    model.graph.doc_string = source.graph.doc_string
+    told = {(node.name, node.op_type): node for node in source.graph.node}
+    for node in model.graph.node:
+        found = told.get((node.name, node.op_type))
+        if found is not None:
+            node.doc_string = found.doc_string
+            node.metadata_props.extend(found.metadata_props)
 
 
 def _unknown(model: ModelProto, graph: Graph) -> bool:

@@ -292,7 +292,6 @@ def convert(
     graph = reference(content, reading, stage, options.opset, budget)
     if graph.imports:
         _check_onnx(options)
-        from layoutsolve.kept import tell
     made = Provenance(VERSION, content.digest, options.text, options.own_target)
 
     def converted(objective: str, strategy: str = options.strategy) -> Conversion:
@@ -304,8 +303,6 @@ def convert(
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
             counted = budget if objective == goal.objective else Budget(len(content.data), options.max_size)
             model, external = emitted(graph, boundary, assignment, reading, made, *asked, counted, origins)
-            if graph.imports:
-                tell(model, ModelProto.FromString(bytes(content.data)))
         return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
     found = converted(goal.objective)

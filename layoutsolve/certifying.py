@@ -37,6 +37,11 @@ def certify(source: Source, conversion: Conversion, path: str | os.PathLike[str]
 
 def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certificate:
     found = conversion.assignment
+    if conversion.kept:
+        raise CertificateError(
+            "the source is written as it stands, as nothing is gained: there are no rows to certify; without --certify"
+            " it is written"
+        )
     if found.strategy not in PROVING:
         raise CertificateError(
             f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"

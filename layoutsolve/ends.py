@@ -13,6 +13,9 @@ from layoutsolve.solver.theory.layout import permutation
 LETTERS: Mapping[int, str] = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 """The usual names of the dimensions of channels-last tensors, by rank."""
 
+FIRST: Mapping[int, str] = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+"""Those of channels-first ones, as a source in ONNX has them."""
+
 METADATA = "layoutsolve.layout."
 """The prefix of the model's metadata that tell the permutation of each input and output."""
 
@@ -21,13 +24,15 @@ METADATA = "layoutsolve.layout."
 class End:
     """A graph input or output: ``stored = transpose(source, permutation)``.
 
-    ``name`` is the public one, ``tensor`` the graph's; ``chosen`` says that the solver was free to choose.
+    ``name`` is the public one, ``tensor`` the graph's; ``chosen`` says that the solver was free to choose, ``first``
+    that images have their channels first in the source.
     """
 
     name: str
     tensor: str
     permutation: tuple[int, ...]
     chosen: bool
+    first: bool = False
 
     @property
     def moved(self) -> bool:
@@ -37,7 +42,7 @@ class End:
     def __str__(self) -> str:
         by = ", chosen by the solver" if self.chosen else ""
         numbers = " ".join(map(str, self.permutation))
-        letters = LETTERS.get(len(self.permutation))
+        letters = (FIRST if self.first else LETTERS).get(len(self.permutation))
         if letters is None:
             return f"{self.name}: stored with permutation {numbers}{by}"
         stored = "".join(letters[axis] for axis in self.permutation)
@@ -57,7 +62,7 @@ def ends_of(graph: Graph, boundary: Boundary, assignment: Assignment, inputs: bo
         stored = tuple(range(len(graph.values[name].shape)))
         if (name, reads) in assignment.ends:
             stored = permutation(*assignment.ends[name, reads])
-        found.append(End(graph.names.get(name, name), name, stored, asked is None))
+        found.append(End(graph.names.get(name, name), name, stored, asked is None, bool(graph.imports)))
     return found
 
 

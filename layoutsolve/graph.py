@@ -225,7 +225,8 @@ class Graph:
     ``names`` maps a graph input or output to the name users see (its name in the signature); absent means its own.
     ``metadata`` is written to the model's metadata. ``formulas`` tell what symbols mean that are derived from others.
     ``imports`` are the operator sets that a source in ONNX is written in, by domain; empty for others. ``defaults`` are
-    what its inputs are where nothing is given for them.
+    what its inputs are where nothing is given for them, ``told`` what it says of itself and its nodes, as a model in
+    ONNX that has no more than that.
     """
 
     name: str
@@ -238,6 +239,7 @@ class Graph:
     formulas: Mapping[str, Formula] = field(default_factory=dict)
     imports: Mapping[str, int] = field(default_factory=dict)
     defaults: Mapping[str, Value] = field(default_factory=dict)
+    told: bytes = b""
 
     @cached_property
     def producers(self) -> dict[str, int]:

@@ -72,17 +72,3 @@ def as_it_stands(original: ModelProto, folder: Path | None, external: External |
                 proto.Clear()
                 fill(proto, name, found.dtype, found.data, external)
     return model
-
-
-def tell(model: ModelProto, original: ModelProto) -> None:
-    """Let a model tell of itself what its source does: texts about it and its nodes, and how it is trained."""
-    for name in ("doc_string", "domain", "model_version"):
-        setattr(model, name, getattr(original, name))
-    model.training_info.extend(original.training_info)
-    model.graph.doc_string = original.graph.doc_string
-    told = {(node.name, node.op_type): node for node in original.graph.node if node.name}
-    for node in model.graph.node:
-        found = told.get((node.name, node.op_type))
-        if found is not None:
-            node.doc_string = found.doc_string
-            node.metadata_props.extend(found.metadata_props)

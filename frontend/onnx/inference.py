@@ -38,15 +38,13 @@ class Types:
                 self.known[name] = _anonymous(kind) if _is_tensor(kind) else kind
 
     def _inferred(self, model: ModelProto) -> ModelProto:
-        data = model.SerializeToString()
-        for follow in (True, False):
-            try:
-                inferred = native.shape_inference.infer_shapes(data, False, False, follow)
-            except Exception:  # of a library that knows less than the runtimes that the model is for
-                continue
-            found: ModelProto = ModelProto.FromString(inferred)
-            return found
-        return model
+        """What the library infers, which does not follow numbers: it would follow each one of the largest tensor."""
+        try:
+            found = native.shape_inference.infer_shapes(model.SerializeToString(), False, False, False)
+        except Exception:  # of a library that knows less than the runtimes that the model is for
+            return model
+        made: ModelProto = ModelProto.FromString(found)
+        return made
 
     def _name(self, info: ValueInfoProto) -> None:
         """Give every size of an input that is no number a name of its own."""

@@ -20,8 +20,8 @@ from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.versions import DOMAINS
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import KEPT, Dim, Graph, Node, Value
-from layoutsolve.protos import AttributeProto, GraphProto, NodeProto
+from layoutsolve.graph import KEPT, Dim, Graph, Node, Origin, Value
+from layoutsolve.protos import AttributeProto, GraphProto, ModelProto, NodeProto
 from layoutsolve.wording import listed, nearest
 
 OVERRIDABLE = 4
@@ -79,10 +79,13 @@ def _lowered(source: Source, name: str, budget: Budget, equal: Mapping[str, Dim]
     """The reference graph where some symbols are known to be others, or numbers; operators may tell more of that."""
     draft, graph = Draft(source, budget, equal), source.proto.graph
     inputs = _inputs(draft, source)
-    ordered = _checked(graph, {*draft.given, *inputs})
+    ordered = _checked(graph, {*draft.given, *inputs}, frozenset(inputs))
     _ask(draft, ordered)
     for port in inputs:
         draft.declare(port)
+    for port in graph.output:
+        if port.name in draft.given:
+            _copied(draft, port.name, None)
     for index, proto in ordered:
         _lower(Call(draft, proto, index))
     if draft.forced and len(draft.equal) < FORCED:
@@ -104,7 +107,7 @@ def _inputs(draft: Draft, source: Source) -> list[str]:
     return found
 
 
-def _checked(graph: GraphProto, known: set[str]) -> list[tuple[int, NodeProto]]:
+def _checked(graph: GraphProto, known: set[str], inputs: frozenset[str]) -> list[tuple[int, NodeProto]]:
     """All nodes with their numbers. Raises :class:`ModelError` where a tensor is computed twice, or too late."""
     seen = {*known, ""}
     for index, node in enumerate(graph.node):
@@ -119,10 +122,8 @@ def _checked(graph: GraphProto, known: set[str]) -> list[tuple[int, NodeProto]]:
     for name in names:
         if name not in seen or not name:
             raise ModelError(f"nothing computes the output '{name}'")
-        if name in known:
-            raise UnsupportedError(
-                [Gap(0, -1, "(model)", name, "an output is an input or a constant", "put an Identity before it")]
-            )
+        if name in inputs:
+            raise ModelError(f"the output '{name}' is an input itself: put an Identity between them")
     if len(set(names)) < len(names):
         raise ModelError("two outputs have the same name")
     return list(enumerate(graph.node))
@@ -174,19 +175,33 @@ def _ask(draft: Draft, nodes: list[tuple[int, NodeProto]]) -> None:
 
 def _lower(call: Call) -> None:
     """Write one operator."""
+    try:
+        _written(call)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelError(f"{call.origin} contradicts itself: {error}") from error
+
+
+def _written(call: Call) -> None:
     if fold(call):
         for name in call.outputs:
             if name in call.draft.outputs:
-                found = call.draft.given.pop(name)
-                if found.data is None:
-                    raise ModelError(f"the output '{name}' is a constant of an unknown type")
-                constant = call.draft.constant(found.data, f"{name}/constant", found.dtype)
-                call.draft.add(Value(name, found.dtype, constant.shape))
-                call.emit("Identity", [constant.name], [name])
+                _copied(call.draft, name, call.origin)
         return
     function = None if call.domain or call.has_graphs else LOWERINGS.get(call.op)
     if function is None or not function(call):
         _as_it_stands(call)
+
+
+def _copied(draft: Draft, name: str, origin: Origin | None) -> None:
+    """Write an output that is a constant."""
+    found = draft.given.pop(name)
+    if found.data is None:
+        raise ModelError(f"the output '{name}' is a constant of an unknown type")
+    constant = draft.constant(found.data, f"{name}/constant", found.dtype)
+    draft.given[constant.name] = found
+    draft.add(Value(name, found.dtype, constant.shape))
+    draft.emit(Node("Identity", (constant.name,), (name,), {}, origin, given=True))
+    draft.alias[name] = constant.name
 
 
 def _as_it_stands(call: Call) -> None:
@@ -223,9 +238,21 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     metadata = {each.key: each.value for each in source.original.metadata_props}
     imports = {"" if each.domain in DOMAINS else each.domain: each.version for each in source.proto.opset_import}
     title = source.proto.graph.name or name
-    return Graph(
-        title, values, nodes, tuple(inputs), outputs, {}, metadata, draft.meanings.formulas, imports, draft.defaults
-    )
+    formulas, told = draft.meanings.formulas, _told(source.original).SerializeToString()
+    ends = tuple(inputs), outputs
+    return Graph(title, values, nodes, *ends, {}, metadata, formulas, imports, draft.defaults, told)
+
+
+def _told(original: ModelProto) -> ModelProto:
+    """What a model says of itself and of its nodes."""
+    found = ModelProto(doc_string=original.doc_string, domain=original.domain, model_version=original.model_version)
+    found.training_info.extend(original.training_info)
+    found.graph.doc_string = original.graph.doc_string
+    for node in original.graph.node:
+        if node.name and (node.doc_string or node.metadata_props):
+            told = found.graph.node.add(name=node.name, op_type=node.op_type, doc_string=node.doc_string)
+            told.metadata_props.extend(node.metadata_props)
+    return found
 
 
 __all__ = ["captures", "graphs_of", "lower"]

@@ -8,6 +8,9 @@ from layoutsolve.protos import NEWEST_OPSET, ModelProto, NodeProto
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
 
+_DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
+"""How deeply functions may call each other, and how many operators they may become for each of the file, and more."""
+
 _SCANS = 9
 """The operator set from which on Scan is what it is today, which the library does not know."""
 
@@ -24,12 +27,32 @@ def inlined(model: ModelProto) -> ModelProto:
     """A model without functions of its own."""
     if not model.functions:
         return model
+    _check_growth(model)
     from onnx import inliner
 
     try:
         return inliner.inline_local_functions(model)
     except Exception as error:  # whatever the library raises for functions that are none
         raise ModelError(f"the model's functions cannot be inlined: {_line(error)}") from error
+
+
+def _check_growth(model: ModelProto) -> None:
+    """Raise :class:`ModelError` where functions call themselves, or would be far more than the file says."""
+    bodies = {(each.domain, each.name): each for each in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(key: tuple[str, str], around: tuple[tuple[str, str], ...]) -> int:
+        if key in around or len(around) > _DEEPEST:
+            raise ModelError(f"the function '{key[1]}' calls itself, or functions call each other too deeply")
+        if key not in sizes:
+            calls = ((node.domain, node.op_type) for node in bodies[key].node)
+            sizes[key] = sum(size(each, (*around, key)) if each in bodies else 1 for each in calls)
+        return sizes[key]
+
+    nodes = sum(len(each.node) for each in (model.graph, *model.functions))
+    total = sum(size(key, ()) for node in model.graph.node if (key := (node.domain, node.op_type)) in bodies)
+    if total > _GROWTH * nodes + _SPARE:
+        raise ModelError(f"its functions would become {total} operators, where the file has {nodes}: inline them in it")
 
 
 def converted(model: ModelProto) -> ModelProto:

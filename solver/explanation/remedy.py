@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.boundary import Boundary, Fixed, channels_first, tensor_named
+from layoutsolve.solver.statement.boundary import Boundary, Fixed, chosen, tensor_named
 from layoutsolve.solver.strategies.assign import assign
 from layoutsolve.solver.theory.layout import Layout
 
@@ -140,22 +140,23 @@ class Trials:
         changes = []
         for kind, name in sorted(side, key=lambda end: (END_KINDS.index(end[0]), end[1])):
             public = self.graph.names.get(name, name)
-            choice = "" if kind == "layout" else _choice(*stored[name, kind == "output"])
-            if kind == "layout" or not _asked(fixed, kind, name, choice):
+            choice = "" if kind == "layout" else _choice(self.graph, *stored[name, kind == "output"])
+            if kind == "layout" or not _asked(self.graph, fixed, kind, name, choice):
                 changes.append(Change(kind, public, choice, kind != "layout" and name in self.given))
         return tuple(changes)
 
 
-def _asked(fixed: Fixed, kind: str, name: str, choice: str) -> bool:
+def _asked(graph: Graph, fixed: Fixed, kind: str, name: str, choice: str) -> bool:
     """Whether that choice is what is asked for already."""
     asked = (fixed.inputs if kind == "input" else fixed.outputs)[name]
     if asked is None or choice == "free":
         return False
-    return asked == (channels_first(len(asked)) if choice == "nchw" else tuple(range(len(asked))))
+    return asked == chosen(graph, len(asked), choice)
 
 
-def _choice(logical: Layout, stored: Layout) -> str:
+def _choice(graph: Graph, logical: Layout, stored: Layout) -> str:
     """How an end that is stored so is asked for."""
     if stored == logical:
         return "keep"
-    return "nchw" if stored == tuple(logical[axis] for axis in channels_first(len(logical))) else "free"
+    orders = {choice: chosen(graph, len(logical), choice) or () for choice in ("nchw", "nhwc")}
+    return next((name for name, order in orders.items() if stored == tuple(logical[axis] for axis in order)), "free")

@@ -44,7 +44,8 @@ class Boundary:
 
     ``inputs`` and ``outputs`` say how graph inputs and outputs are stored: 'keep' (as in the source model), 'nchw'
     (the last dimension moved to place 1, for tensors of rank 3 to 5), 'nhwc' (as TFLite has them), 'free' (the solver
-    chooses), or a pair of orders. ``layouts`` maps names of tensors to pairs of orders; for graph inputs and outputs it
+    chooses), or a pair of orders. Of a source in ONNX 'nchw' is as it has images, and 'nhwc' the second dimension moved
+    to the end. ``layouts`` maps names of tensors to pairs of orders; for graph inputs and outputs it
     overrides what is said about all of them. A name is the tensor's own or the one in the signature.
     """
 
@@ -111,7 +112,7 @@ def _ends(
     for name in names:
         if name not in choices:
             rank = len(graph.values[name].shape)
-            found[name] = explicit[name] if name in explicit else _chosen(rank, general)
+            found[name] = explicit[name] if name in explicit else chosen(graph, rank, general)
             continue
         given, choice = choices[name]
         found[name] = _own_choice(graph, name, given, choice)
@@ -158,7 +159,7 @@ def _own_choice(graph: Graph, name: str, given: str, choice: Choice) -> Permutat
         return _permutation(graph, name, given, choice)
     if graph.values[name].data is not None and _known(choice) != "keep":
         raise LayoutError(f"'{given}' is a constant, which is always stored as in the source model: keep it")
-    return _chosen(len(graph.values[name].shape), _known(choice))
+    return chosen(graph, len(graph.values[name].shape), _known(choice))
 
 
 def _known(choice: str) -> str:
@@ -169,10 +170,13 @@ def _known(choice: str) -> str:
     return choice
 
 
-def _chosen(rank: int, choice: str) -> Permutation | None:
+def chosen(graph: Graph, rank: int, choice: str) -> Permutation | None:
+    """What a choice asks of an image of a source, which has channels second in ONNX, and last in TensorFlow Lite."""
     if choice == "free":
         return None
-    return channels_first(rank) if choice == "nchw" else tuple(range(rank))
+    if choice == ("nhwc" if graph.imports else "nchw"):
+        return channels_last(rank) if graph.imports else channels_first(rank)
+    return tuple(range(rank))
 
 
 def _said(choice: Choice) -> str:
@@ -228,3 +232,8 @@ def _permutation(graph: Graph, name: str, given: str, pair: Pair) -> Permutation
 def channels_first(rank: int) -> Permutation:
     """The permutation that moves the last dimension to place 1; for other ranks than 3 to 5 it changes nothing."""
     return (0, rank - 1, *range(1, rank - 1)) if 3 <= rank <= 5 else tuple(range(rank))
+
+
+def channels_last(rank: int) -> Permutation:
+    """The permutation that moves the second dimension to the end; for other ranks than 3 to 5 it changes nothing."""
+    return (0, *range(2, rank), 1) if 3 <= rank <= 5 else tuple(range(rank))

@@ -248,6 +248,9 @@ def _covers(site: Site, found: Rule) -> bool:
     """
     others = [name for number, name in enumerate(site.node.inputs) if name and number not in found.inputs]
     producers, values = site.graph.producers, site.graph.values
+    ports = [*(site.node.inputs[number] for number in found.inputs), *filter(None, site.node.outputs)]
+    if [len(dims) for dims in found.dims] != [len(values[name].shape) for name in ports]:
+        return False  # what the file says of a tensor contradicts its operators
     return all(
         values[name].data is not None or (name in producers and site.graph.nodes[producers[name]].op == "Sizes")
         for name in others

@@ -194,10 +194,14 @@ DIMENSIONS = 4
 """Of so many dimensions runtimes have kernels of their own for Resize; where there are more, all are counted."""
 
 
+PAIRS = ((1, 2), (2, 3), (0, 1), (0, 2), (0, 3), (1, 3))
+"""The dimensions of an image that may be resampled together: with channels last, with channels first, and others."""
+
+
 @rule("Resize")
 def resize(site: Site) -> Rule | None:
     """Resampled axes stay whole. Interpolation takes an image, in any order of rows before columns and of batch before
-    channels.
+    channels; that by four neighbours of each pixel or more takes channels first.
     """
     shape, result = site.required(0).shape, site.output().shape
     rank, dtype = len(shape), site.required(0).dtype
@@ -206,15 +210,19 @@ def resize(site: Site) -> Rule | None:
         return None
     number, factors = given
     scales = [factor for factor in factors if isinstance(factor, float)]
-    nearest = site.attribute("mode", "nearest") == "nearest"
+    mode = site.attribute("mode", "nearest")
+    nearest = mode == "nearest"
     axes = [
         axis
         for axis in range(rank)
         if shape[axis] != result[axis] or factors[axis] != (1.0 if number == 2 else shape[axis])
     ]
-    if not nearest and (rank != 4 or any(axis in (0, 3) for axis in axes)):
-        return None
-    axes = axes if nearest else [1, 2]
+    pair = next((each for each in PAIRS if set(axes) <= set(each)), None)
+    if not nearest:
+        if rank != 4 or pair is None:
+            return None
+        axes = [*pair]
+    others = [axis for axis in range(rank) if axis not in axes]
     resampled = frozenset(f"k{axis}" for axis in axes)
     dims = (marked(shape, axes, "i"), marked(result, axes, "o"))
 
@@ -232,24 +240,26 @@ def resize(site: Site) -> Rule | None:
 
     def interpolating(letters: str) -> Way:
         """The operator with resampled dimensions (R) in some places and the others (K) around them, in order."""
-        kept, moved = iter((dims[0][0], dims[0][3])), iter((("k1",), ("k2",)))
+        kept, moved = iter([dims[0][axis] for axis in others]), iter([(f"k{axis}",) for axis in axes])
         places = tuple(next(moved if letter == "R" else kept) for letter in letters)
-        where = dict(zip((1, 2), (index for index, letter in enumerate(letters) if letter == "R"), strict=True))
+        where = dict(zip(axes, (index for index, letter in enumerate(letters) if letter == "R"), strict=True))
 
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             return resized(where, shapes)
 
-        form = Placed((places, places), free=frozenset({"d0", "d3"}))
-        channels = shape[3]
+        form = Placed((places, places), free=frozenset(f"d{axis}" for axis in others))
+        channels = shape[others[-1]]
         sizes = {"channels": channels} if isinstance(channels, int) else {}
-        return Way(form, rewrite, f"linear {letters}, {dtype}", sizes)
+        return Way(form, rewrite, f"{mode} {letters}, {dtype}", sizes)
 
     ways: tuple[Way, ...]
     if nearest:
         form = Arranged(frame=0, alone=resampled, sensitive=resampled)
         ways = (Way(form, anywhere, Marked("nearest", resampled, dtype, max(rank, DIMENSIONS))),)
-    else:
+    elif mode == "linear":
         ways = tuple(map(interpolating, ("KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK")))
+    else:
+        ways = (interpolating("KKRR"),)
     return Rule((0,), dims, ways, solid=resampled)
 
 
