@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.graph import Dim, Size, symbol
@@ -38,13 +39,17 @@ class Types:
                 self.known[name] = _anonymous(kind) if _is_tensor(kind) else kind
 
     def _inferred(self, model: ModelProto) -> ModelProto:
-        """What the library infers, which does not follow numbers: it would follow each one of the largest tensor."""
-        try:
-            found = native.shape_inference.infer_shapes(model.SerializeToString(), False, False, False)
-        except Exception:  # of a library that knows less than the runtimes that the model is for
-            return model
-        made: ModelProto = ModelProto.FromString(found)
-        return made
+        """What the library infers; it follows numbers where none are many."""
+        data, found = model.SerializeToString(), model
+        for follow in (False, True):
+            if follow and not _is_followed(model, found):
+                break
+            try:
+                inferred = native.shape_inference.infer_shapes(data, False, False, follow)
+            except Exception:  # of a library that knows less than the runtimes that the model is for
+                break
+            found = ModelProto.FromString(inferred)
+        return found
 
     def _name(self, info: ValueInfoProto) -> None:
         """Give every size of an input that is no number a name of its own."""
@@ -141,3 +146,28 @@ def _anonymous(kind: TypeProto) -> TypeProto:
         if not _is_number(dim):
             dim.Clear()
     return made
+
+
+def _is_followed(model: ModelProto, inferred: ModelProto) -> bool:
+    """Whether all that is known beforehand are few numbers: inference that follows them follows each."""
+    graph = inferred.graph
+    kinds = {info.name: info.type for info in (*graph.output, *graph.value_info)}
+    known = {each.name for each in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type in _SIZES or known.issuperset(filter(None, node.input)):
+            known.update(node.output)
+            for name in filter(None, node.output):
+                kind = kinds.get(name)
+                if kind is None or not _is_tensor(kind) or not _has_rank(kind):
+                    return False
+                dims = kind.tensor_type.shape.dim
+                if not all(map(_is_number, dims)) or prod(dim.dim_value for dim in dims) > _MOST:
+                    return False
+    return True
+
+
+_SIZES = ("Shape", "Size")
+"""Operators that tell sizes, whatever they are given."""
+
+_MOST = 1 << 20
+"""The most numbers of one tensor that are followed."""

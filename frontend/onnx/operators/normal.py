@@ -324,3 +324,25 @@ def pooled(call: Call) -> bool:
     op = "ReduceMean" if call.op == "GlobalAveragePool" else "ReduceMax"
     call.emit(op, [names[0], axes], call.outputs, {"keepdims": 1}, storage)
     return True
+
+
+@lowering("Range", "ConstantOfShape")
+def made_of_sizes(call: Call) -> bool:
+    """As it stands, with the sizes of its result where those that it is given are known."""
+    draft, name = call.draft, call.outputs[0]
+    if call.op == "Range":
+        ends = [call.dims(number) for number in range(3)]
+        if any(each is None or len(each) != 1 for each in ends):
+            return False
+        (start,), (limit,), (delta,) = (each or () for each in ends)
+        if start != 0 or delta != 1 or draft.types.element(name) not in ("int64", "int32"):
+            return False
+        shape: Sequence[Dim] | None = (limit,)
+    else:
+        shape = call.dims(0) if call.known(0) else None
+    if shape is None or name in draft.asked:
+        return False
+    names, storage = call.operands()
+    draft.declare(name, shape)
+    call.emit(call.op, names, [name], call.attributes, storage)
+    return True
