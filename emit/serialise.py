@@ -93,6 +93,7 @@ def _tell(model: ModelProto, source: ModelProto) -> None:
     for name in ("doc_string", "domain", "model_version"):
         setattr(model, name, getattr(source, name))
     model.training_info.extend(source.training_info)
+    model.graph.initializer.extend(source.graph.initializer)
     model.graph.doc_string = source.graph.doc_string
     told = {(node.name, node.op_type): node for node in source.graph.node}
     for node in model.graph.node:

@@ -75,6 +75,8 @@ class Writer:
     def stored(self, name: str) -> str:
         """The name under which the stored tensor is found in the file."""
         value = self.graph.values[name]
+        if value.foreign is not None and value.data is not None:
+            return name  # which is written as it is in the source
         return self.name(name) if value.data is None else self.shared(value.dtype, value.data, lambda: name)
 
     def node(

@@ -226,7 +226,7 @@ class Graph:
     ``metadata`` is written to the model's metadata. ``formulas`` tell what symbols mean that are derived from others.
     ``imports`` are the operator sets that a source in ONNX is written in, by domain; empty for others. ``defaults`` are
     what its inputs are where nothing is given for them, ``told`` what it says of itself and its nodes, as a model in
-    ONNX that has no more than that.
+    ONNX that has no more than that, but for constants that are foreign.
     """
 
     name: str

@@ -28,7 +28,8 @@ class Draft:
     """The reference graph of a whole model in the making.
 
     ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
-    means, ``alias`` the tensor that another one is. ``contents`` are vectors of sizes that are computed: arrays of
+    means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
+    know. ``contents`` are vectors of sizes that are computed: arrays of
     objects. ``asked`` are the parameters with which tensors of whole numbers are dequantised.
     """
 
@@ -44,6 +45,7 @@ class Draft:
         self.sized: dict[tuple[Dim, ...], str] = {}
         self.asked: dict[str, Quant] = {}
         self.defaults: dict[str, Value] = {}
+        self.unknown: list[TensorProto] = []
         self.given: dict[str, constants.Constant] = dict(source.constants)
         graph = source.proto.graph
         ports = [name for node in graph.node for name in (*node.input, *node.output)]
@@ -102,6 +104,9 @@ class Draft:
             found = self.given.get(name)
             if found is not None and found.data is not None:
                 return self.add(Value(name, found.dtype, found.data.shape, self._asked(name, found), found.data))
+            if found is not None and found.proto is not None:
+                self.unknown.append(found.proto)
+                return self.add(Value(name, FOREIGN, (), data=np.zeros((), FOREIGN), foreign=b""))
             return self.declare(name)
         return self.values[name]
 
@@ -200,7 +205,7 @@ class Call:
     def constant(self, number: int) -> Array | None:
         """The elements of an input that is a constant of plain numbers."""
         value = self.value(number) if self.has(number) else None
-        if value is None or value.data is None or self.draft.is_real(self.inputs[number]):
+        if value is None or value.foreign is not None or self.draft.is_real(self.inputs[number]):
             return None
         return value.data
 

@@ -27,16 +27,17 @@ class Types:
         del named.graph.value_info[:]
         for info in named.graph.input:
             self._name(info)
-        for info in named.graph.output:
-            for dim in info.type.tensor_type.shape.dim:
-                if not _is_number(dim):
-                    dim.Clear()
+        for info in named.graph.output:  # which may be told wrongly
+            if _is_tensor(info.type):
+                info.type.tensor_type.ClearField("shape")
         found = self._inferred(named)
         graph = found.graph
         self.known = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():
             if name not in self.known or not _has_rank(self.known[name]):
                 self.known[name] = _anonymous(kind) if _is_tensor(kind) else kind
+            elif _is_tensor(kind) and _is_tensor(self.known[name]):
+                _complete(self.known[name], kind)
 
     def _inferred(self, model: ModelProto) -> ModelProto:
         """What the library infers; it follows numbers where none are many."""
@@ -136,6 +137,15 @@ def _has_rank(kind: TypeProto) -> bool:
 
 def _is_number(dim: TensorShapeProto.Dimension) -> bool:
     return bool(dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0)
+
+
+def _complete(kind: TypeProto, told: TypeProto) -> None:
+    """Take sizes that are not inferred from what the file says of a tensor, if that has as many dimensions."""
+    dims, others = kind.tensor_type.shape.dim, told.tensor_type.shape.dim
+    if len(dims) == len(others):
+        for dim, other in zip(dims, others, strict=True):
+            if not dim.WhichOneof("value") and _is_number(other):
+                dim.dim_value = other.dim_value
 
 
 def _anonymous(kind: TypeProto) -> TypeProto:

@@ -7,7 +7,7 @@ values that are no tensors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.budget import Budget
@@ -21,7 +21,7 @@ from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.versions import DOMAINS
 from layoutsolve.frontend.passes.live import live
 from layoutsolve.graph import KEPT, Dim, Graph, Node, Origin, Value
-from layoutsolve.protos import AttributeProto, GraphProto, ModelProto, NodeProto
+from layoutsolve.protos import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 from layoutsolve.wording import listed, nearest
 
 OVERRIDABLE = 4
@@ -238,16 +238,17 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     metadata = {each.key: each.value for each in source.original.metadata_props}
     imports = {"" if each.domain in DOMAINS else each.domain: each.version for each in source.proto.opset_import}
     title = source.proto.graph.name or name
-    formulas, told = draft.meanings.formulas, _told(source.original).SerializeToString()
+    formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
     ends = tuple(inputs), outputs
     return Graph(title, values, nodes, *ends, {}, metadata, formulas, imports, draft.defaults, told)
 
 
-def _told(original: ModelProto) -> ModelProto:
-    """What a model says of itself and of its nodes."""
+def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:
+    """What a model says of itself and of its nodes, and constants of types that nothing is known about."""
     found = ModelProto(doc_string=original.doc_string, domain=original.domain, model_version=original.model_version)
     found.training_info.extend(original.training_info)
     found.graph.doc_string = original.graph.doc_string
+    found.graph.initializer.extend(unknown)
     for node in original.graph.node:
         if node.name and (node.doc_string or node.metadata_props):
             told = found.graph.node.add(name=node.name, op_type=node.op_type, doc_string=node.doc_string)
