@@ -72,7 +72,7 @@ WHERE: Mapping[str, str] = {
     "PRelu depthwise": "PRelu of images channels-first, floats: Relu, two convolutions of one pixel, Relu and Add",
     "PRelu limits": "PRelu, floats: `Relu(x) + slope * Min(x, 0)`",
     "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
-    "Resize axes": "Resize: names the axes that it resamples",
+    "Resize axes": "Resize of one image, channels-last: names the axes that it resamples",
     "ort-x86-vnni Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
     "ort-x86-vnni ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",
     "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -191,3 +191,29 @@ def test_constants_that_stay_as_long_as_they_are(operator: str, form: str) -> No
 
 def test_idioms_are_of_operators_with_rules() -> None:
     assert IDIOMS and {operator for operator, _ in IDIOMS} <= set(RULES)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize(
+    ("shape", "result", "named"),
+    [
+        ((1, 4, 5, 3), (1, 8, 10, 3), True),
+        ((1, 4, 5, 32), (1, 8, 5, 32), True),
+        ((1, 4, 5, 32), (1, 4, 10, 32), True),
+        ((1, 4, 5, 3), (1, 8, 5, 3), False),
+        ((2, 4, 5, 3), (2, 8, 10, 3), False),
+    ],
+)
+def test_axes_of_single_images_are_named(shape: Sequence[int], result: Sequence[int], named: bool, mode: str) -> None:
+    """Of such that lie channels-last, where that is faster; sizes are those of these axes."""
+    b, factors = GraphBuilder(), np.divide(result, shape)
+    for number, vector in enumerate((b.constant(factors), b.constant(result, "int64"))):
+        x, empty = b.input(*shape), "" if number else vector
+        b.op("Resize", x, "", empty, *([vector] if number else []), shape=result, mode=mode)
+    graph = b.graph(*(node.outputs[0] for node in b.nodes))
+    plain, other = (apply(assign(graph, target=only("Resize", *names))) for names in ((), ("axes",)))
+    for node in other.nodes:
+        assert node.attributes.get("axes") == ((1, 2) if named else None)
+    data = feeds(graph, 0)
+    for found, wanted in zip(run(other, data), run(plain, data), strict=True):
+        np.testing.assert_array_equal(found, wanted)
