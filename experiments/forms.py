@@ -63,6 +63,7 @@ WHERE: Mapping[str, str] = {
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
     "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
     "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
+    "storage real": "bytes that a LeakyRelu alone reads of a product: real numbers, rounded to their steps",
     "LeakyRelu sum": "LeakyRelu of bytes, images: a Clip of what is stored, and an Add of it and what is read",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
@@ -139,6 +140,8 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
         yield "storage narrow", {"storage": {"narrow": 0}}, {}
     if storage.pixel:
         yield "storage pixel", {"storage": {"pixel": 0}}, {}
+    if storage.real:
+        yield "storage real", {"storage": {"real": False}}, {}
     for operator, names in target.idioms.items():
         for name in names:
             others = [each for each in names if each != name]

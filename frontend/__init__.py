@@ -11,6 +11,7 @@ from layoutsolve.frontend.passes import (
     gates,
     layer_norm,
     pixels,
+    steps,
     symmetric,
     unsigned,
     upsampling,
@@ -62,4 +63,5 @@ def lowered(
         return graph
     graph = pixels.filled(graph, reading.storage.pixel, budget)
     graph = weights.stored(graph, reading.storage.weights)
-    return unsigned.stored(graph) if reading.storage.unsigned else graph
+    graph = unsigned.stored(graph) if reading.storage.unsigned else graph
+    return steps.rounded(graph) if reading.storage.real else graph
