@@ -99,14 +99,14 @@ def _worst(
 
 def _idioms(targets: list[Target], factors: Mapping[str, Mapping[str, float | None]]) -> dict[str, list[str]]:
     """Those that all targets want, or that lose less in the worst runtime that does not want them than they gain in the
-    best that does.
+    best that does; of what no target wants those that gain in some.
     """
     found: dict[str, list[str]] = {operator: [] for target in targets for operator in target.idioms}
-    wanted = ((operator, name) for target in targets for operator, names in target.idioms.items() for name in names)
-    for operator, name in dict.fromkeys(wanted):
+    for operator, name in IDIOMS:
         asking = {runtime for runtime, target in RUNTIMES.items() if name in shipped(target).idioms.get(operator, ())}
         if len(asking) < len(targets):
             times = factors[f"{operator} {name}"]
+            asking = asking or {runtime for runtime, time in times.items() if time and time < 1}
             loss = max(time or inf for runtime, time in times.items() if runtime not in asking)
             gain = max(1 / time for runtime, time in times.items() if runtime in asking and time)
             if loss >= gain:
