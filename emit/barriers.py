@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from layoutsolve.emit.guards import floats, quantised
-from layoutsolve.emit.guards.instead import add_behind, copy_input, cut_to_nothing, name_axes, put_barrier, write_sum
+from layoutsolve.emit.guards.instead import (
+    add_behind,
+    copy_input,
+    cut_to_nothing,
+    name_axes,
+    put_barrier,
+    take_first,
+    write_sum,
+)
 from layoutsolve.emit.guards.scope import Fresh, Scope
 from layoutsolve.emit.nodes import graphs_of
 from layoutsolve.protos import GraphProto, NodeProto, TensorProto
@@ -45,6 +53,7 @@ GUARDS = (
     Guard("WeightBiasQuantization", _WEIGHED, quantised.of_large_bias, add_behind),
     Guard("WeightBiasQuantization", ("Add",), quantised.to_product, write_sum),
     Guard("SkipLayerNormFusion", ("Add",), floats.normalised, write_sum),
+    Guard("NhwcTransformer", ("Resize",), floats.reached_by_transposes, take_first),
     Guard("ExpandElimination", ("Expand",), floats.emptied, cut_to_nothing),
 )
 """All guards, by the transformers of ONNX Runtime that they are against."""
@@ -71,8 +80,9 @@ def _guard(graph: GraphProto, version: int, around: Mapping[str, TensorProto], f
         for each in _BY_OPERATOR.get(node.op_type, ()):
             if concerned := each.concerned(scope, node):
                 each.rewrite(scope, node, concerned)
-    if scope.behind:
-        ordered = [each for node in nodes for each in (node, scope.behind.get(id(node))) if each is not None]
+    if scope.ahead or scope.behind:
+        placed = (each for node in nodes for each in (scope.ahead.get(id(node)), node, scope.behind.get(id(node))))
+        ordered = [each for each in placed if each is not None]
         copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
         del graph.node[:]
         graph.node.extend(copies)

@@ -63,16 +63,18 @@ WHERE: Mapping[str, str] = {
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
     "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
     "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
+    "storage real": "bytes that a LeakyRelu alone reads of a product: real numbers, rounded to their steps",
     "LeakyRelu sum": "LeakyRelu of bytes, images: a Clip of what is stored, and an Add of it and what is read",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
     **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
     "Mul depthwise": "Mul by a constant for each channel, blocks of channels of floats: a convolution of one pixel",
     "Pad pointwise": "Pad that adds channels, blocks of channels of floats: a convolution of one pixel",
-    "PRelu depthwise": "PRelu of images channels-first, floats: Relu, two convolutions of one pixel, Relu and Add",
+    "PRelu normalization": "PRelu of images channels-first, floats: Relu, two BatchNormalizations, Relu and Add",
+    "PRelu depthwise": "the same, a convolution of one pixel as the first of them",
     "PRelu limits": "PRelu, floats: `Relu(x) + slope * Min(x, 0)`",
     "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
-    "Resize axes": "Resize: names the axes that it resamples",
+    "Resize axes": "Resize of one image, channels-last: names the axes that it resamples",
     "ort-x86-vnni Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
     "ort-x86-vnni ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",
     "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",
@@ -139,6 +141,8 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
         yield "storage narrow", {"storage": {"narrow": 0}}, {}
     if storage.pixel:
         yield "storage pixel", {"storage": {"pixel": 0}}, {}
+    if storage.real:
+        yield "storage real", {"storage": {"real": False}}, {}
     for operator, names in target.idioms.items():
         for name in names:
             others = [each for each in names if each != name]

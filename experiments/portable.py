@@ -4,9 +4,8 @@
     python -m experiments.portable --write                              puts it in its place
     python -m experiments.portable --measure FORMS.json ... --write     measures first what no file of a target says
 
-Two things are such. What idioms are worth beside each other comes from ``python -m experiments.forms FOLDER --openvino
---web --json FORMS.json``. The fast layout of Resize in OpenVINO is one with an idiom that ONNX Runtime refuses; without
-it, that is timed here, in both. Both are kept in ``portable.json`` beside this file.
+That is what idioms are worth beside each other: it comes from ``python -m experiments.forms FOLDER --openvino --web
+--json FORMS.json``, and is kept in ``portable.json`` beside this file.
 
 Storage is that of ``ort-cpu``: whole blocks of channels take up to 1.19 times as long in wasm, and no blocks 1.37 times
 in ONNX Runtime.
@@ -17,19 +16,12 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
-from math import inf, prod
+from math import inf
 from pathlib import Path
-from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-import numpy as np
-
-from experiments.forms import ONNX_RUNTIME, OPENVINO, WEB, Bench, measured_on, read
+from experiments.forms import ONNX_RUNTIME, OPENVINO, WEB, measured_on, read
 from experiments.runtime import mean
-from layoutsolve.measurement.kernels import Node, Spec, model
-from layoutsolve.measurement.timing import Runner, Subject, ratio, rounds_of, timed
 from layoutsolve.solver.statement.kinds import Key, entry
 from layoutsolve.solver.statement.target import Cost, Target
 from layoutsolve.solver.statement.target_file import FOLDER, shipped
@@ -45,12 +37,6 @@ FILE = FOLDER / "portable.json"
 
 MEASURED = Path(__file__).with_name("portable.json")
 
-SIZES = ((16, 28, 28), (64, 28, 28), (64, 56, 56), (256, 14, 14))
-"""Channels, height and width of images that are interpolated to twice their size."""
-
-LAYOUTS = ("KKRR", "KRRK")
-"""What is resized (R) and kept (K) of images that lie channels-first and channels-last, as kinds of Resize have it."""
-
 
 def measured() -> Mapping[str, Any]:
     """What was measured, as :func:`measure` gives it."""
@@ -62,17 +48,10 @@ def measure(files: Iterable[Path]) -> dict[str, Any]:
     """Measure what no two files of targets say of the same thing.
 
     ``idioms`` has for each, by runtime, the time with it by that without it, in the geometric mean over models; null
-    where one is refused. ``resized`` has by layout and runtime the times of that by the faster one, for each size;
-    ``lost`` are the seconds that channels-last loses in OpenVINO for each byte of the image, in the median over sizes.
+    where one is refused.
     """
     worth = [each for file in files for each in read(file)["worth"]]
-    resized, lost = _interpolated()
-    return {
-        "measured": measured_on((ONNX_RUNTIME, OPENVINO, WEB)),
-        "idioms": _factors(worth),
-        "resized": resized,
-        "lost": lost,
-    }
+    return {"measured": measured_on((ONNX_RUNTIME, OPENVINO, WEB)), "idioms": _factors(worth)}
 
 
 def _factors(worth: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
@@ -87,41 +66,12 @@ def _factors(worth: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | 
     }
 
 
-def _interpolated() -> tuple[dict[str, dict[str, list[float]]], float]:
-    """The times of both layouts, and what channels-last loses in OpenVINO."""
-    resized: dict[str, dict[str, list[float]]] = {layout: {ONNX_RUNTIME: [], OPENVINO: []} for layout in LAYOUTS}
-    lost = []
-    with TemporaryDirectory() as folder:
-        bench = Bench((ONNX_RUNTIME, OPENVINO), Path(folder), 1)
-        for runtime, size in product(bench.runtimes, SIZES):
-            runners = {layout: _resize(bench, runtime, layout, *size) for layout in LAYOUTS}
-            times = timed(runners, rounds_of(list(runners.values())))
-            first, last = (median(times[layout]) for layout in LAYOUTS)
-            for layout in LAYOUTS:
-                fastest = LAYOUTS[int(last < first)]
-                resized[layout][runtime].append(round(ratio(times[layout], times[fastest]), 1))
-            if runtime == OPENVINO:
-                lost.append((last - first) / (np.dtype(np.float32).itemsize * prod(size)))
-    return resized, float(f"{median(lost):.2e}")
-
-
-def _resize(bench: Bench, runtime: str, layout: str, channels: int, height: int, width: int) -> Runner[Subject]:
-    """An image that is interpolated to twice its size, in a runtime."""
-    spatial = iter((height, width))
-    shape = [1, *(next(spatial) if letter == "R" else channels for letter in layout[1:])]
-    sizes = [size * (2 if letter == "R" else 1) for size, letter in zip(shape, layout, strict=True)]
-    x = Spec(tuple(shape))
-    nodes = [Node("Resize", ["x", "", "", "sizes"], attributes={"mode": "linear"})]
-    made = model(nodes, {"x": x}, {"sizes": np.array(sizes)})
-    return bench.runner(runtime, layout, made.SerializeToString(), {"x": x.sample()})
-
-
 def merged(found: Mapping[str, Any]) -> dict[str, Any]:
     """The content of the file, given what was measured."""
     targets = [*map(shipped, RUNTIMES.values())]
     base = targets[0]
-    hidden = {**_worst(targets, lambda each: each.hidden, 0, max), **_resized(base, found, 2)}
-    extra = {**_worst(targets, lambda each: each.latency.extra, 0.0, max), **_resized(base, found, found["lost"])}
+    hidden = _worst(targets, lambda each: each.hidden, 0, max)
+    extra = _worst(targets, lambda each: each.latency.extra, 0.0, max)
     return {
         "name": "portable",
         "runtime": ", ".join(RUNTIMES.values()) + ": the worst of them",
@@ -147,24 +97,16 @@ def _worst(
     return {key: worst([entry(table(target), *key, default) for target in targets]) for key in keys}
 
 
-def _resized(base: Target, found: Mapping[str, Any], lost: float) -> dict[Key, float]:
-    """The layout in which interpolation is slower at its worst loses so much, the other nothing."""
-    slowest = {form: max(map(max, runtimes.values())) for form, runtimes in found["resized"].items()}
-    slow = max(slowest, key=lambda form: slowest[form])
-    kinds = [key for key in base.hidden if key[0] == "Resize" and key[1].startswith("linear ")]
-    return {key: lost * (key[1].split()[1].rstrip(",") == slow) for key in kinds}
-
-
 def _idioms(targets: list[Target], factors: Mapping[str, Mapping[str, float | None]]) -> dict[str, list[str]]:
     """Those that all targets want, or that lose less in the worst runtime that does not want them than they gain in the
-    best that does.
+    best that does; of what no target wants those that gain in some.
     """
     found: dict[str, list[str]] = {operator: [] for target in targets for operator in target.idioms}
-    wanted = ((operator, name) for target in targets for operator, names in target.idioms.items() for name in names)
-    for operator, name in dict.fromkeys(wanted):
+    for operator, name in IDIOMS:
         asking = {runtime for runtime, target in RUNTIMES.items() if name in shipped(target).idioms.get(operator, ())}
         if len(asking) < len(targets):
             times = factors[f"{operator} {name}"]
+            asking = asking or {runtime for runtime, time in times.items() if time and time < 1}
             loss = max(time or inf for runtime, time in times.items() if runtime not in asking)
             gain = max(1 / time for runtime, time in times.items() if runtime in asking and time)
             if loss >= gain:

@@ -15,6 +15,7 @@ from layoutsolve.frontend.passes import (
     gates,
     layer_norm,
     pixels,
+    steps,
     symmetric,
     unsigned,
     upsampling,
@@ -94,4 +95,5 @@ def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:
     """The graph with bytes stored as the runtime's kernels want them."""
     graph = pixels.filled(graph, reading.storage.pixel, budget)
     graph = weights.stored(graph, reading.storage.weights)
-    return unsigned.stored(graph) if reading.storage.unsigned else graph
+    graph = unsigned.stored(graph) if reading.storage.unsigned else graph
+    return steps.rounded(graph) if reading.storage.real else graph

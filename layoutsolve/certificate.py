@@ -179,8 +179,9 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
-    counts = (int(said[name]) for name in ("block", "narrow", "pixel"))
-    storage = Storage(said["unsigned"] is True, _weights(said["weights"]), *counts)
+    block, narrow, pixel = (int(said[name]) for name in ("block", "narrow", "pixel"))
+    unsigned, real = (said[name] is True for name in ("unsigned", "real"))
+    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real)
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")

@@ -20,7 +20,8 @@ class Storage:
     bits are stored as in the source, with a sign, or without one where sums of their products could saturate. ``block``
     is how many channels of images are kept together, 0 where they are not. Images of bytes are made whole blocks from
     ``narrow`` channels on; 0 is half a block, as for floats. Where images lie channels-first, convolutions of bytes by
-    weights with a sign read ``pixel`` channels at least.
+    weights with a sign read ``pixel`` channels at least. With ``real`` what a LeakyRelu alone reads of a product is
+    real numbers, rounded to the steps of the bytes that it would be.
     """
 
     unsigned: bool = False
@@ -28,6 +29,7 @@ class Storage:
     block: int = 0
     narrow: int = 0
     pixel: int = 0
+    real: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,14 @@ _REMOVED = frozenset(
 )
 """The operators between a Pad and what reads it that may be passed over, removed or moved away."""
 
+_STOPPING = frozenset({"Gather", "Gemm", "MatMul"})
+"""Operators through which no Transpose is moved down."""
+
+_TRANSPOSED = frozenset(
+    {"AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "MaxPool", "QLinearConv", "Transpose"}
+)
+"""Transposes, and operators that get some around them."""
+
 
 def of_reciprocals(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The products with ``1 / x`` that no quotient by ``x`` equals: those of integers, and where 1 adds dimensions."""
@@ -59,3 +67,22 @@ def emptied(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """What is expanded to no elements at all: it is passed on as it is, a size of 1 for one of 0."""
     shape = scope.constant(node.input[1]) if len(node.input) == 2 else None
     return [node] if shape is not None and not shape.all() else ()
+
+
+def reached_by_transposes(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
+    """A Resize that names its axes where a Transpose may be moved down to it: its sizes would be permuted as if they
+    were those of all axes.
+    """
+    if all(each.name != "axes" for each in node.attribute):
+        return ()
+    seen, reached = {node.input[0]}, [node.input[0]]
+    for name in reached:
+        before = scope.producers.get(name)
+        if before is None or before.op_type in _STOPPING:
+            continue
+        if before.op_type in _TRANSPOSED:
+            return [node]
+        more = {each for each in before.input if each} - seen
+        seen |= more
+        reached += sorted(more)
+    return ()

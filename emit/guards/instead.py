@@ -65,6 +65,21 @@ def name_axes(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     node.input.extend([""] * (3 - len(node.input)) + [axes.name])
 
 
+def take_first(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
+    """Let a node read the first of a batch of one; of bytes before they are made real numbers."""
+    before = scope.producers.get(node.input[0])
+    reader = before if before is not None and before.op_type == "DequantizeLinear" else node
+    if id(reader) in scope.ahead:
+        return
+    index, first = (scope.fresh(f"{node.output[0]}/{label}") for label in ("index", "first"))
+    scope.graph.initializer.append(_tensor(index, np.zeros(1, np.int64)))
+    given = [reader.input[0], index]
+    scope.ahead[id(reader)] = NodeProto(
+        op_type="Gather", name=scope.fresh(f"Gather:{first}"), input=given, output=[first]
+    )
+    reader.input[0] = first
+
+
 def cut_to_nothing(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     """Expand to one element where there is to be none, and cut it off."""
     shape, result = scope.constant(node.input[1]), node.output[0]

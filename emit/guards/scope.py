@@ -25,12 +25,15 @@ AHEAD = frozenset({"Cast", "Mul", "Sub"})
 
 @dataclass(eq=False)
 class Scope:
-    """One graph of a model, and what is around it: ``constants`` are initializers by name."""
+    """One graph of a model, and what is around it: ``constants`` are initializers by name. Nodes are put ``ahead`` of
+    others or ``behind`` them, by the identity of those.
+    """
 
     graph: GraphProto
     version: int
     constants: Mapping[str, TensorProto]
     fresh: Fresh
+    ahead: dict[int, NodeProto] = field(default_factory=dict)
     behind: dict[int, NodeProto] = field(default_factory=dict)
     _origins: dict[str, NodeProto | None] = field(default_factory=dict)
 

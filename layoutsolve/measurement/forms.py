@@ -197,9 +197,9 @@ def _growing(widths: Sequence[int], side: int) -> onnx.ModelProto:
 
 def _slopes() -> Sequence[Candidate]:
     """PRelu between convolutions."""
-    ways: Mapping[str, tuple[str, ...]] = {"depthwise": ("depthwise", "limits"), "limits": ("limits",), "PRelu": ()}
+    ways = {"normalization": ["normalization", "limits"], "limits": ["limits"], "PRelu": list[str]()}
     return [
-        Candidate(title, {}, {"PRelu": list(names)}, tuple(_sloped(title, *size) for size in ((32, 32), (64, 16))))
+        Candidate(title, {}, {"PRelu": names}, tuple(_sloped(title, *size) for size in ((32, 32), (64, 16))))
         for title, names in ways.items()
     ]
 
@@ -224,13 +224,13 @@ def _sloped(way: str, channels: int, side: int) -> onnx.ModelProto:
             Node("Add", ["positive", "scaled"], ["v"]),
         ]
     else:
-        weights = slope.reshape(channels, 1, 1, 1)
-        constants |= {"s": -weights, "n": -np.ones_like(weights)}
+        zero, one = (np.full(channels, each, np.float32) for each in (0, 1))
+        constants |= {"n": -one, "s": -slope.reshape(-1), "zero": zero, "one": one}
         nodes += [
             Node("Relu", ["u"], ["positive"]),
-            Node("Conv", ["u", "s"], ["turned"], {"group": channels}),
+            Node("BatchNormalization", ["u", "n", "zero", "zero", "one"], ["turned"], {"epsilon": 0.0}),
             Node("Relu", ["turned"], ["low"]),
-            Node("Conv", ["low", "n"], ["scaled"], {"group": channels}),
+            Node("BatchNormalization", ["low", "s", "zero", "zero", "one"], ["scaled"], {"epsilon": 0.0}),
             Node("Add", ["positive", "scaled"], ["v"]),
         ]
     return model([*nodes, Node("Conv", ["v", "b"])], {"x": Spec((1, channels, side, side))}, constants)

@@ -167,11 +167,11 @@ def _target(facts: dict[str, Any]) -> Target:
 
 
 def _storage(facts: dict[str, Any]) -> Storage:
-    _known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel"))
+    _known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel", "real"))
     weights = _one("storage.weights", facts.get("weights", "source"), WEIGHTS)
-    unsigned = _flag("storage.unsigned", facts.get("unsigned", False))
-    counts = (_count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel"))
-    return Storage(unsigned, weights, *counts)
+    unsigned, real = (_flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "real"))
+    block, narrow, pixel = (_count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel"))
+    return Storage(unsigned, weights, block, narrow, pixel, real)
 
 
 def _dynamic(facts: Any) -> Dynamic | None:

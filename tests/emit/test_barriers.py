@@ -13,6 +13,7 @@ import pytest
 import layoutsolve
 from layoutsolve.emit import barriers, serialise
 from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET
+from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.graph import Quant as Parameters
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
@@ -382,3 +383,47 @@ def test_dequantised_rows_that_are_multiplied(rows: tuple[int, ...], opset: int)
     y = b.then("ADD", [y, b.constant("bias", random.uniform(-1, 1, 3).astype(np.float32))], (*rows, 3))
     data = random.integers(-128, 128, (*rows, 6)).astype(np.int8)
     check(b.finish(b.then("TANH", [y], (*rows, 3))), [[data]], [{"opset": opset}])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("between", ["", "Relu", "Add", "quantised"])
+@pytest.mark.parametrize("factor", ["scales", "sizes"])
+def test_transposes_before_a_resize_that_names_its_axes(factor: str, between: str, dtype: str) -> None:
+    """Beside a convolution of bytes, for which ONNX Runtime moves all Transposes: unguarded the model fails."""
+    make, random = onnx.helper.make_node, np.random.default_rng(0)
+    scale, zero, weights = np.float32(0.05), np.uint8(9), random.integers(-99, 99, (4, 4, 3, 3)).astype(np.int8)
+    named = {"scale": scale, "zero": zero, "weights": weights, "none": np.int8(0), "scales": np.float32([2, 2])}
+    named |= {"sizes": np.array([10, 12]), "half": np.float32([0.5])}
+    quantise, real = [("QuantizeLinear", "DequantizeLinear")[at] for at in (0, 1)]
+    steps = ["scale", "zero"]
+    nodes = [make(quantise, ["x", *steps], ["q"]), make(real, ["q", *steps], ["r"])]
+    nodes += [make(real, ["weights", "scale", "none"], ["w"]), make("Conv", ["r", "w"], ["c"], kernel_shape=[3, 3])]
+    nodes += [make(quantise, ["c", *steps], ["d"]), make(real, ["d", *steps], ["y"])]
+    image = "q" if dtype == "uint8" else "x"
+    nodes.append(make("Transpose", [image], ["moved"], perm=[0, 2, 3, 1]))
+    nodes.append(make(real, ["moved", *steps], ["last"]) if dtype == "uint8" else make("Identity", ["moved"], ["last"]))
+    if between == "quantised":
+        nodes += [make(quantise, ["last", *steps], ["again"]), make(real, ["again", *steps], ["given"])]
+    else:
+        nodes.append(make(between or "Identity", ["last", *(["half"] if between == "Add" else [])], ["given"]))
+    how = ["", "scales"] if factor == "scales" else ["", "", "sizes"]
+    nodes.append(make("Resize", ["given", *how], ["large"], axes=[1, 2], mode="linear"))
+    nodes.append(make("Transpose", ["large"], ["z"], perm=[0, 3, 1, 2]))
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "yz"]
+    given = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4, 5, 6])
+    constants = [onnx.numpy_helper.from_array(np.asarray(data), name) for name, data in named.items()]
+    graph = onnx.helper.make_graph(nodes, "resized", [given], ports, constants)
+    plain = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    guarded = onnx.ModelProto.FromString(plain.SerializeToString())
+    barriers.guard(guarded.graph, 18, str)
+    data = {"x": random.uniform(-1, 9, (1, 4, 5, 6)).astype(np.float32)}
+    expected = OnnxRuntime(plain.SerializeToString(), level="none").run(data)
+    for level in LEVELS:
+        for found, wanted in zip(
+            OnnxRuntime(guarded.SerializeToString(), level=level).run(data), expected, strict=True
+        ):
+            np.testing.assert_allclose(
+                found, wanted, atol=0.051 if dtype == "uint8" or between == "quantised" else 1e-5
+            )
+    with pytest.raises(VerifyError):
+        OnnxRuntime(plain.SerializeToString(), level="all").run(data)

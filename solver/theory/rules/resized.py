@@ -12,21 +12,31 @@ from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
 SCALES = 2
 """The first input of a Resize that says how much."""
 
+SPATIAL = [1, 2]
+"""The axes of an image that lies channels-last."""
+
+FEW = 16
+"""With fewer channels OpenVINO is faster where a single axis is not named."""
+
 
 @idiom("Resize", "axes")
 def axes(site: Site, rule: Rule) -> Idiom:
-    """Scales or sizes of those dimensions alone that change. ONNX Runtime's optimiser fails where it moves a Transpose
-    through such a Resize.
+    """Scales or sizes of an image's rows and columns alone, where it lies channels-last and is the only one of its
+    batch.
     """
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        shape, result = shapes[0], shapes[-1]
         steps = rule.ways[row.form].rewrite(row, shapes)
         numbers = [item if isinstance(item, np.ndarray) else None for item in steps[0].inputs]
-        changed = [index for index, (one, other) in enumerate(zip(*shapes, strict=True)) if one != other]
-        if len(steps) != 1 or not changed or all(each is None for each in numbers[SCALES:]):
+        changed = [index for index, (one, other) in enumerate(zip(shape, result, strict=True)) if one != other]
+        if len(steps) != 1 or len(shape) != 4 or shape[0] != 1 or all(each is None for each in numbers[SCALES:]):
+            return None
+        few = not isinstance(shape[3], int) or shape[3] < FEW
+        if changed != SPATIAL and (few or changed not in ([1], [2])):
             return None
         (step,) = steps
-        inputs = tuple(item if each is None else each[changed] for item, each in zip(step.inputs, numbers, strict=True))
-        return (Step(step.op, inputs, step.outputs, {**step.attributes, "axes": tuple(changed)}),)
+        inputs = tuple(item if each is None else each[SPATIAL] for item, each in zip(step.inputs, numbers, strict=True))
+        return (Step(step.op, inputs, step.outputs, {**step.attributes, "axes": tuple(SPATIAL)}),)
 
     return write

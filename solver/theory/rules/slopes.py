@@ -4,6 +4,7 @@ and of bytes ``(1 - slope) * Relu(x) + slope * x``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,21 @@ SMALLEST = 1e-30
 """The least scale of which shares are still numbers that float32 has in full."""
 
 
+@idiom("PRelu", "normalization")
+def normalization(site: Site, rule: Rule) -> Idiom | None:
+    """``Min(x, 0)`` as ``Relu`` between two changes of sign, the second one with the slopes: BatchNormalization, where
+    an image lies channels-first and has a slope for each channel. Runtimes that keep images in blocks of channels need
+    not leave that format, others take it for the products that it is.
+    """
+    return _between_signs(site, rule, _normalised)
+
+
+@idiom("PRelu", "depthwise")
+def depthwise(site: Site, rule: Rule) -> Idiom | None:
+    """The same with a convolution of one pixel as the first of them."""
+    return _between_signs(site, rule, by_channel)
+
+
 @idiom("PRelu", "limits")
 def limits(site: Site, rule: Rule) -> Idiom | None:
     """The sum itself, in any layout."""
@@ -38,36 +54,6 @@ def limits(site: Site, rule: Rule) -> Idiom | None:
             Step("Min", (0, np.zeros((), np.float32)), (below,)),
             Step("Mul", (below.name, 1), (scaled,)),
             Step("Relu", (0,), (above,)),
-            Step("Add", (above.name, scaled.name), (0,)),
-        )
-
-    return write
-
-
-@idiom("PRelu", "depthwise")
-def depthwise(site: Site, rule: Rule) -> Idiom | None:
-    """``Min(x, 0)`` as ``Relu`` between two changes of sign, the second one with the slopes: convolutions of one pixel,
-    where an image lies channels-first and has a slope for each channel. Runtimes that keep images in blocks of channels
-    need not leave that format.
-    """
-    slopes, varying = _slopes(site), {label for labels in rule.dims[1] for label in labels}
-    if slopes is None or len(varying) != 1:
-        return None
-    (label,) = varying
-
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
-        channels = row.arrangement[1] if len(row.arrangement) == IMAGE == len(shapes[-1]) else ()
-        if not channels or channels != tuple((label, factor) for factor in range(len(channels))):
-            return None
-        if shapes[-1][1] != slopes.size:
-            return None
-        names = ("above", "negated", "below", "scaled")
-        above, negated, below, scaled = (Between(name, "float32", shapes[-1]) for name in names)
-        return (
-            Step("Relu", (0,), (above,)),
-            by_channel(0, np.full(slopes.size, -1, np.float32), negated),
-            Step("Relu", (negated.name,), (below,)),
-            by_channel(below.name, -slopes.reshape(-1), scaled),
             Step("Add", (above.name, scaled.name), (0,)),
         )
 
@@ -123,6 +109,37 @@ def _slopes(site: Site) -> Array | None:
     if slopes is None or not site.floating or site.output().dtype != "float32":
         return None
     return slopes if np.isfinite(slopes).all() else None
+
+
+def _between_signs(site: Site, rule: Rule, turned: Callable[[int, Array, Between], Step]) -> Idiom | None:
+    slopes, varying = _slopes(site), {label for labels in rule.dims[1] for label in labels}
+    if slopes is None or len(varying) != 1:
+        return None
+    (label,) = varying
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        channels = row.arrangement[1] if len(row.arrangement) == IMAGE == len(shapes[-1]) else ()
+        if not channels or channels != tuple((label, factor) for factor in range(len(channels))):
+            return None
+        if shapes[-1][1] != slopes.size:
+            return None
+        names = ("above", "negated", "below", "scaled")
+        above, negated, below, scaled = (Between(name, "float32", shapes[-1]) for name in names)
+        return (
+            Step("Relu", (0,), (above,)),
+            turned(0, np.full(slopes.size, -1, np.float32), negated),
+            Step("Relu", (negated.name,), (below,)),
+            _normalised(below.name, -slopes.reshape(-1), scaled),
+            Step("Add", (above.name, scaled.name), (0,)),
+        )
+
+    return write
+
+
+def _normalised(data: int | str, factors: Array, result: Between) -> Step:
+    """A product with a factor for each channel, as a normalisation that does nothing else."""
+    zeros, ones = np.zeros_like(factors), np.ones_like(factors)
+    return Step("BatchNormalization", (data, factors, zeros, zeros, ones), (result,), {"epsilon": 0.0})
 
 
 def by_channel(data: int | str, factors: Array, result: int | Between = 0) -> Step:

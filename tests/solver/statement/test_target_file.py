@@ -129,7 +129,7 @@ def test_extending_replaces_what_is_said() -> None:
         ({"storage": {"sign": True}}, "storage.sign: there is no such field"),
         (
             {"idioms": {"PRelu": ["limit"]}},
-            "idioms.PRelu: unknown 'limit': use depthwise, limits (did you mean 'limits'",
+            "idioms.PRelu: unknown 'limit': use depthwise, limits, normalization (did you mean 'limits'",
         ),
         ({"unsupported": {"Resize": {}}}, "unsupported.Resize: it must be a list"),
         ({"dynamic": {"tensor": 1}}, "dynamic.rows: it is missing"),

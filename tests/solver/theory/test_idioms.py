@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -128,10 +128,12 @@ def operators(graph: Graph, target: Target) -> Counter[str]:
 
 def test_the_first_that_fits_is_written() -> None:
     by_channel, by_pixel = activated(16, lambda b: b.weights(1, 1, 16)), activated(16, lambda b: b.weights(6, 6, 16))
-    both = only("PRelu", "depthwise", "limits")
-    assert operators(by_channel, both)["Conv"] == 4
+    both = only("PRelu", "normalization", "limits")
+    assert operators(by_channel, both) >= Counter({"Conv": 2, "BatchNormalization": 2, "Relu": 2, "Add": 1})
     assert operators(by_pixel, both) >= Counter({"Conv": 2, "Min": 1, "Mul": 1, "Relu": 1, "Add": 1})
-    assert operators(by_pixel, only("PRelu", "depthwise"))["PRelu"] == 1
+    assert operators(by_channel, only("PRelu", "depthwise")) >= Counter({"Conv": 3, "BatchNormalization": 1})
+    for name in ("normalization", "depthwise"):
+        assert operators(by_pixel, only("PRelu", name))["PRelu"] == 1
     assert operators(by_channel, only("PRelu"))["PRelu"] == 1
 
 
@@ -191,3 +193,29 @@ def test_constants_that_stay_as_long_as_they_are(operator: str, form: str) -> No
 
 def test_idioms_are_of_operators_with_rules() -> None:
     assert IDIOMS and {operator for operator, _ in IDIOMS} <= set(RULES)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize(
+    ("shape", "result", "named"),
+    [
+        ((1, 4, 5, 3), (1, 8, 10, 3), True),
+        ((1, 4, 5, 32), (1, 8, 5, 32), True),
+        ((1, 4, 5, 32), (1, 4, 10, 32), True),
+        ((1, 4, 5, 3), (1, 8, 5, 3), False),
+        ((2, 4, 5, 3), (2, 8, 10, 3), False),
+    ],
+)
+def test_axes_of_single_images_are_named(shape: Sequence[int], result: Sequence[int], named: bool, mode: str) -> None:
+    """Of such that lie channels-last, where that is faster; sizes are those of these axes."""
+    b, factors = GraphBuilder(), np.divide(result, shape)
+    for number, vector in enumerate((b.constant(factors), b.constant(result, "int64"))):
+        x, empty = b.input(*shape), "" if number else vector
+        b.op("Resize", x, "", empty, *([vector] if number else []), shape=result, mode=mode)
+    graph = b.graph(*(node.outputs[0] for node in b.nodes))
+    plain, other = (apply(assign(graph, target=only("Resize", *names))) for names in ((), ("axes",)))
+    for node in other.nodes:
+        assert node.attributes.get("axes") == ((1, 2) if named else None)
+    data = feeds(graph, 0)
+    for found, wanted in zip(run(other, data), run(plain, data), strict=True):
+        np.testing.assert_array_equal(found, wanted)
