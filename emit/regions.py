@@ -8,13 +8,10 @@ from dataclasses import field
 import numpy as np
 
 from layoutsolve.emit.writer import Body, Writer
-from layoutsolve.graph import Node, Region
+from layoutsolve.graph import STATE, Node, Region
 from layoutsolve.names import short
 from layoutsolve.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto, attribute, port
 from layoutsolve.records import dataclass
-
-STATE = "layoutsolve.state."
-"""The prefix of the metadata that tell for each input that is a state which output replaces it."""
 
 
 def following_of(metadata: Mapping[str, str]) -> dict[str, str]:

@@ -9,10 +9,10 @@ from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
 from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.opset import chosen_opset, imports, ir_version
-from layoutsolve.emit.regions import STATE, Regions
+from layoutsolve.emit.regions import Regions
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.writer import Kernels, Writer
-from layoutsolve.graph import CONTROL, Graph, Origin
+from layoutsolve.graph import CONTROL, STATE, Graph, Origin
 from layoutsolve.protos import GraphProto, ModelProto, ValueInfoProto, native
 
 OWN = ("", "ai.onnx")

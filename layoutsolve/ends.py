@@ -84,6 +84,15 @@ def every_end(graph: Graph, boundary: Boundary, assignment: Assignment) -> list[
     return [*ends.values(), *states_of(assignment)]
 
 
-def metadata(ends: Sequence[End]) -> dict[str, str]:
-    """What the ONNX model's metadata say about those that are not stored as in the source model."""
-    return {f"{METADATA}{end.name}": " ".join(map(str, end.permutation)) for end in ends if end.moved}
+def metadata(ends: Sequence[End], told: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the ONNX model's metadata say about those that are not stored as in the source model; a source in ONNX may
+    have ``told`` that of itself, and of its own source.
+    """
+    found = {}
+    for end in ends:
+        before = (told or {}).get(f"{METADATA}{end.name}", "").split()
+        known = sorted(before) == sorted(map(str, range(len(end.permutation))))
+        if end.moved:
+            order = [before[axis] if known else str(axis) for axis in end.permutation]
+            found[f"{METADATA}{end.name}"] = " ".join(order)
+    return found

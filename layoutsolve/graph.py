@@ -182,6 +182,9 @@ class Region:
 CONTROL = frozenset(("If", "Join", "Loop", "Carry", "State"))
 """The operators that tie regions together."""
 
+STATE = "layoutsolve.state."
+"""What an entry of a model's metadata begins with that tells by a state's input the output that replaces it."""
+
 KEPT = "given:"
 """What the names of operators of a source in ONNX begin with that stay as they are, and are not what they are called
 here: those with graphs in them are none of :data:`CONTROL`, and a Reshape whose sizes are not known is no view.

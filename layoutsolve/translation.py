@@ -58,7 +58,8 @@ def emitted(
     it was made. ``origins`` are filled with where each node comes from, by its name.
     """
     applied = apply(assignment, budget)
-    facts = {**applied.metadata, **metadata(every_end(graph, boundary, assignment)), **made.metadata}
+    ends = every_end(graph, boundary, assignment)
+    facts = {**applied.metadata, **metadata(ends, applied.metadata), **made.metadata}
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)
     model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels)

@@ -20,7 +20,7 @@ from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.versions import DOMAINS
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import KEPT, Dim, Graph, Node, Origin, Value
+from layoutsolve.graph import KEPT, STATE, Dim, Graph, Node, Origin, Value
 from layoutsolve.protos import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 from layoutsolve.wording import listed, nearest
 
@@ -79,6 +79,8 @@ def _lowered(source: Source, name: str, budget: Budget, equal: Mapping[str, Dim]
     """The reference graph where some symbols are known to be others, or numbers; operators may tell more of that."""
     draft, graph = Draft(source, budget, equal), source.proto.graph
     inputs = _inputs(draft, source)
+    states = _states(source, inputs)
+    draft.outputs -= frozenset(states.values())
     ordered = _checked(graph, {*draft.given, *inputs}, frozenset(inputs))
     _ask(draft, ordered)
     for port in inputs:
@@ -90,7 +92,21 @@ def _lowered(source: Source, name: str, budget: Budget, equal: Mapping[str, Dim]
         _lower(Call(draft, proto, index))
     if draft.forced and len(draft.equal) < FORCED:
         return _lowered(source, name, budget, {**draft.forced, **draft.equal})
-    return _graph(draft, name, inputs)
+    for state, following in reversed(states.items()):
+        _keep(draft, state, following)
+    return _graph(draft, name, [each for each in inputs if each not in states])
+
+
+def _states(source: Source, inputs: Sequence[str]) -> dict[str, str]:
+    """The states of a model that layoutsolve has written: by input the output that replaces it. Both come last."""
+    told = {each.key: each.value for each in source.original.metadata_props if each.key.startswith(STATE)}
+    found = {key.removeprefix(STATE): value for key, value in told.items()}
+    outputs = [port.name for port in source.proto.graph.output]
+    last = [name for name in inputs if name in found]
+    following = [found[name] for name in last]
+    if not last or len(last) < len(found) or list(inputs)[-len(last) :] != last or outputs[-len(last) :] != following:
+        return {}
+    return found if len(last) < len(outputs) and len(set(following)) == len(last) else {}
 
 
 def _inputs(draft: Draft, source: Source) -> list[str]:
@@ -224,9 +240,21 @@ def _as_it_stands(call: Call) -> None:
     call.emit(f"{KEPT}{call.op}" if opaque else call.op, names, call.outputs, attributes, storage)
 
 
+def _keep(draft: Draft, name: str, following: str) -> None:
+    """Make an input a state, which is what an output has left in the run before."""
+    initial, value = draft.defaults.pop(name, None), draft.values[name]
+    first = ""
+    if initial is not None and initial.data is not None:
+        made = draft.constant(initial.data, f"{name}/initial", initial.dtype)
+        first = draft.add(Value(made.name, made.dtype, made.shape, value.quant, made.data)).name
+    after = Call(draft, NodeProto(), 0).plain(following) if value.quant is None else draft.value(following).name
+    draft.nodes.insert(0, Node("State", (first, after), (name,), storage=True))
+
+
 def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     source = draft.source
-    outputs = tuple(port.name for port in source.proto.graph.output)
+    states = any(node.op == "State" for node in draft.nodes)
+    outputs = tuple(port.name for port in source.proto.graph.output if port.name in draft.outputs)
     for each in outputs:
         if each not in draft.values:  # an alias, or what a stored tensor means
             value, real = draft.value(each), draft.is_real(each)
@@ -236,6 +264,8 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     used = {each for node in nodes for each in (*node.inputs, *node.outputs) if each} | {*inputs, *outputs}
     values = {key: value for key, value in draft.values.items() if key in used}
     metadata = {each.key: each.value for each in source.original.metadata_props}
+    if states:
+        metadata = {key: value for key, value in metadata.items() if not key.startswith(STATE)}
     imports = {"" if each.domain in DOMAINS else each.domain: each.version for each in source.proto.opset_import}
     title = source.proto.graph.name or name
     formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()

@@ -12,9 +12,8 @@ import pytest
 
 from layoutsolve.emit import serialise
 from layoutsolve.emit.nodes import graphs_of, nodes_of
-from layoutsolve.emit.regions import STATE
 from layoutsolve.graph import CONTROL as TIES
-from layoutsolve.graph import Graph
+from layoutsolve.graph import STATE, Graph
 from tests.graphs import GraphBuilder, run
 from tests.solver.random_graphs import CONTROL, random_graph
 

@@ -309,3 +309,40 @@ def test_written_models_are_solved_again(tmp_path: Path) -> None:
         assert operators(again.model).count("Transpose") <= max(
             operators(direct.model).count("Transpose"), direct.price.transposes
         )
+
+
+def test_states_are_known_again(tmp_path: Path) -> None:
+    """What layoutsolve writes with states is as good when it is solved again: a state takes any layout."""
+    from tests.graphs import GraphBuilder
+
+    builder = GraphBuilder(0)
+    now, become = builder.state(1, 4, 5, 6)
+    x = builder.conv(builder.input(1, 4, 5, 6), 6, kernel=3)
+    total = builder.add(x, now)
+    become(builder.relu(total))
+    y = builder.conv(builder.relu(total), 6, kernel=3)
+    del tmp_path
+    from layoutsolve.emit import apply, serialise
+    from layoutsolve.solver import assign
+
+    graph = builder.graph(y)
+    plain = serialise(apply(assign(graph, strategy="transpose")))
+    assert operators(plain).count("Transpose") == 4
+    result = converted(plain)
+    assert operators(result).count("Transpose") == operators(serialise(apply(assign(graph)))).count("Transpose") == 2
+    following = [
+        {each.key: each.value for each in model.metadata_props if "state" in each.key} for model in (plain, result)
+    ]
+    assert following[0] == following[1] != {}
+    random = np.random.default_rng(0)
+    names = [port.name for port in plain.graph.input]
+    for model in (plain, result):
+        assert [port.name for port in model.graph.input] == names
+    feeds = {name: random.normal(size=(1, 4, 5, 6)).astype(np.float32) for name in names}
+    told = {each.key: each.value for each in result.metadata_props}
+    moved = dict(feeds)
+    for name in names:
+        if f"layoutsolve.layout.{name}" in told:
+            order = [int(each) for each in told[f"layoutsolve.layout.{name}"].split()]
+            moved[name] = np.ascontiguousarray(feeds[name].transpose(order))
+    assert np.allclose(run(plain, feeds)[0], run(result, moved)[0], atol=1e-5)
