@@ -54,7 +54,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
     except CertificateError as error:
         raise CertificateError(
             "the layouts are not among those that the search would state for a check: a heuristic's, or those of"
-            " a product of one row; without --certify the model is converted"
+            " a tensor of one element; without --certify the model is converted"
         ) from error
     proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), found.bound)
     made = conversion.provenance

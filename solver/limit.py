@@ -95,6 +95,14 @@ class Limit:
             limit._unseen += work
             limit = limit._parent
 
+    def granted(self, work: int) -> int:
+        """How much of some work may be done, which counts as done."""
+        if not work or self.over:
+            return 0
+        granted = min(work, self.work)
+        self.spend(granted)
+        return granted
+
     @property
     def over(self) -> bool:
         """Whether nothing is left. Once it is over a limit stays so."""

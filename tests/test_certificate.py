@@ -157,6 +157,35 @@ def test_few_candidates_first(few: int, monkeypatch: pytest.MonkeyPatch) -> None
         check_certificate(source, conversion.content(""), certify(source, conversion))
 
 
+def lone_rows(seed: int) -> bytes:
+    """Products, softmaxes and Transposes of tensors whose dimensions have mostly size 1."""
+    net, random = Network(), np.random.default_rng(seed)
+    shape = [*map(int, random.choice([1, 1, 1, 3], int(random.integers(2, 5)))), 4]
+    x = net.input(*shape)
+    for kind in random.choice(["product", "product", "softmax", "transpose"], int(random.integers(1, 4))):
+        if kind == "product":
+            size, turned = int(random.choice([1, 5])), bool(random.integers(2))
+            matrix = (size, shape[-1]) if turned else (shape[-1], size)
+            shape = [*shape[:-1], size]
+            x = net.op("BATCH_MATMUL", [x, net.weights(*[1] * (len(shape) - 2), *matrix)], shape, adjY=turned)
+        elif kind == "softmax":
+            x = net.op("SOFTMAX", [x], shape, beta=1.0)
+        else:
+            axes = [int(axis) for axis in random.permutation(len(shape))]
+            shape = [shape[axis] for axis in axes]
+            x = net.op("TRANSPOSE", [x, net.vector(*axes)], shape)
+    return net.model(x).source
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_rows_that_nothing_leads_to(first: int) -> None:
+    """Where dimensions have size 1, the layouts that are recorded need not lead to the very row that was chosen."""
+    for seed in range(first, first + 20):
+        source, objective = lone_rows(seed), ("min-executed", "min-transpose", "min-bytes")[seed % 3]
+        conversion = layoutsolve.convert(source, objective=objective)
+        assert check_certificate(source, conversion.content(""), certify(source, conversion)).tiers
+
+
 def test_tampered_price() -> None:
     price = case("image")[2].price
     tampered(case("image"), "the recorded rows cost", price=replace(price, transposes=0))

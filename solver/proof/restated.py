@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from layoutsolve.errors import CertificateError
@@ -106,11 +106,24 @@ def restate(
     statement = Statement(in_steps(graph), boundary, goal)
     _check_shapes(statement.source(), recorded)
     kept = None if coarse_tiers(goal.tiers) is None else [[Row(layouts)] for layouts in recorded]
-    fine = statement.layouts(kept, seeded=True)
+    fine = _with_recorded(statement, statement.layouts(kept, seeded=True), recorded)
     alike = tuple(_alike(operator, layouts) for operator, layouts in zip(fine.operators, recorded, strict=True))
     if not set(charged) <= set(fine.moving()):
         raise CertificateError("the certificate charges moves of what the source does not compute")
     return Restated(statement, goal, fine, alike, tuple(sorted(charged)), tuple(sorted(unseen)))
+
+
+def _with_recorded(statement: Statement, problem: LayoutProblem, recorded: Sequence[Layouts]) -> LayoutProblem:
+    """The problem with rows of the recorded layouts wherever these are possible: of dimensions of size 1 the source may
+    have so many that nothing tells which of them lead to a row.
+    """
+    operators = [
+        operator
+        if any(row.layouts == layouts for row in operator.rows)
+        else replace(operator, rows=(*operator.rows, *statement.rows(number, layouts)))
+        for number, (operator, layouts) in enumerate(zip(problem.operators, recorded, strict=True))
+    ]
+    return replace(problem, operators=tuple(operators))
 
 
 def _check_shapes(problem: LayoutProblem, recorded: Sequence[Layouts]) -> None:

@@ -135,7 +135,7 @@ class _Search:
         self.around = {number: domains[number] for number in at}
         self.rows = list(start)
         self.price = self._priced(self.rows)
-        self.first: Multipliers | None = None
+        self.proven: list[Multipliers] = []
 
     @cached_property
     def stated(self) -> Formulation:
@@ -241,8 +241,8 @@ class _Search:
         relaxations = list(_relaxations(self.program, self.names, limit))
         if not relaxations:
             return None
-        self.first, last = relaxations[0][1], relaxations[-1][1]
-        bounds = tuple(proven.tier.value(proven.least) for _, proven in relaxations)
+        self.proven = [proven for _, proven in relaxations]
+        last, bounds = self.proven[-1], tuple(proven.tier.value(proven.least) for proven in self.proven)
         for found, proven in relaxations:
             if found is not None and self.price != bounds:
                 self._round(proven.program, found, limit)
@@ -285,26 +285,34 @@ class _Search:
 
     def searched(self, limit: Limit) -> Outcome:
         """The best rows that elimination or CP-SAT finds tier by tier."""
-        from layoutsolve.solver.search.relaxed import relaxed  # with what solves linear programs
-
         self._improve({}, self.domains, limit)
         most = limit.attempt(int(NEARBY * limit.work))
         improved_together(self.problem, self.rows, self.domains, self.component, self.names, most)
         self.price = self._priced(self.rows)
-        program, proven, bounds = self.program, self.first, list[int]()
+        program, known, bounds = self.program, list(self.proven), list[int]()
         for place, names in enumerate(self.names):
             tier = program.tier(names)
-            if place:
-                found = relaxed(program, tier, limit)
-                proven = None if found is None else multiplied(program, tier, found.duals)
+            proven = known[place] if place < len(known) else self._relaxed(place, program, tier, limit)
             if proven is not None and self._narrowed(place, proven, limit):
                 return self.outcome(self.price)
             least, optimal = self._least(place, program, tier, proven, limit)
             bounds.append(max(0, tier.value(least)))
             if not optimal:
                 break
-            program = limited(program, tier, least) if proven is None else proven.restricted(least)
+            if proven is not None and least != proven.least:
+                del known[place + 1 :]
+            if place + 1 < len(known):
+                program = known[place + 1].program
+            else:
+                program = limited(program, tier, least) if proven is None else proven.restricted(least)
         return self.outcome(bounds)
+
+    def _relaxed(self, place: int, program: Program, tier: Tier, limit: Limit) -> Multipliers | None:
+        """What the relaxation of a tier proves; of the first one it is known that there is none within the limit."""
+        from layoutsolve.solver.search.relaxed import relaxed  # with what solves linear programs
+
+        found = relaxed(program, tier, limit) if place else None
+        return None if found is None else multiplied(program, tier, found.duals)
 
     def _least(
         self, place: int, program: Program, tier: Tier, proven: Multipliers | None, limit: Limit

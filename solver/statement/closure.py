@@ -188,6 +188,18 @@ class Closure:
                 self._exhaust()
         return self._problem()
 
+    def having(self, number: int, layouts: Sequence[Layout]) -> list[Row]:
+        """The rows of an operator with some very layouts, whether or not anything leads to them; of ``complete`` ones
+        none is left out.
+        """
+        generator = self.generators[number]
+        if generator is None:
+            return []
+        found = list(generator.start())
+        for port in self._moving(number):
+            found += generator.push(port, layouts[port])
+        return [row for row in found if row.layouts == tuple(layouts)]
+
     def charging(self, charged: Collection[int], limit: Limit, most: int = BLOCKS) -> LayoutProblem:
         """The problem in which moves of some variables alone cost what they do, which have all orders of at ``most`` so
         many blocks. It goes on from the problem that is stated, whose operators it shares but for those that get more

@@ -85,6 +85,8 @@ class Filler:
     def push(self, port: int, layout: Layout) -> list[Row]:
         """All rows that have a layout at a port, with others of their groupings, without those known already."""
         found: list[Row] = []
+        if not self.generator.candidate(port, layout):
+            return found
         for each in self._showing.get((port, order(layout)), ()):
             self.limit.spend(GROUPED)
             for grouping in each.having(port, layout, self.most):

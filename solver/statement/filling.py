@@ -7,7 +7,7 @@ which are where these slots belong.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from math import comb
 
@@ -30,6 +30,7 @@ class Filling(ABC):
     def __init__(self, number: int, slots: Slots, even: bool) -> None:
         self.number, self.slots, self.even = number, slots, even
         self.finest: Arrangement = tuple((slot,) for slot in slots)
+        self._known: dict[tuple[int, int], list[tuple[Slots, tuple[Group, ...]]]] = {}
 
     @abstractmethod
     def rows(self, grouping: Arrangement) -> Iterator[Row]:
@@ -88,13 +89,22 @@ class Filling(ABC):
             return
         if at < len(wanted) and not wanted[at]:
             yield from (((), *rest) for rest in self._from(port, wanted, at + 1, first))
-        for end in range(first + 1, len(self.slots) + 1):
-            run = self.slots[first:end]
-            if len(run) > 1 and not self.joined(run[-2], run[-1]):
-                break
-            stored = self.stored(port, run)
+        for run, stored in self._runs(port, first):
             if wanted[at : at + len(stored)] == stored:
-                yield from ((run, *rest) for rest in self._from(port, wanted, at + len(stored), end))
+                rests = self._from(port, wanted, at + len(stored), first + len(run))
+                yield from ((run, *rest) for rest in rests)
+
+    def _runs(self, port: int, first: int) -> Sequence[tuple[Slots, tuple[Group, ...]]]:
+        """What may lie together from a slot on, and the dimensions in which a port stores it."""
+        found = self._known.get((port, first))
+        if found is None:
+            found = self._known[port, first] = []
+            for end in range(first + 1, len(self.slots) + 1):
+                run = self.slots[first:end]
+                if len(run) > 1 and not self.joined(run[-2], run[-1]):
+                    break
+                found.append((run, self.stored(port, run)))
+        return found
 
     def _groupings(self, slots: Slots, extra: int) -> Iterator[Arrangement]:
         may = [self.joined(*pair) for pair in pairwise(slots)]

@@ -25,12 +25,12 @@ Key = tuple[str, ...]
 """Labels whose factors are ordered together: one label, or a run of free ones in a mixed place."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Choice:
     """One way to fill the places of a :class:`Placed` relation."""
 
     frame: _Frame
-    orders: tuple[tuple[Key, tuple[Slot, ...]], ...]
+    orders: Mapping[Key, tuple[Slot, ...]]
 
 
 _Learned = tuple[_Frame | None, tuple[tuple[Key, tuple[Slot, ...]], ...]]
@@ -54,14 +54,13 @@ class Placer:
         self.runs = keys = sorted({key for found in self.keys.values() for key in found})
         self.counts = {key: len(self.logical(key)) for key in keys if form.free.issuperset(key)}
         self.around = frozenset(self.logical(form.prefix))
-        logical = _Choice(self._logical_frame(), tuple((key, self.logical(key)) for key in keys))
-        self.choices: dict[_Choice, None] = {}
+        self.choices = set[tuple[object, ...]]()
         self.listed: list[_Choice] = []
         self.met: dict[_Learned, int] = {}
         self.waiting: dict[int, Row] = {}
         self.last: list[_Learned] = []
         self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
-        self._add(logical)
+        self._add(self._logical_frame(), {key: self.logical(key) for key in keys})
 
     def _runs(self, place: tuple[str, ...]) -> tuple[Key, ...]:
         if not self.form.mixed:
@@ -83,13 +82,9 @@ class Placer:
             frame, orders = self._learn(port, reading)
             learned = (frame, tuple(orders.items()))
             self.last.append(learned)
-            first, known = self.met.get(learned, 0), len(self.listed)
-            for choice in self.listed[first:known]:
-                if self.limit.over:
-                    break
-                self.limit.spend()
-                merged = {**dict(choice.orders), **orders}
-                self._add(_Choice(frame or choice.frame, tuple(merged.items())))
+            others = self.listed[self.met.get(learned, 0) :]
+            for choice in others[: self.limit.granted(len(others))]:
+                self._add(frame or choice.frame, {**choice.orders, **orders})
             self.met[learned] = len(self.listed)
         found = self.places[port].pop(self._key(layout), [])
         return [self.waiting.pop(number) for number in found if number in self.waiting]
@@ -103,12 +98,13 @@ class Placer:
         ]
         return [self.waiting.pop(number) for number in found]
 
-    def _add(self, choice: _Choice) -> None:
+    def _add(self, frame: _Frame, orders: dict[Key, tuple[Slot, ...]]) -> None:
         """Let the row of a choice wait until one of its layouts is suggested."""
+        choice = (frame.prefix, frame.suffix, *orders.items())
         if choice not in self.choices:
-            self.choices[choice] = None
-            self.listed.append(choice)
-            row, number = self.row(choice.frame.prefix, choice.frame.suffix, dict(choice.orders)), len(self.listed)
+            self.choices.add(choice)
+            self.listed.append(_Choice(frame, orders))
+            row, number = self.row(frame.prefix, frame.suffix, orders), len(self.listed)
             self.waiting[number] = row
             for layout, places in zip(row.layouts, self.places, strict=True):
                 places.setdefault(self._key(layout), []).append(number)
@@ -179,4 +175,4 @@ class Placer:
 def _agrees(choice: _Choice, learned: _Learned) -> bool:
     """Whether a choice is as a reading says."""
     frame, orders = learned
-    return frame in (None, choice.frame) and set(orders) <= set(choice.orders)
+    return frame in (None, choice.frame) and set(orders) <= choice.orders.items()

@@ -142,6 +142,13 @@ class Statement:
         stated = self._closure(limit or unlimited(), most, kept=kept, seeded=seeded).problem()
         return replace(stated, constants=self._constants())
 
+    def rows(self, number: int, layouts: Sequence[Layout]) -> tuple[Row, ...]:
+        """The rows of an operator with some very layouts."""
+        entry, timed = self.entries[number], self.goal.timed
+        kept = [[Row(tuple(layouts))]]
+        alone = Closure(self.variables, [entry], self.target, timed, unlimited(), ALL, kept=kept, complete=[0])
+        return tuple(alone.having(0, layouts))
+
     def part(
         self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
     ) -> LayoutProblem:

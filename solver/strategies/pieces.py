@@ -24,7 +24,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.row import FREE, Row
 
-ROWS = 12_000
+ROWS = 15_000
 """The most rows of a problem of all groupings that is solved."""
 
 STATED = 0.6

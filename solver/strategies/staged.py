@@ -35,7 +35,7 @@ WIDENED, WIDENED_EACH = 10_000, 2_000
 for each Reshape that might be saved.
 """
 
-NEEDED = 4_000_000
+NEEDED = 5_500_000
 """The most work of finding out which orders cost as little, and of how many Reshapes are needed for them."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 
@@ -154,8 +154,14 @@ def transposed_alone(source: Layout, target: Layout) -> tuple[Layout, ...]:
 
 def alone(source: Layout, target: Layout) -> bool:
     """Whether a Transpose alone is enough between two layouts of the same dimensions."""
-    places = {group: place for place, group in enumerate(filter(None, source))}
-    return _alone(tuple(map(bool, source)), tuple(places.get(group, -1) for group in target))
+    solid, places = _sized(source)
+    return _alone(solid, tuple([places.get(group, -1) for group in target]))
+
+
+@lru_cache(maxsize=65536)
+def _sized(layout: Layout) -> tuple[tuple[bool, ...], Mapping[Group, int]]:
+    """Which dimensions of a layout are of more than size 1, and which place each of these has among them."""
+    return tuple(map(bool, layout)), {group: place for place, group in enumerate(filter(None, layout))}
 
 
 @lru_cache(maxsize=65536)

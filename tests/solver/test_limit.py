@@ -204,6 +204,22 @@ def test_part() -> None:
     assert whole.over and whole.part(1.0).over
 
 
+def test_granted() -> None:
+    """Work that is granted is what single steps would have done, and counts as they do."""
+    for whole, share, spent, asked in ((100, 0.5, 0, 30), (100, 0.5, 0, 80), (100, 1.0, 60, 50), (10, 1.0, 10, 5)):
+        limits = [Limit(whole) for _ in range(2)]
+        parts = [limit.part(share) for limit in limits]
+        for limit in limits:
+            limit.spend(spent)
+        steps = 0
+        while steps < asked and not parts[0].over:
+            parts[0].spend()
+            steps += 1
+        assert parts[1].granted(asked) == steps
+        assert parts[1].work == parts[0].work and limits[1].work == limits[0].work
+        assert parts[1].over == parts[0].over
+
+
 def test_interrupt_inside_the_search() -> None:
     """Ctrl-C ends a search at once. Where Python itself ignores one, as in a destructor, the next one does."""
     graph, ended = conflicting_grid(6, 6), Event()

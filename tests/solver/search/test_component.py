@@ -10,7 +10,7 @@ import pytest
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search import component, cpsat, relaxed
+from layoutsolve.solver.search import component, cpsat, program, relaxed
 from layoutsolve.solver.search.changing import Changing
 from layoutsolve.solver.search.component import _Search
 from layoutsolve.solver.search.improved import SWEEPS, improved
@@ -31,9 +31,9 @@ def family() -> list[Graph]:
     return [*(random_graph(seed, 14, CONTROL) for seed in range(12)), *map(mixed_graph, range(12)), *grids]
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[object]:
+def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
     """A list that grows by one whenever a function is called."""
-    calls: list[object] = []
+    calls: list[Any] = []
     inner: Callable[..., object] = getattr(place, name)
     monkeypatch.setattr(place, name, lambda *given, **named: calls.append(given) or inner(*given, **named))
     return calls
@@ -101,6 +101,19 @@ def test_a_gap_takes_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
         gaps += len(searches)
         assert len(searches) <= len(again.parts)
     assert gaps
+
+
+def test_no_relaxation_is_solved_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not where tiers are searched one after the other either, since no rows meet all bounds."""
+    monkeypatch.setattr(component, "eliminated", lambda *given: None)
+    monkeypatch.setattr(program, "LARGEST", 0)
+    asked, searches = counted(monkeypatch, relaxed, "relaxed"), counted(monkeypatch, _Search, "searched")
+    for graph in family():
+        del asked[:]
+        solve(Statement(graph, goal=Goal(OBJECTIVE)).orders(), TIERS, Limit(1_000_000))
+        given = [each[:2] for each in asked]
+        assert not any(each in given[:place] for place, each in enumerate(given))
+    assert searches
 
 
 def swept(problem: LayoutProblem, rows: list[int], tiers: Tiers) -> int:
