@@ -63,7 +63,8 @@ Way = Callable[[Path, Path], None]
 class Row:
     """A model in one form. ``plain`` and ``whole`` are how far its results are from the original's, at the levels none
     and all, no numbers where ONNX Runtime does not run that; ``ratio`` is its time by the original's, 0 where that is
-    not measured. ``error`` is why there is nothing.
+    not measured. ``operators`` are how many there are of each kind, constants left out. ``error`` is why there is
+    nothing.
     """
 
     model: str
@@ -135,19 +136,19 @@ def _optimise(level: Level, source: Path, output: Path) -> None:
     onnx.save(optimised(source, level), output)
 
 
-def _command(words: Sequence[str], source: Path, output: Path) -> None:
-    """Raises :class:`FailedError` where the command does not write the model."""
+def _command(words: Sequence[str], seconds: float, source: Path, output: Path) -> None:
+    """Raises :class:`FailedError` where the command does not write the model, or TimeoutExpired."""
     filled = [{"SOURCE": str(source), "OUTPUT": str(output)}.get(word, word) for word in words]
-    done = subprocess.run(filled, capture_output=True, text=True, check=False)
+    done = subprocess.run(filled, capture_output=True, text=True, check=False, timeout=seconds)
     if done.returncode or not output.is_file():
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing is written"]
         raise FailedError("crash", said[-1][:200])
 
 
-def ways_of(others: Sequence[str]) -> dict[str, Way]:
+def ways_of(others: Sequence[str], seconds: float) -> dict[str, Way]:
     """All ways by name but the original: ONNX Runtime's, those of commands, and layoutsolve."""
     named = (each.partition("=") for each in others)
-    commands = {name: partial(_command, shlex.split(command)) for name, _, command in named}
+    commands = {name: partial(_command, shlex.split(command), seconds) for name, _, command in named}
     return {
         "ORT basic": partial(_optimise, "basic"),
         "ORT extended": partial(_optimise, "extended"),
@@ -182,7 +183,7 @@ def rows(model: CorpusModel, ways: Mapping[str, Way], settings: Settings) -> lis
                 continue
             start = perf_counter()
             try:
-                apart(partial(way, source, output), settings.seconds)
+                apart(partial(way, source, output), settings.seconds + 1)
             except FailedError as error:
                 found.append(Row(model.name, name, error=str(error)))
                 continue
@@ -198,6 +199,7 @@ def _row(model: CorpusModel, way: str, path: Path, given: Sequence[Sample], seco
         content = whole(onnx.load(path))
         plain, optimal = (max((_off(path, sample, level) for sample in given), default=nan) for level in LEVELS)
         kinds = [node.op_type for node in moving(content.graph)]
+        every = (node.op_type for node in nodes_of(content.graph))
         transposes = kinds.count(TRANSPOSE)
         return Row(
             model.name,
@@ -209,7 +211,7 @@ def _row(model: CorpusModel, way: str, path: Path, given: Sequence[Sample], seco
             plain,
             optimal,
             round(seconds, 2),
-            operators=dict(sorted(Counter(node.op_type for node in nodes_of(content.graph)).items())),
+            operators=dict(sorted(Counter(kind for kind in every if kind != "Constant").items())),
         )
 
     try:
@@ -300,7 +302,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--largest", type=float, default=float("inf"), metavar="MB", help="leave out larger files")
     options = parser.parse_args(given)
     fixed = {name: float(number) for name, _, number in (each.partition("=") for each in options.feed)}
-    settings, ways = Settings(options.seconds, options.time, fixed), ways_of(options.others)
+    settings, ways = Settings(options.seconds, options.time, fixed), ways_of(options.others, options.seconds)
     found: list[Row] = []
     print(HEAD.format("model", "way", "Transposes", "views", "bytes", "executed", "time", "results"))
     for model in models(options.folder, options.only, ".onnx"):

@@ -128,14 +128,15 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="only tests whose name contains TEXT")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th test (default: 1)")
     options = parser.parse_args(given)
-    found = [examined(test) for test in tests(options.only, options.every)]
     skipped = ("ONNX Runtime does not run it", "ONNX Runtime does not pass it")
-    for name, verdict, detail in sorted(found, key=lambda each: each[1]):
+    counts = Counter[str]()
+    for test in tests(options.only, options.every):
+        name, verdict, detail = examined(test)
+        counts[verdict] += 1
         if verdict not in (SAME, *skipped):
-            print(f"* {verdict}, {name}: {detail}")
-    counts = Counter(verdict for _, verdict, _ in found)
-    ran = len(found) - sum(counts[each] for each in skipped)
-    print(f"{len(found)} tests, {ran} of them pass in ONNX Runtime: {dict(counts.most_common())}")
+            print(f"* {verdict}, {name}: {detail}", flush=True)
+    ran = counts.total() - sum(counts[each] for each in skipped)
+    print(f"{counts.total()} tests, {ran} of them pass in ONNX Runtime: {dict(counts.most_common())}")
 
 
 if __name__ == "__main__":
