@@ -11,7 +11,7 @@ from pathlib import Path
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
-from layoutsolve.frontend.onnx.constants import Constant, taken
+from layoutsolve.frontend.onnx.constants import Constant, of, taken
 from layoutsolve.protos import GraphProto, ModelProto
 from layoutsolve.records import dataclass
 from layoutsolve.wording import printable
@@ -56,7 +56,9 @@ def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
     original = model
     model = versions.inlined(model)
     outline, constants = taken(model, folder)
-    return Source(versions.converted(outline), constants, len(data), original)
+    made = versions.converted(outline)
+    constants |= {each.name: of(each) for each in made.graph.initializer if each.name not in constants}
+    return Source(made, constants, len(data), original)
 
 
 def _check_names(graph: GraphProto) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.protos import NEWEST_OPSET, ModelProto, NodeProto
+from layoutsolve.protos import NEWEST_OPSET, ModelProto
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
@@ -80,18 +80,9 @@ def converted(model: ModelProto) -> ModelProto:
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {_line(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error
-    _sort(made)
     del made.metadata_props[:]
     made.metadata_props.extend(model.metadata_props)
     return made
-
-
-def _sort(model: ModelProto) -> None:
-    """Put constants that the library has added behind their readers before all others."""
-    nodes = sorted(model.graph.node, key=lambda node: bool(node.input))
-    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del model.graph.node[:]
-    model.graph.node.extend(copies)
 
 
 def _import(model: ModelProto) -> None:
