@@ -280,7 +280,7 @@ def _parser() -> Parser:
         prog="layoutsolve",
         usage="layoutsolve [option ...] MODEL.tflite|FOLDER|PATTERN ...",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
-        description="Convert a TensorFlow Lite model to ONNX with the fewest Transposes, proven.",
+        description="TensorFlow Lite, or ONNX, to ONNX with the fewest Transposes, proven.",
         epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"
         " model was made), bench (how long models take), calibrate (a --target for this machine).",
         add_help=False,
