@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from layoutsolve import arguments, collector
 from layoutsolve.budget import Budget
 from layoutsolve.emit import External, apply, nodes_of, pieces, stored
+from layoutsolve.emit.regions import following_of
 from layoutsolve.ends import End, ends_of, every_end
 from layoutsolve.errors import OptionError, OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
@@ -337,10 +338,14 @@ def _no_worse(
     graph, goal = found.graph, found.assignment.goal
     hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
     before = moves(inlined(original), hidden.price.hidden)
-    for objective in dict.fromkeys((goal.objective, "min-transpose")):
-        tried = found if objective == goal.objective else converted(objective, "cpsat")
-        if moves(tried.model, tried.price.hidden).gains(before):
-            return tried
+    after = moves(found.model, found.price.hidden)
+    if after.gains(before):
+        return found
+    if after.counts > before.counts and goal.objective != "min-transpose":  # they were traded for time
+        other = converted("min-transpose", "cpsat")
+        after = moves(other.model, other.price.hidden)
+        if after.gains(before) and after.executed <= before.executed:
+            return other
     external = External() if found.external is not None else None
     model = as_it_stands(original, content.folder, external)
     for key, value in made.metadata.items():
@@ -480,6 +485,8 @@ def _compared(
             raise OptionError("tensors inside are compared with those of LiteRT, which does not run models in ONNX")
         given = model if isinstance(model, Path) else model.SerializeToString()
         known = {name: chosen[name] for name in ("seed", "samples", "data")}
+        states = following_of({each.key: each.value for each in conversion.model.metadata_props})
+        outputs |= {states[end.name]: end.permutation for end in conversion.moved_ends if end.name in states}
         original = bytes(source.data) if source.path is None else Path(source.path)
         return same.verify(original, given, input_permutations=inputs, output_permutations=outputs, **known)
     assignment = conversion.assignment

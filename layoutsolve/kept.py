@@ -29,10 +29,19 @@ class Moves:
     reshapes: int
     hidden: int
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Transposes first, then Reshapes."""
+        return self.transposes, self.reshapes
+
+    @property
+    def executed(self) -> int:
+        """Transposes, hidden ones included."""
+        return self.transposes + self.hidden
+
     def gains(self, source: Moves) -> bool:
         """Whether a model with these is better than its source in something, and worse in nothing that is counted."""
-        counts, given = (self.transposes, self.reshapes), (source.transposes, source.reshapes)
-        return counts < given or (counts == given and self.hidden < source.hidden)
+        return self.counts < source.counts or (self.counts == source.counts and self.hidden < source.hidden)
 
 
 def moves(model: ModelProto, hidden: int) -> Moves:

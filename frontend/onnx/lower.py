@@ -106,7 +106,8 @@ def _states(source: Source, inputs: Sequence[str]) -> dict[str, str]:
     following = [found[name] for name in last]
     if not last or len(last) < len(found) or list(inputs)[-len(last) :] != last or outputs[-len(last) :] != following:
         return {}
-    return found if len(last) < len(outputs) and len(set(following)) == len(last) else {}
+    fits = len(last) < len(outputs) and len(set(following)) == len(last)
+    return dict(zip(last, following, strict=True)) if fits else {}
 
 
 def _inputs(draft: Draft, source: Source) -> list[str]:

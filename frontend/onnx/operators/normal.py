@@ -242,29 +242,50 @@ def tile(call: Call) -> bool:
 @lowering("Resize")
 def resize(call: Call) -> bool:
     """By factors or to sizes of all dimensions; what else it says stays as it is."""
-    if not call.known(0) or "axes" in call.attributes or call.has(3) is call.has(2) or _stores(call):
+    by, to = (call.has(number) and not _is_empty(call, number) for number in (2, 3))
+    if not call.known(0) or by is to or _stores(call):
         return False
     if call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return False
-    shape = call.value(0).shape
+    shape, attributes = call.value(0).shape, dict(call.attributes)
+    axes = call.integers("axes") or tuple(range(len(shape)))
+    if "axes" in attributes and call.has(1) and not _is_empty(call, 1):
+        return False
+    attributes.pop("axes", None)
     names, storage = call.operands()
-    if call.has(3):
+    names = [
+        name if number == 0 or (number == 1 and len(axes) == len(shape)) else "" for number, name in enumerate(names)
+    ]
+    places = [axis % len(shape) for axis in axes]
+    if to:
         sizes = call.dims(3)
-        if sizes is None or len(sizes) != len(shape):
+        if sizes is None or len(sizes) != len(places):
             return False
-        names[3] = call.draft.sizes(sizes, call.outputs[0])
-        made: list[Dim | None] = list(sizes)
+        told = dict(zip(places, sizes, strict=True))
+        made: list[Dim | None] = [told.get(axis, dim) for axis, dim in enumerate(shape)]
+        names[3] = call.draft.sizes([dim for dim in made if dim is not None], call.outputs[0])
     else:
         scales = call.constant(2)
-        if scales is None or scales.size != len(shape):
+        if scales is None or scales.size != len(places):
             return False
+        every = np.ones(len(shape), np.float32)
+        every[places] = scales.reshape(-1)
         made = [
             product((dim, int(scale))) if float(scale).is_integer() else None
-            for dim, scale in zip(shape, scales.reshape(-1).tolist(), strict=True)
+            for dim, scale in zip(shape, every.tolist(), strict=True)
         ]
+        names[2] = call.draft.constant(every, f"{call.outputs[0]}/scales").name
+    while not names[-1]:
+        names.pop()
     call.draft.declare(call.outputs[0], made)
-    call.emit("Resize", names, call.outputs, {**call.attributes}, storage)
+    call.emit("Resize", names, call.outputs, attributes, storage)
     return True
+
+
+def _is_empty(call: Call, number: int) -> bool:
+    """Whether an input is a constant without elements, which stands for none."""
+    found = call.constant(number)
+    return found is not None and found.size == 0
 
 
 @lowering("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",

@@ -41,7 +41,7 @@ def parameters(call: Call, dtype: str, rank: int) -> Quant | None:
 def dequantize(call: Call) -> bool:
     """What is stored means what its annotation says; with other parameters it is read as another tensor."""
     draft, name = call.draft, call.outputs[0]
-    if not call.known(0) or draft.is_real(call.inputs[0]) or name in draft.outputs:
+    if not call.known(0) or draft.is_real(call.inputs[0]):
         return False
     source = draft.alias.get(call.inputs[0], call.inputs[0])
     value = draft.value(source)
@@ -50,16 +50,19 @@ def dequantize(call: Call) -> bool:
         return False
     if quant.axis is not None and value.data is None:
         return False
-    if value.quant is not None and value.quant.matches(quant):
-        draft.real[name] = value.name
-        return True
-    own = draft.names.derived(name, "stored")
-    if value.data is not None:
-        draft.add(Value(own, value.dtype, value.shape, quant, value.data))
+    own = value.name
+    if value.quant is None or not value.quant.matches(quant):
+        own = draft.names.derived(name, "stored")
+        if value.data is not None:
+            draft.add(Value(own, value.dtype, value.shape, quant, value.data))
+        else:
+            draft.add(replace(value, name=own, quant=quant))
+            call.emit("Identity", [value.name], [own], storage=True)
+    if name in draft.outputs:
+        draft.add(Value(name, "float32", value.shape))
+        call.emit("Identity", [own], [name])
     else:
-        draft.add(replace(value, name=own, quant=quant))
-        call.emit("Identity", [value.name], [own], storage=True)
-    draft.real[name] = own
+        draft.real[name] = own
     return True
 
 

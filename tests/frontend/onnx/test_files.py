@@ -335,6 +335,8 @@ def test_states_are_known_again(tmp_path: Path) -> None:
     ]
     assert following[0] == following[1] != {}
     random = np.random.default_rng(0)
+    found = layoutsolve.convert(plain.SerializeToString())
+    assert layoutsolve.verify(plain.SerializeToString(), found).passed
     names = [port.name for port in plain.graph.input]
     for model in (plain, result):
         assert [port.name for port in model.graph.input] == names
