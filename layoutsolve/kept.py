@@ -14,6 +14,9 @@ from layoutsolve.frontend.onnx import constants
 from layoutsolve.protos import GraphProto, ModelProto, TensorProto
 from layoutsolve.records import dataclass
 
+SIZES = frozenset(("Shape", "Size"))
+"""The operators that tell sizes, with which is computed before data are moved."""
+
 VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 """The operators that give a tensor another shape and move nothing."""
 
@@ -45,7 +48,7 @@ class Moves:
 
 
 def moves(model: ModelProto, hidden: int) -> Moves:
-    """What moves in a model; what is computed of constants alone does not run."""
+    """What moves in a model; what is computed of constants and sizes alone does not count."""
     found = _counted(model.graph, {each.name for each in model.graph.input} - _constants(model.graph))
     return Moves(*found, hidden)
 
@@ -59,6 +62,8 @@ def _counted(graph: GraphProto, running: set[str]) -> tuple[int, int]:
     for node in graph.node:
         inner = list(graphs_of(node))
         if not inner and not running.intersection(node.input):
+            continue
+        if node.op_type in SIZES:
             continue
         running.update(node.output)
         transposes += node.op_type == "Transpose"
