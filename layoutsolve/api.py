@@ -14,7 +14,7 @@ from layoutsolve import arguments, collector
 from layoutsolve.budget import Budget
 from layoutsolve.emit import External, apply, nodes_of, pieces, stored
 from layoutsolve.emit.regions import following_of
-from layoutsolve.ends import End, ends_of, every_end
+from layoutsolve.ends import METADATA, End, ends_of, every_end
 from layoutsolve.errors import OptionError, OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
@@ -293,9 +293,10 @@ def convert(
     graph = reference(content, reading, stage, options.opset, budget)
     if graph.imports:
         _check_onnx(options)
-    made = Provenance(VERSION, content.digest, options.text, options.own_target)
 
     def converted(objective: str, strategy: str = options.strategy) -> Conversion:
+        said = replace(options, objective=objective)
+        made = Provenance(VERSION, content.digest, said.text, said.own_target)
         with stage("solve"):
             assignment = assign(
                 graph, boundary, strategy=strategy, objective=objective, target=goal.target, limit=limit
@@ -310,7 +311,7 @@ def convert(
     free = options.inputs == options.outputs == "keep" and not (options.layouts or options.shapes or options.opset)
     if not graph.imports or options.strategy != "cpsat" or not free:
         return found
-    return _no_worse(content, found, converted, made, options.external_data)
+    return _no_worse(content, found, converted)
 
 
 def _check_onnx(options: arguments.Options) -> None:
@@ -325,8 +326,6 @@ def _no_worse(
     content: Content,
     found: Conversion,
     converted: Callable[[str, str], Conversion],
-    made: Provenance,
-    apart: bool | None,
 ) -> Conversion:
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
     no better then.
@@ -348,9 +347,10 @@ def _no_worse(
             return other
     external = External() if found.external is not None else None
     model = as_it_stands(original, content.folder, external)
-    for key, value in made.metadata.items():
-        if all(each.key != key for each in model.metadata_props):
-            model.metadata_props.add(key=key, value=value)
+    known = {each.key for each in model.metadata_props}
+    for each in found.model.metadata_props:  # how it was made
+        if each.key not in known and not each.key.startswith(METADATA):
+            model.metadata_props.add(key=each.key, value=each.value)
     return replace(found, model=model, external=external, origins={}, kept=True)
 
 
@@ -488,6 +488,7 @@ def _compared(
         states = following_of({each.key: each.value for each in conversion.model.metadata_props})
         outputs |= {states[end.name]: end.permutation for end in conversion.moved_ends if end.name in states}
         original = bytes(source.data) if source.path is None else Path(source.path)
+        known["rounds"] = any(value.quant is not None for value in conversion.graph.values.values())
         return same.verify(original, given, input_permutations=inputs, output_permutations=outputs, **known)
     assignment = conversion.assignment
     return compared(

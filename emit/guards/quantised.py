@@ -148,6 +148,8 @@ def _between(scope: Scope, node: NodeProto, result: str) -> bool:
 def _overflows(scope: Scope, node: NodeProto, name: str) -> bool:
     """Whether 32 bits do not hold what is added to a product of quantised numbers, in steps of both scales."""
     bias, (first, second) = scope.constant(name), (_scale(scope, each) for each in (*node.input, "", "")[:2])
+    if first is not None and first.size > 1:  # of an axis of its own, for which there is no kernel
+        return False
     if bias is None or first is None or second is None:
         return False
     with np.errstate(all="ignore"):

@@ -80,7 +80,8 @@ class OutputComparison:
     def reason(self) -> str:
         """Why it passes, or does not, in words."""
         beside = ", no further off than LiteRT's own default path" if self.passed and not self.agrees else ""
-        return reason(self.kind, self.distance, self.tolerance, beside)
+        found = reason(self.kind, self.distance, self.tolerance, beside)
+        return found if self.truth in (PLAIN, TWIN) else found.replace("LiteRT's", "the source's")
 
     def __str__(self) -> str:
         lines = [

@@ -164,6 +164,25 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
         call.emit("Identity", [made], [name])
 
 
+@lowering("DepthToSpace", "SpaceToDepth")
+def regrouped(call: Call) -> bool:
+    """What is stored, in another order, where the numbers that it means are moved."""
+    draft, name = call.draft, call.outputs[0]
+    if not call.known(0) or not draft.is_real(call.inputs[0]):
+        return False
+    source, dims = call.value(0), call.shapes()[0]
+    shape = [dim for dim in dims or () if dim is not None]
+    if source.quant is None or source.quant.axis is not None or source.data is not None or len(shape) != 4:
+        return False
+    made = draft.add(Value(draft.names.derived(name, "stored"), source.dtype, tuple(shape), source.quant)).name
+    call.emit(call.op, [source.name], [made], call.attributes, storage=True)
+    draft.real[name] = made
+    if name in draft.outputs:
+        draft.add(Value(name, "float32", tuple(shape)))
+        call.emit("Identity", [made], [name])
+    return True
+
+
 def _turned(quant: Quant | None, perm: object) -> Quant | None:
     """Parameters as they are behind a view: those of a single axis follow it through a Transpose alone."""
     if quant is None or quant.axis is None:
