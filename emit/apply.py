@@ -177,16 +177,16 @@ class _Applier:
     def _input(self, name: str, variable: int, layout: Layout) -> str:
         """The stored tensor from which a port reads."""
         if not self.problem.variables[variable].constant:
-            return self._retyped(self.stored[variable, layout], name, self._region(variable), bool(self.graph.imports))
+            return self._retyped(self.stored[variable, layout], name, self._region(variable))
         return self.constants.arranged(name, self.problem.variables[variable], layout)
 
-    def _retyped(self, stored: str, name: str, region: Region | None, given: bool) -> str:
+    def _retyped(self, stored: str, name: str, region: Region | None) -> str:
         """A view may read the same stored integers with another scale than they were written with, and in a source in
         ONNX with none.
         """
         wanted, present = self.graph.values[name], self.values[stored]
         same = present.quant is None if wanted.quant is None else wanted.quant.matches(present.quant)
-        if same or (wanted.quant is None and not given):
+        if same or (wanted.quant is None and not self.graph.imports):
             return stored
         if (stored, name) not in self.retyped:
             unique = self.taken.derived(stored, f"as/{short(name)}")

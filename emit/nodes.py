@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 
-from layoutsolve.protos import AttributeProto, GraphProto, NodeProto
+from layoutsolve.protos import GraphProto, NodeProto, graphs_in
 
 
 def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
@@ -18,8 +17,7 @@ def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
 
 def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs of a node: branches, or the body of a loop."""
-    one = (attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH)
-    return chain(one, (graph for attribute in node.attribute for graph in attribute.graphs))
+    return (graph for attribute in node.attribute for graph in graphs_in(attribute))
 
 
 def outer_names(graph: GraphProto) -> set[str]:

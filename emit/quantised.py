@@ -20,7 +20,7 @@ from layoutsolve.emit import qlinear
 from layoutsolve.emit.nodes import rename
 from layoutsolve.emit.writer import Writer
 from layoutsolve.graph import KEPT, Node, Quant
-from layoutsolve.protos import AttributeProto
+from layoutsolve.protos import AttributeProto, graphs_in
 
 CAPTURES = "captures"
 """The attribute that names what the graphs within a node read from around it."""
@@ -61,7 +61,7 @@ def _captured(attributes: dict[str, Any], inputs: list[str]) -> list[str]:
         if renamed and isinstance(value, AttributeProto):
             attributes[key] = copy = AttributeProto()
             copy.CopyFrom(value)
-            for graph in (*copy.graphs, *([copy.g] if copy.HasField("g") else [])):
+            for graph in graphs_in(copy):
                 rename(graph, renamed)
     return inputs[:own]
 

@@ -13,10 +13,7 @@ from layoutsolve.emit.regions import Regions
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.graph import CONTROL, STATE, Graph, Origin
-from layoutsolve.protos import GraphProto, ModelProto, ValueInfoProto, native
-
-OWN = ("", "ai.onnx")
-"""The names of the domain of ONNX's own operators."""
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native
 
 
 def serialise(
@@ -107,14 +104,14 @@ def _unknown(model: ModelProto, graph: Graph) -> bool:
     """Whether a source in ONNX has what ONNX itself knows nothing of, so that it could not check the model."""
     if not graph.imports:
         return False
-    own = {node.op_type for node in nodes_of(model.graph) if node.domain in OWN}
+    own = {node.op_type for node in nodes_of(model.graph) if node.domain in DOMAINS}
     foreign = any(value.foreign is not None for value in graph.values.values())
     return foreign or not all(map(native.defs.has_schema, own))
 
 
 def _domains(graph: GraphProto) -> set[str]:
     """The domains of other operators than ONNX's own."""
-    return {node.domain for node in nodes_of(graph)}.difference(OWN)
+    return {node.domain for node in nodes_of(graph)}.difference(DOMAINS)
 
 
 def _outputs(writer: Writer) -> list[ValueInfoProto]:

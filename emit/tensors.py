@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
 from layoutsolve.emit.external import External
-from layoutsolve.graph import PACKED, Array
-from layoutsolve.protos import TensorProto
-
-TYPES: Mapping[str, int] = {
-    "float32": TensorProto.FLOAT,
-    "float64": TensorProto.DOUBLE,
-    "float16": TensorProto.FLOAT16,
-    "bfloat16": TensorProto.BFLOAT16,
-    "int4": TensorProto.INT4,
-    "uint4": TensorProto.UINT4,
-    "int8": TensorProto.INT8,
-    "uint8": TensorProto.UINT8,
-    "int16": TensorProto.INT16,
-    "uint16": TensorProto.UINT16,
-    "int32": TensorProto.INT32,
-    "uint32": TensorProto.UINT32,
-    "int64": TensorProto.INT64,
-    "uint64": TensorProto.UINT64,
-    "bool": TensorProto.BOOL,
-    "string": TensorProto.STRING,
-    "complex64": TensorProto.COMPLEX64,
-}
-"""The code of each type of elements by its name."""
+from layoutsolve.graph import PACKED, Array, unpacked
+from layoutsolve.protos import TYPES, TensorProto
 
 _NAMES = {code: name for name, code in TYPES.items()}
 
@@ -64,7 +42,7 @@ def elements(proto: TensorProto) -> Array:
     if dtype == "string":
         return np.array([*proto.string_data, None], object)[:-1].reshape(shape)
     if dtype in PACKED:
-        return _unpacked(proto.raw_data, dtype)[: prod(shape)].reshape(shape)
+        return unpacked(np.frombuffer(proto.raw_data, np.uint8), dtype)[: prod(shape)].reshape(shape)
     return np.frombuffer(proto.raw_data, np.dtype(dtype).newbyteorder("<")).reshape(shape)
 
 
@@ -81,10 +59,3 @@ def _packed(data: Array) -> Array:
     pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
     packed: Array = pairs[:, 0] | pairs[:, 1] << 4
     return packed
-
-
-def _unpacked(packed: bytes, dtype: str) -> Array:
-    """The integers of :func:`_packed`, and one more where there was an odd number of them."""
-    pairs = np.frombuffer(packed, np.uint8)
-    halves = np.stack([pairs & 15, pairs >> 4], 1).reshape(-1)
-    return halves if dtype == "uint4" else ((halves ^ 8).astype(np.int8) - np.int8(8))

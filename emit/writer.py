@@ -11,11 +11,11 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.emit.ahead import among_floats
 from layoutsolve.emit.external import External
-from layoutsolve.emit.tensors import TYPES, fill, stored_bytes, tensor
+from layoutsolve.emit.tensors import fill, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Array, Dim, Graph, Origin, Region, Value, memory
 from layoutsolve.names import Names, short
-from layoutsolve.protos import AttributeProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, attribute, port
+from layoutsolve.protos import TYPES, AttributeProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, attribute, port
 from layoutsolve.records import dataclass
 
 _BYTES_PER_DIMENSION = 8

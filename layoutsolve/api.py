@@ -294,13 +294,12 @@ def convert(
     if graph.imports:
         _check_onnx(options)
 
-    def converted(objective: str, strategy: str = options.strategy) -> Conversion:
+    def converted(objective: str) -> Conversion:
         said = replace(options, objective=objective)
         made = Provenance(VERSION, content.digest, said.text, said.own_target)
         with stage("solve"):
-            assignment = assign(
-                graph, boundary, strategy=strategy, objective=objective, target=goal.target, limit=limit
-            )
+            how = options.strategy
+            assignment = assign(graph, boundary, strategy=how, objective=objective, target=goal.target, limit=limit)
         with stage("emit"):
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
             counted = budget if objective == goal.objective else Budget(len(content.data), options.max_size)
@@ -322,18 +321,14 @@ def _check_onnx(options: arguments.Options) -> None:
             raise OptionError(f"{name}: that is about models of TensorFlow Lite, and this one is in ONNX; leave it out")
 
 
-def _no_worse(
-    content: Content,
-    found: Conversion,
-    converted: Callable[[str, str], Conversion],
-) -> Conversion:
+def _no_worse(content: Content, found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
     no better then.
     """
     from layoutsolve.frontend.onnx.versions import inlined
     from layoutsolve.kept import as_it_stands, moves
 
-    original = ModelProto.FromString(bytes(content.data))
+    original = ModelProto.FromString(content.data)
     graph, goal = found.graph, found.assignment.goal
     hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
     before = moves(inlined(original), hidden.price.hidden)
@@ -341,7 +336,7 @@ def _no_worse(
     if after.gains(before):
         return found
     if after.counts > before.counts and goal.objective != "min-transpose":  # they were traded for time
-        other = converted("min-transpose", "cpsat")
+        other = converted("min-transpose")
         after = moves(other.model, other.price.hidden)
         if after.gains(before) and after.executed <= before.executed:
             return other

@@ -279,6 +279,12 @@ def element_bytes(dtype: str) -> float:
     return 8.0 if dtype == "string" else float(np.dtype(dtype).itemsize)
 
 
+def unpacked(packed: Array, dtype: str) -> Array:
+    """Integers of four bits, of bytes that hold two each, the lower bits first; one more where their number is odd."""
+    halves = np.stack([packed & 15, packed >> 4], 1).reshape(-1)
+    return halves if dtype == "uint4" else ((halves ^ 8).astype(np.int8) - np.int8(8))
+
+
 def static_elements(shape: Shape) -> int:
     """The number of elements, symbolic dimensions counted as 1."""
     return prod(dim.coefficient if isinstance(dim, Size) else dim for dim in shape)

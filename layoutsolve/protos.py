@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,10 @@ else:
     TensorShapeProto = _classes.TensorShapeProto
 
 __all__ = [
+    "DOMAINS",
     "NEWEST_OPSET",
     "REFUSALS",
+    "TYPES",
     "AttributeProto",
     "GraphProto",
     "ModelProto",
@@ -43,6 +45,7 @@ __all__ = [
     "TypeProto",
     "ValueInfoProto",
     "attribute",
+    "graphs_in",
     "inferred",
     "native",
     "port",
@@ -66,6 +69,36 @@ def inferred(model: bytes, follow: bool) -> ModelProto:
     native.checker.check_model(model, False, False, False)
     found: ModelProto = ModelProto.FromString(native.shape_inference.infer_shapes(model, True, True, follow))
     return found
+
+
+TYPES: Mapping[str, int] = {
+    "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
+    "float16": TensorProto.FLOAT16,
+    "bfloat16": TensorProto.BFLOAT16,
+    "int4": TensorProto.INT4,
+    "uint4": TensorProto.UINT4,
+    "int8": TensorProto.INT8,
+    "uint8": TensorProto.UINT8,
+    "int16": TensorProto.INT16,
+    "uint16": TensorProto.UINT16,
+    "int32": TensorProto.INT32,
+    "uint32": TensorProto.UINT32,
+    "int64": TensorProto.INT64,
+    "uint64": TensorProto.UINT64,
+    "bool": TensorProto.BOOL,
+    "string": TensorProto.STRING,
+    "complex64": TensorProto.COMPLEX64,
+}
+"""The code of each type of elements by its name."""
+
+DOMAINS = ("", "ai.onnx")
+"""The names of the domain of ONNX's own operators."""
+
+
+def graphs_in(attribute: AttributeProto) -> list[GraphProto]:
+    """The graphs that an attribute holds."""
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
 def attribute(name: str, value: object) -> AttributeProto:

@@ -9,31 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.graph import PACKED, Array
+from layoutsolve.graph import PACKED, Array, unpacked
+from layoutsolve.protos import TYPES as CODES
 from layoutsolve.protos import ModelProto, SparseTensorProto, TensorProto
 from layoutsolve.records import dataclass
 
 SMALL = 1 << 10
 """Bytes up to which a constant stays in a model: sizes may follow from it."""
 
-TYPES: Mapping[int, str] = {
-    TensorProto.FLOAT: "float32",
-    TensorProto.DOUBLE: "float64",
-    TensorProto.FLOAT16: "float16",
-    TensorProto.BFLOAT16: "bfloat16",
-    TensorProto.INT4: "int4",
-    TensorProto.UINT4: "uint4",
-    TensorProto.INT8: "int8",
-    TensorProto.UINT8: "uint8",
-    TensorProto.INT16: "int16",
-    TensorProto.UINT16: "uint16",
-    TensorProto.INT32: "int32",
-    TensorProto.UINT32: "uint32",
-    TensorProto.INT64: "int64",
-    TensorProto.UINT64: "uint64",
-    TensorProto.BOOL: "bool",
-    TensorProto.STRING: "string",
-}
+TYPES: Mapping[int, str] = {code: name for name, code in CODES.items() if name != "complex64"}
 """The types of elements that operators are known to compute with, by their codes; others are foreign."""
 
 _FIELDS: Mapping[int, tuple[str, str]] = {
@@ -136,8 +120,7 @@ def _shaped(proto: TensorProto, raw: Array, dtype: str, count: int) -> Array:
     """Elements of their bytes."""
     if dtype in PACKED:
         _check(proto, raw.size, -(-count // 2))
-        halves = np.stack([raw & 15, raw >> 4], 1).reshape(-1)[:count]
-        return halves if dtype == "uint4" else ((halves ^ 8).astype(np.int8) - np.int8(8))
+        return unpacked(raw, dtype)[:count]
     kind = numpy_type(dtype)
     _check(proto, raw.size, count * kind.itemsize)
     if raw.ctypes.data % kind.alignment:

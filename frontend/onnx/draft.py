@@ -15,10 +15,9 @@ from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.inference import Types
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.frontend.onnx.versions import DOMAINS
 from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Size, Value, product, symbol
 from layoutsolve.names import Names
-from layoutsolve.protos import AttributeProto, NodeProto, TensorProto
+from layoutsolve.protos import DOMAINS, TYPES, AttributeProto, NodeProto, TensorProto, graphs_in
 
 FOREIGN = "uint8"
 """What stands for the type of elements of a value that is foreign."""
@@ -29,8 +28,8 @@ class Draft:
 
     ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
     means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
-    know. ``contents`` are vectors of sizes that are computed: arrays of
-    objects. ``asked`` are the parameters with which tensors of whole numbers are dequantised.
+    know. ``contents`` are vectors of sizes that are computed: arrays of objects. ``asked`` are the parameters with
+    which tensors of whole numbers are dequantised.
     """
 
     def __init__(self, source: Source, budget: Budget, equal: Mapping[str, Dim] | None = None) -> None:
@@ -129,9 +128,9 @@ class Draft:
         self.types.note(dims)
         return self.add(Value(name, dtype, dims, self.asked.get(name)))
 
-    def constant(self, data: Array, near: str, dtype: str = "") -> Value:
+    def constant(self, data: Array, near: str, dtype: str = "", quant: Quant | None = None) -> Value:
         """A new constant, named after a tensor."""
-        return self.add(Value(self.names.unique(near), dtype or str(data.dtype), data.shape, None, data))
+        return self.add(Value(self.names.unique(near), dtype or str(data.dtype), data.shape, quant, data))
 
     def sizes(self, dims: Sequence[Dim], near: str) -> str:
         """The name of a vector of sizes."""
@@ -146,6 +145,24 @@ class Draft:
                 self.nodes.append(Node("Sizes", (), (name,), {"dims": key}))
             self.sized[key] = name
         return self.sized[key]
+
+    def plain(self, name: str, origin: Origin | None = None) -> str:
+        """The value that a tensor of the file is, as the numbers that the file's operators see."""
+        resolved = self.alias.get(name, name)
+        value = self.value(resolved)
+        real = resolved in self.real
+        if value.quant is None:
+            return value.name
+        own = f"{resolved}/{'real' if real else 'plain'}"
+        if own not in self.values:
+            dtype = "float32" if real else value.dtype
+            if not real and value.data is not None:
+                self.add(Value(own, dtype, value.shape, None, value.data))
+            else:
+                self.names.unique(own)
+                self.add(Value(own, dtype, value.shape))
+                self.emit(Node("Identity", (value.name,), (own,), {}, origin, not real))
+        return own
 
     def emit(self, node: Node) -> Node:
         """Write a node."""
@@ -243,22 +260,12 @@ class Call:
 
     def plain(self, name: str) -> str:
         """The value that a tensor of the file is, as the numbers that the file's operators see."""
-        draft = self.draft
-        resolved = draft.alias.get(name, name)
-        value = draft.value(resolved)
-        real = resolved in draft.real
-        if value.quant is None:
-            return value.name
-        own = f"{resolved}/{'real' if real else 'plain'}"
-        if own not in draft.values:
-            dtype = "float32" if real else value.dtype
-            if not real and value.data is not None:
-                draft.add(Value(own, dtype, value.shape, None, value.data))
-            else:
-                draft.names.unique(own)
-                draft.add(Value(own, dtype, value.shape))
-                draft.emit(Node("Identity", (value.name,), (own,), {}, self.origin, not real))
-        return own
+        return self.draft.plain(name, self.origin)
+
+    @property
+    def stores(self) -> bool:
+        """Whether a result is numbers that are dequantised as they are stored."""
+        return any(name in self.draft.asked for name in self.outputs)
 
     def operands(self, storing: bool = False) -> tuple[list[str], bool]:
         """The values of all inputs, and whether the operator moves or reads what is stored: where some of them are
@@ -300,13 +307,14 @@ class Call:
     @cached_property
     def has_graphs(self) -> bool:
         """Whether the operator has graphs within it."""
-        return any(each.graphs or each.HasField("g") for each in self.proto.attribute)
+        return any(map(graphs_in, self.proto.attribute))
 
 
 def _small(value: Value, name: str) -> bytes:
     """A constant as ONNX's inference is given it, without its elements where these are no sizes."""
-    code = next(code for code, known in constants.TYPES.items() if known == value.dtype)
-    proto = TensorProto(name=name, data_type=code, dims=[dim for dim in value.shape if isinstance(dim, int)])
+    proto = TensorProto(
+        name=name, data_type=TYPES[value.dtype], dims=[dim for dim in value.shape if isinstance(dim, int)]
+    )
     if value.data is not None and value.data.dtype != object and value.dtype not in PACKED:
         proto.raw_data = np.ascontiguousarray(value.data).tobytes()
     return bytes(proto.SerializeToString())

@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.graph import Array, Dim, product
@@ -83,11 +84,10 @@ def _folded(call: Call) -> bool:
 
 def _grown(call: Call, present: Sequence[Array]) -> int:
     """The bytes that a result may have."""
-    shape = present[-1] if call.op == "Tile" else present[0] if call.op == "ConstantOfShape" else present[-1]
     if call.op == "Range":
         start, limit, delta = (float(each) for each in present)
         return 8 * int(max(0.0, (limit - start) / delta))
-    size = prod(int(each) for each in np.asarray(shape).reshape(-1))
+    size = prod(int(each) for each in present[-1].reshape(-1))
     return 8 * size * (present[0].size if call.op in ("Tile", "Expand") else 1)
 
 
@@ -140,12 +140,13 @@ def _each(function: Callable[..., Dim]) -> Callable[..., Array]:
     return apply
 
 
-def _quotient(arithmetic: object, one: Dim, two: Dim) -> Dim:
+def _quotient(arithmetic: Arithmetic, one: Dim, two: Dim) -> Dim:
     if isinstance(one, int) and isinstance(two, int):
-        return int(one / two) if abs(one) < 1 << 50 else one // two
+        whole = abs(one) // abs(two)
+        return whole if (one < 0) == (two < 0) else -whole
     if not (isinstance(two, int) and two > 0):
         raise ValueError("rounds to zero, which sizes alone do as they are rounded down")
-    return arithmetic.quotient(one, two)  # type: ignore[attr-defined,no-any-return]
+    return arithmetic.quotient(one, two)
 
 
 def _cast(call: Call, data: Array) -> Array:
@@ -154,20 +155,12 @@ def _cast(call: Call, data: Array) -> Array:
     return data
 
 
-def _axes(call: Call, rank: int) -> list[int]:
-    found = call.constant(1) if call.has(1) else None
-    numbers = [] if found is None else [int(each) for each in found.reshape(-1)]
-    return [each + rank if each < 0 else each for each in numbers]
+def _squeeze(call: Call, data: Array, *axes: Array) -> Array:
+    return data.squeeze(tuple(map(int, axes[0].reshape(-1)))) if axes else data.squeeze()
 
 
-def _squeeze(call: Call, data: Array, *_: Array) -> Array:
-    axes = _axes(call, data.ndim) if call.has(1) else [axis for axis, size in enumerate(data.shape) if size == 1]
-    return data.squeeze(tuple(axes))
-
-
-def _unsqueeze(call: Call, data: Array, *_: Array) -> Array:
-    axes = _axes(call, data.ndim + int(np.size(_[0])))
-    return np.expand_dims(data, tuple(axes))
+def _unsqueeze(call: Call, data: Array, axes: Array) -> Array:
+    return np.expand_dims(data, tuple(map(int, axes.reshape(-1))))
 
 
 def _gather(call: Call, data: Array, indices: Array) -> Array:
@@ -182,15 +175,8 @@ def _slice(call: Call, data: Array, starts: Array, ends: Array, *more: Array) ->
     axes = more[0].reshape(-1).tolist() if more else list(range(len(starts.reshape(-1))))
     steps = more[1].reshape(-1).tolist() if len(more) > 1 else [1] * len(axes)
     index: list[slice] = [slice(None)] * data.ndim
-    for axis, start, end, step in zip(axes, starts.reshape(-1).tolist(), ends.reshape(-1).tolist(), steps, strict=True):
-        size = data.shape[axis]
-        first = max(start + size, 0 if step > 0 else -1) if start < 0 else start
-        last = max(end + size, -1) if end < 0 else end
-        if step < 0:
-            first = min(first, size - 1)
-            index[axis] = slice(first, None if last < 0 else last, step) if first >= 0 else slice(0, 0)
-        else:
-            index[axis] = slice(first, max(last, 0), step)
+    for axis, *cut in zip(axes, starts.reshape(-1).tolist(), ends.reshape(-1).tolist(), steps, strict=True):
+        index[axis] = slice(*cut)
     return data[tuple(index)]
 
 

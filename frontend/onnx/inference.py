@@ -8,6 +8,7 @@ from math import prod
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.graph import Dim, Size, symbol
 from layoutsolve.names import Names
+from layoutsolve.protos import TYPES as CODES
 from layoutsolve.protos import ModelProto, TensorShapeProto, TypeProto, ValueInfoProto, native, port
 
 Dims = tuple[Dim | None, ...]
@@ -59,16 +60,11 @@ class Types:
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
             if not _is_number(dim):
                 given = dim.dim_param
-                key = given or f"{info.name}_{axis}"
-                if given not in self.symbols or not given:
-                    made = self.fresh(key)
-                    self.symbols[given or made.symbols[0]] = made
-                    self.symbols[made.symbols[0]] = made
-                    key = made.symbols[0]
-                else:
-                    key = self.symbols[given].symbols[0]
+                found = self.symbols.get(given) if given else None
+                made = found or self.fresh(given or f"{info.name}_{axis}")
+                self.symbols |= {given or str(made): made, str(made): made}
                 dim.Clear()
-                dim.dim_param = key
+                dim.dim_param = str(made)
 
     def fresh(self, name: str) -> Size:
         """A symbol that nothing has yet."""
@@ -115,8 +111,7 @@ class Types:
         kinds = {}
         for name, (element, dims) in inputs.items():
             self.note(dims)
-            code = next(code for code, known in TYPES.items() if known == element)
-            kinds[name] = port(name, code, [dim if isinstance(dim, int) else str(dim) for dim in dims]).type
+            kinds[name] = port(name, CODES[element], [dim if isinstance(dim, int) else str(dim) for dim in dims]).type
         try:
             schema = native.defs.get_schema(op, version, domain)
             encoded = {name: kind.SerializeToString() for name, kind in kinds.items()}

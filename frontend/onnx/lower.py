@@ -18,15 +18,13 @@ from layoutsolve.frontend.onnx.fold import fold
 from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.frontend.onnx.versions import DOMAINS
 from layoutsolve.frontend.passes.live import live
 from layoutsolve.graph import KEPT, STATE, Dim, Graph, Node, Origin, Value
-from layoutsolve.protos import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, graphs_in
 from layoutsolve.wording import listed, nearest
 
 OVERRIDABLE = 4
 """The version of the format from which on an input may have a default, which is then no constant."""
-
 
 VIEWS = ("Reshape", "Transpose")
 """Operators that are views unless they come here: then they are asked for what is known only at run time."""
@@ -53,7 +51,7 @@ def _pinned(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> Source:
     if not shapes:
         return source
     known = {port.name: port for port in source.proto.graph.input if port.name not in source.constants}
-    proto = type(source.proto)()
+    proto = ModelProto()
     proto.CopyFrom(source.proto)
     for name, shape in shapes.items():
         if name not in known:
@@ -68,10 +66,6 @@ def _pinned(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> Source:
         for dim, size in zip(port.type.tensor_type.shape.dim, shape, strict=True):
             if size >= 0:
                 dim.dim_value = size
-    for port in proto.graph.output:
-        for dim in port.type.tensor_type.shape.dim:
-            if dim.WhichOneof("value") != "dim_value":
-                dim.Clear()
     return replace(source, proto=proto)
 
 
@@ -150,14 +144,9 @@ def captures(node: NodeProto) -> list[str]:
     """What the graphs within a node read from around it, in order, each once."""
     found: dict[str, None] = {}
     for attribute in node.attribute:
-        for inner in graphs_of(attribute):
+        for inner in graphs_in(attribute):
             found.update(dict.fromkeys(outer(inner)))
     return list(found)
-
-
-def graphs_of(attribute: AttributeProto) -> list[GraphProto]:
-    """The graphs that an attribute holds."""
-    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
 def outer(graph: GraphProto) -> list[str]:
@@ -182,9 +171,7 @@ def _ask(draft: Draft, nodes: list[tuple[int, NodeProto]]) -> None:
             dtype, dims = draft.types.element(name), draft.types.dims(name)
             if name in draft.asked or name in draft.given or dtype not in STORED or dims is None:
                 continue
-            if any(each in draft.given for each in call.inputs[1:]) and all(
-                each in draft.given for each in call.inputs[1:]
-            ):
+            if len(call.inputs) > 1 and draft.given.keys() >= set(call.inputs[1:]):
                 quant = parameters(call, dtype, len(dims))
                 if quant is not None and quant.axis is None:
                     draft.asked[name] = quant
@@ -224,9 +211,8 @@ def _copied(draft: Draft, name: str, origin: Origin | None) -> None:
 def _as_it_stands(call: Call) -> None:
     """Write an operator as it is in the file, with the sizes that are known of its results."""
     draft = call.draft
-    storing = any(name in draft.asked for name in call.outputs)
     shapes = call.shapes()
-    names, storage = call.operands(storing)
+    names, storage = call.operands(call.stores)
     attributes = dict(call.attributes)
     if call.op == "Cast" and not call.domain and attributes.get("to") in constants.TYPES:
         attributes["to"] = constants.TYPES[attributes["to"]]
@@ -246,9 +232,8 @@ def _keep(draft: Draft, name: str, following: str) -> None:
     initial, value = draft.defaults.pop(name, None), draft.values[name]
     first = ""
     if initial is not None and initial.data is not None:
-        made = draft.constant(initial.data, f"{name}/initial", initial.dtype)
-        first = draft.add(Value(made.name, made.dtype, made.shape, value.quant, made.data)).name
-    after = Call(draft, NodeProto(), 0).plain(following) if value.quant is None else draft.value(following).name
+        first = draft.constant(initial.data, f"{name}/initial", initial.dtype, value.quant).name
+    after = draft.plain(following) if value.quant is None else draft.value(following).name
     draft.nodes.insert(0, Node("State", (first, after), (name,), storage=True))
 
 
@@ -285,6 +270,3 @@ def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:
             told = found.graph.node.add(name=node.name, op_type=node.op_type, doc_string=node.doc_string)
             told.metadata_props.extend(node.metadata_props)
     return found
-
-
-__all__ = ["captures", "graphs_of", "lower"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import Constant, of, taken
-from layoutsolve.protos import GraphProto, ModelProto
+from layoutsolve.protos import GraphProto, ModelProto, graphs_in
 from layoutsolve.records import dataclass
 from layoutsolve.wording import printable
 
@@ -44,7 +44,7 @@ def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
     brought to a present operator set.
     """
     try:
-        model = ModelProto.FromString(bytes(data))
+        model = ModelProto.FromString(data)
     except Exception as error:  # DecodeError, whose class depends on how protobuf is made
         raise ModelError(f"not a model in ONNX: {printable(str(error)) or 'it is damaged'}") from error
     if not model.HasField("graph") or not model.graph.output:
@@ -81,6 +81,4 @@ def _graphs(graph: GraphProto) -> Iterator[tuple[int, GraphProto]]:
         if depth <= _DEEPEST:
             for node in current.node:
                 for attribute in node.attribute:
-                    stack += [
-                        (depth + 1, inner) for inner in (*attribute.graphs, *([attribute.g] * attribute.HasField("g")))
-                    ]
+                    stack += [(depth + 1, inner) for inner in graphs_in(attribute)]

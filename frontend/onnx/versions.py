@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.protos import NEWEST_OPSET, ModelProto
+from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
@@ -13,9 +13,6 @@ _DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
 
 _SCANS = 9
 """The operator set from which on Scan is what it is today, which the library does not know."""
-
-DOMAINS = ("", "ai.onnx")
-"""The names of ONNX's own domain."""
 
 
 def opset_of(model: ModelProto) -> int:

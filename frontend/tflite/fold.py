@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.frontend.arithmetic import Arithmetic
+from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
-from layoutsolve.frontend.tflite.lowering.shapes import axis_of, broadcast, reshaped
 from layoutsolve.frontend.tflite.operators.slicing import resolved
 from layoutsolve.graph import PACKED, Array, Dim, Size, product
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
-from layoutsolve.verification.runtimes import Level, OnnxRuntime
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, element
 from layoutsolve.verification.verify import smooth
 
 SLICE = 1e-3
@@ -34,8 +34,6 @@ SIZES = (64, 1, 4096)
 
 UNSTEADY = 0.1
 """From which spread on rounds disagree too much for a ratio to tell something."""
-
-_FLOATS = {"tensor(float)": "float32", "tensor(double)": "float64"}
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -129,7 +127,7 @@ def _sample(runtime: OnnxRuntime, size: int) -> Mapping[str, Array]:
     feeds = {}
     for name, dtype, shape in runtime.inputs:
         sizes = [dim if isinstance(dim, int) else size if axis else 1 for axis, dim in enumerate(shape)]
-        data = smooth(_FLOATS.get(dtype, dtype[7:-1]), sizes, generator)
+        data = smooth(element(dtype), sizes, generator)
         feeds[name] = data.astype(str).astype(object) if data.dtype.kind == "S" else data
     return feeds
 

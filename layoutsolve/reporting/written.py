@@ -10,9 +10,9 @@ from onnx import helper
 
 from layoutsolve.emit import located
 from layoutsolve.emit.nodes import graphs_of, outer_names
-from layoutsolve.emit.tensors import TYPES
 from layoutsolve.explanation import Explanation, lines_of
 from layoutsolve.graph import Node
+from layoutsolve.protos import TYPES
 from layoutsolve.reporting.drawn import INPUT, OUTPUT, Drawn, Side, Tensor
 from layoutsolve.reporting.sourced import Numbers
 from layoutsolve.solver.explanation.explain import Explained, dimensions, source_names

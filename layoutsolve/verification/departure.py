@@ -20,13 +20,13 @@ from onnx import helper
 from layoutsolve.budget import Budget
 from layoutsolve.emit import Stored, nodes_of
 from layoutsolve.emit.regions import following_of
-from layoutsolve.emit.tensors import TYPES
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import PACKED, Array, Quant, Size, Value
 from layoutsolve.names import Names
+from layoutsolve.protos import TYPES
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.verification.distance import Distance, Kind, distance, kind, passes, reason
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, stepped

@@ -262,6 +262,14 @@ def optimised(model: bytes | Path, level: Level = "all") -> onnx.ModelProto:
         return onnx.load(path)
 
 
+_ELEMENTS = {"tensor(float)": "float32", "tensor(double)": "float64"}
+
+
+def element(kind: str) -> str:
+    """The name that NumPy has for the elements of an ONNX Runtime type such as ``tensor(float)``."""
+    return _ELEMENTS.get(kind, kind[7:-1])
+
+
 class OnnxRuntime:
     """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose. With ``profile`` it notes what takes
     how long, in a file whose name begins so.

@@ -12,8 +12,8 @@ from layoutsolve.graph import Array
 from layoutsolve.verification.data import Data
 from layoutsolve.verification.data import samples as given_samples
 from layoutsolve.verification.distance import FLOAT_TOLERANCE, distance, kind
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port
-from layoutsolve.verification.verify import OutputComparison, Verification, smooth
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, element
+from layoutsolve.verification.verify import OutputComparison, Verification, smooth, stored
 
 SIZES = (2, 1, 3, 8, 32, 64, 128, 256)
 """What sizes that have names alone are tried as, until the source runs: the first dimension of an input is 1 or 2."""
@@ -23,8 +23,6 @@ SOURCE = "the source in ONNX Runtime"
 
 HALF = 4e-3
 """The largest error of a float16 output that passes, relative to its range: a few of its steps."""
-
-_TYPES = {"float": "float32", "double": "float64"}
 
 
 def verify(
@@ -67,14 +65,13 @@ def _verified(
     ports = tuple(Port(name, _dtype(name, told), (), (), (), ()) for name, told, _ in first.inputs)
     runs = []
     for fed, truth in _runs(first, ports, given_samples(data, names, ports) if data else None, seed, samples):
-        stored = {name: _transposed(each, moved.get(name)) for name, each in fed.items()}
-        results = second.run(stored)
+        results = second.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
         runs.append((truth, results))
     found = []
     for position, name in enumerate(second.outputs):
         order = back.get(name)
         pairs = [
-            (truth[position], _transposed(results[position], None if order is None else np.argsort(order)))
+            (truth[position], stored(results[position], None if order is None else np.argsort(order).tolist()))
             for truth, results in runs
         ]
         port = Port(name, str(pairs[0][0].dtype) if pairs[0][0].dtype != object else "string", (), (), (), ())
@@ -91,11 +88,7 @@ def _verified(
 def _dtype(name: str, told: str) -> str:
     if not told.startswith("tensor("):
         raise VerifyError(f"input '{name}' is {told}, no tensor: compare the models in a program of your own")
-    return _TYPES.get(told[7:-1], told[7:-1])
-
-
-def _transposed(data: Array, order: Sequence[int] | Array | None) -> Array:
-    return data if order is None else np.ascontiguousarray(np.transpose(data, order))
+    return element(told)
 
 
 def _runs(
@@ -112,7 +105,7 @@ def _runs(
         for size in SIZES if sizes is None else (sizes,):
             generator = np.random.default_rng([seed, sample])
             fed = {
-                port.name: _text(smooth(port.dtype, _shape(shape, size), generator))
+                port.name: stored(smooth(port.dtype, _shape(shape, size), generator), None)
                 for port, (_, _, shape) in zip(ports, runtime.inputs, strict=True)
             }
             try:
@@ -125,10 +118,6 @@ def _runs(
             break
         else:
             raise VerifyError(f"no data are found with which the source runs: give some (--verify-data). {refused}")
-
-
-def _text(data: Array) -> Array:
-    return np.char.decode(data, "utf-8").astype(object) if data.dtype.kind == "S" else data
 
 
 def _shape(shape: Sequence[int | str | None], size: int) -> list[int]:

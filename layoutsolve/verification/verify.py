@@ -26,7 +26,7 @@ from layoutsolve.verification.distance import (
     passes,
     reason,
 )
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, stepped
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, element, stepped
 from layoutsolve.verification.signatures import exchanged, subgraph_of
 
 Results = tuple[Array, Array, Array | None]
@@ -308,17 +308,17 @@ def _shape(
 def feeds(runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]) -> dict[str, Array]:
     """The inputs by name as the ONNX model stores them; zeros for the state that the source model keeps inside."""
     names = [name for name, _, _ in runtime.inputs]
-    given = {name: _stored(data, permutations.get(name)) for name, data in zip(names, inputs, strict=False)}
+    given = {name: stored(data, permutations.get(name)) for name, data in zip(names, inputs, strict=False)}
     return {**given, **{name: zeros(dtype, shape) for name, dtype, shape in runtime.inputs[len(inputs) :]}}
 
 
 def zeros(dtype: str, shape: Sequence[int | str | None]) -> Array:
     """Zeros for an input of an ONNX Runtime type such as ``tensor(float)``; 1 for each symbolic dimension."""
-    types = {"tensor(float)": "float32", "tensor(double)": "float64"}
-    return np.zeros([size if isinstance(size, int) else 1 for size in shape], types.get(dtype, dtype[7:-1]))
+    return np.zeros([size if isinstance(size, int) else 1 for size in shape], element(dtype))
 
 
-def _stored(data: Array, permutation: Sequence[int] | None) -> Array:
+def stored(data: Array, permutation: Sequence[int] | None) -> Array:
+    """An input as ONNX Runtime takes it: texts as objects, in the order of a permutation."""
     data = np.char.decode(data, "utf-8").astype(object) if data.dtype.kind == "S" else data
     return data if permutation is None else np.ascontiguousarray(np.transpose(data, permutation))
 

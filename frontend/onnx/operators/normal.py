@@ -9,6 +9,7 @@ import numpy as np
 
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
+from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.graph import Dim, Size, Value, product
 
 
@@ -51,17 +52,13 @@ def _padding(
     """The padding that is meant; None where that depends on a size that is not known."""
     if way == "VALID":
         return (0,) * (2 * len(kernel))
-    before, after = [], []
+    found = []
     for size, extent, stride, gap in zip(sizes, kernel, strides, dilations, strict=True):
-        reach = gap * (extent - 1) + 1
-        if isinstance(size, Size) and stride > 1:
+        pads = None if isinstance(size, Size) and stride > 1 else same_pads(size, extent, stride, gap)
+        if pads is None:
             return None
-        total = reach - 1 if isinstance(size, Size) else max((-(-size // stride) - 1) * stride + reach - size, 0)
-        total = max(total, 0)
-        small = total // 2
-        before.append(small if way == "SAME_UPPER" else total - small)
-        after.append(total - small if way == "SAME_UPPER" else small)
-    return (*before, *after)
+        found.append(pads if way == "SAME_UPPER" else pads[::-1])
+    return (*(before for before, _ in found), *(after for _, after in found))
 
 
 def _result(
@@ -119,7 +116,7 @@ def split(call: Call) -> bool:
         sizes = (*([part] * (count - 1)), whole - part * (count - 1))
     if len(sizes) != len(call.proto.output) or not all(isinstance(size, int) and size >= 0 for size in sizes):
         return False
-    shape, (names, storage) = list(call.value(0).shape), call.operands(_stores(call))
+    shape, (names, storage) = list(call.value(0).shape), call.operands(call.stores)
     for name, size in zip(call.outputs, sizes, strict=False):
         if name:
             shape[axis] = size
@@ -131,20 +128,15 @@ def split(call: Call) -> bool:
     return True
 
 
-def _stores(call: Call) -> bool:
-    return any(name in call.draft.asked for name in call.outputs)
-
-
 @lowering("Gather")
 def gather(call: Call) -> bool:
     """Along a vector of indices: a Reshape before and behind it where they are more, or one alone."""
     if not (call.known(0) and call.known(1)) or call.value(0).data is not None or call.draft.is_real(call.inputs[0]):
         return False
     table, indices, draft = call.value(0), call.value(1), call.draft
-    if len(indices.shape) == 1 or indices.quant is not None or table.quant is not None or _stores(call):
+    if len(indices.shape) == 1 or indices.quant is not None or table.quant is not None or call.stores:
         return False
-    axis = call.attribute("axis", 0)
-    axis += len(table.shape) if axis < 0 else 0
+    axis = axis_of(call.attribute("axis", 0), len(table.shape))
     if len(table.shape) == 1:
         return False
     before, after, count = table.shape[:axis], table.shape[axis + 1 :], product(indices.shape)
@@ -168,7 +160,7 @@ def slice_(call: Call) -> bool:
     if not call.known(0):
         return False
     shape = list(call.value(0).shape)
-    names, storage = call.operands(_stores(call))
+    names, storage = call.operands(call.stores)
     for number in range(1, len(call.inputs)):
         data = call.constant(number)
         if data is not None and data.dtype != np.int64:
@@ -191,11 +183,9 @@ def _cut(call: Call, shape: list[Dim]) -> list[Dim] | None:
             return None
         size = shape[axis]
         if isinstance(end, int) and isinstance(size, Size):
-            if start == 0 and end >= 1 << 31:
-                continue
-            if not (start == 0 and end < 0):
+            if start != 0 or end < 1 << 31:
                 return None
-            return None
+            continue
         if isinstance(end, Size):
             if start != 0 or end != size:
                 return None
@@ -211,7 +201,7 @@ def _cut(call: Call, shape: list[Dim]) -> list[Dim] | None:
 def expand(call: Call) -> bool:
     """To sizes that are known."""
     wanted = call.dims(1) if call.known(0) else None
-    if wanted is None or _stores(call):
+    if wanted is None or call.stores:
         return False
     shape = list(call.value(0).shape)
     rank = max(len(shape), len(wanted))
@@ -231,7 +221,7 @@ def expand(call: Call) -> bool:
 def tile(call: Call) -> bool:
     """A known number of times."""
     counts = call.dims(1) if call.known(0) else None
-    if counts is None or len(counts) != len(call.value(0).shape) or _stores(call):
+    if counts is None or len(counts) != len(call.value(0).shape) or call.stores:
         return False
     names, storage = call.operands()
     call.draft.declare(call.outputs[0], [product(pair) for pair in zip(call.value(0).shape, counts, strict=True)])
@@ -243,7 +233,7 @@ def tile(call: Call) -> bool:
 def resize(call: Call) -> bool:
     """By factors or to sizes of all dimensions; what else it says stays as it is."""
     by, to = (call.has(number) and not _is_empty(call, number) for number in (2, 3))
-    if not call.known(0) or by is to or _stores(call):
+    if not call.known(0) or by is to or call.stores:
         return False
     if call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return False
@@ -292,23 +282,12 @@ def _is_empty(call: Call, number: int) -> bool:
           "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor")  # fmt: skip
 def broadcasting(call: Call) -> bool:
     """As it stands, with sizes that follow where they have names."""
-    if any(not name or not call.known(number) for number, name in enumerate(call.inputs)) or _stores(call):
+    if any(not name or not call.known(number) for number, name in enumerate(call.inputs)) or call.stores:
         return False
     shapes = [call.value(number).shape for number in range(len(call.inputs))]
     if all(isinstance(dim, int) for shape in shapes for dim in shape):
         return False
-    rank = max(map(len, shapes))
-    made: list[Dim | None] = []
-    for axis in range(rank):
-        dims = {shape[axis - rank + len(shape)] for shape in shapes if axis - rank + len(shape) >= 0} - {1}
-        numbers = [dim for dim in dims if isinstance(dim, int)]
-        named = [dim for dim in dims if isinstance(dim, Size)]
-        if numbers:
-            made.append(numbers[0])
-        elif named:
-            made.append(call.arithmetic.broadcast(sorted(named)) if len(named) > 1 else named[0])
-        else:
-            made.append(1)
+    made = broadcast(shapes, call.arithmetic)
     names, storage = call.operands()
     call.draft.declare(call.outputs[0], made)
     call.emit(call.op, names, call.outputs, call.attributes, storage)
@@ -327,7 +306,7 @@ def concat(call: Call) -> bool:
     axis += len(shapes[0]) if axis < 0 else 0
     made = [next((dim for dim in dims if isinstance(dim, int)), dims[0]) for dims in zip(*shapes, strict=True)]
     made[axis] = call.arithmetic.total([shape[axis] for shape in shapes])
-    names, storage = call.operands(_stores(call))
+    names, storage = call.operands(call.stores)
     call.draft.declare(call.outputs[0], made)
     call.emit("Concat", names, call.outputs, {"axis": axis}, storage)
     return True
@@ -339,7 +318,7 @@ def pooled(call: Call) -> bool:
     if not call.known(0) or len(call.value(0).shape) < 3:
         return False
     shape, draft = call.value(0).shape, call.draft
-    names, storage = call.operands(_stores(call))
+    names, storage = call.operands(call.stores)
     axes = draft.sizes(range(2, len(shape)), f"{call.outputs[0]}/axes")
     draft.declare(call.outputs[0], [*shape[:2], *([1] * (len(shape) - 2))])
     op = "ReduceMean" if call.op == "GlobalAveragePool" else "ReduceMax"

@@ -159,9 +159,8 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
         inputs.append(draft.sizes(shape if entries is None else entries, name))
         attributes = {"allowzero": 1} if entries is None or 0 in shape else {}
     call.emit(op, inputs, [made], attributes, storage=source.quant is not None or quant is not None)
-    if real and name in draft.outputs:
-        draft.add(Value(name, "float32", tuple(shape)))
-        call.emit("Identity", [made], [name])
+    if real:
+        _end(call, made)
 
 
 @lowering("DepthToSpace", "SpaceToDepth")
@@ -177,10 +176,16 @@ def regrouped(call: Call) -> bool:
     made = draft.add(Value(draft.names.derived(name, "stored"), source.dtype, tuple(shape), source.quant)).name
     call.emit(call.op, [source.name], [made], call.attributes, storage=True)
     draft.real[name] = made
-    if name in draft.outputs:
-        draft.add(Value(name, "float32", tuple(shape)))
-        call.emit("Identity", [made], [name])
+    _end(call, made)
     return True
+
+
+def _end(call: Call, stored: str) -> None:
+    """Write what a stored tensor means where that is an output of the model."""
+    draft, name = call.draft, call.outputs[0]
+    if name in draft.outputs:
+        draft.add(Value(name, "float32", draft.values[stored].shape))
+        call.emit("Identity", [stored], [name])
 
 
 def _turned(quant: Quant | None, perm: object) -> Quant | None:

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
 from layoutsolve.frontend.tflite.exact.writing import (
@@ -29,7 +30,6 @@ from layoutsolve.frontend.tflite.exact.writing import (
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import agree, limits
-from layoutsolve.frontend.tflite.lowering.shapes import broadcast
 from layoutsolve.graph import Array, Dim, Shape, Value
 
 _SHIFT = 20

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
 from layoutsolve.frontend.tflite.exact.writing import (
@@ -25,7 +26,6 @@ from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import agree, limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
-from layoutsolve.frontend.tflite.lowering.shapes import axis_of
 from layoutsolve.frontend.tflite.operators.common import activation, stored_bounds
 from layoutsolve.frontend.tflite.operators.reduction import write_place
 from layoutsolve.graph import Value

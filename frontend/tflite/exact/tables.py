@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.exact.registry import exactly
 from layoutsolve.frontend.tflite.exact.rescaling import Rescaling
 from layoutsolve.frontend.tflite.exact.writing import (
@@ -23,7 +24,6 @@ from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
-from layoutsolve.frontend.tflite.lowering.shapes import axis_of
 from layoutsolve.frontend.tflite.operators.activation import CLAMPS
 from layoutsolve.frontend.tflite.operators.arrangement import join
 from layoutsolve.frontend.tflite.operators.common import BYTES, activation, cast_to, stored_bounds

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.exact.rescaling import Doubles, Rescaling
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import own_lowering
-from layoutsolve.frontend.tflite.lowering.shapes import broadcast
 from layoutsolve.frontend.tflite.operators.common import BYTES, activation, cast_to, stored_bounds
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.graph import Array, Quant, Shape, Value

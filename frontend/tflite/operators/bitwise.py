@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import broadcast
 from layoutsolve.frontend.tflite.operators.common import as_int64, as_stored, cast_to, store, write_stored
 from layoutsolve.graph import Value
 

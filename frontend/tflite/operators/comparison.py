@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.moving import MOVING
 from layoutsolve.frontend.tflite.lowering.quantisation import agree
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import broadcast
 from layoutsolve.frontend.tflite.operators.common import as_stored, cast_to, write_where
 from layoutsolve.frontend.tflite.operators.elementwise import operands
 from layoutsolve.graph import Shape, Value

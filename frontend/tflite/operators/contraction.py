@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import broadcast, reshaped
 from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import broadcast, reshaped
 from layoutsolve.frontend.tflite.operators import dynamic
 from layoutsolve.frontend.tflite.operators.common import bias_of, hybrid_weights, ranked, write_activated
 from layoutsolve.frontend.tflite.operators.custom import integer

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import Span, automatic, same_pads
 from layoutsolve.frontend.tflite.lowering.builder import Call, real_dtype
 from layoutsolve.frontend.tflite.lowering.dilated import EXPLICIT_PADS
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import Span, automatic, same_pads
 from layoutsolve.frontend.tflite.operators.common import (
     as_multiplied,
     bias_of,

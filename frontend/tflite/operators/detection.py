@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import LAST, Span
 from layoutsolve.frontend.tflite.operators.common import ranked, static
 from layoutsolve.frontend.tflite.operators.custom import flag, integer, number
 from layoutsolve.frontend.tflite.operators.slicing import take

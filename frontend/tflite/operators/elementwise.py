@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.rounding import multiplied, settled, tied
-from layoutsolve.frontend.tflite.lowering.shapes import broadcast
 from layoutsolve.frontend.tflite.operators.common import (
     BYTES,
     as_stored,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.frontend.tflite.lowering.builder import Call
-from layoutsolve.frontend.tflite.lowering.shapes import broadcast
 from layoutsolve.frontend.tflite.operators.common import cast_to, write_where
 from layoutsolve.graph import Array, Value
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import LAST, Span
 from layoutsolve.frontend.tflite.operators.arrangement import join, total
 from layoutsolve.frontend.tflite.operators.common import BYTES, as_int64, as_stored, cast_to, copy, static, store
 from layoutsolve.frontend.tflite.operators.slicing import take

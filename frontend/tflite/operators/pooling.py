@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from layoutsolve.frontend.shapes import LAST, Span, automatic, same_pads, window
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.rounding import steps
-from layoutsolve.frontend.tflite.lowering.shapes import LAST, Span, automatic, same_pads, window
 from layoutsolve.frontend.tflite.operators.common import (
     BYTES,
     activation,

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import Span
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import Span
 from layoutsolve.frontend.tflite.operators.common import BYTES, ranked, static, to_channels_first
 from layoutsolve.frontend.tflite.operators.control import write_loop
 from layoutsolve.frontend.tflite.operators.custom import integer, number

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import LAST, Span
 from layoutsolve.frontend.tflite.operators.common import as_int64, ranked
 from layoutsolve.frontend.tflite.operators.flex import attributes
 from layoutsolve.frontend.tflite.operators.slicing import take

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import axis_of
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import limits, moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.rounding import TIE
-from layoutsolve.frontend.tflite.lowering.shapes import axis_of
 from layoutsolve.frontend.tflite.operators.common import (
     BYTES,
     as_stored,

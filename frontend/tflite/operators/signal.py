@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import Span
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import Span
 from layoutsolve.frontend.tflite.operators.common import static
 from layoutsolve.frontend.tflite.operators.padding import write_pad
 from layoutsolve.frontend.tflite.operators.slicing import take

@@ -10,10 +10,10 @@ from math import prod
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import LAST, Span
 from layoutsolve.frontend.tflite.operators.common import as_int64, cast_to, copy, ranked, static, store
 from layoutsolve.frontend.tflite.operators.custom import flag, integer
 from layoutsolve.frontend.tflite.operators.fixed_point import apply, chosen, looked_up, saturated

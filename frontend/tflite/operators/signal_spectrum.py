@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import Span
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import Span
 from layoutsolve.frontend.tflite.operators.common import as_int64, cast_to, ranked, static, store
 from layoutsolve.frontend.tflite.operators.custom import integer
 from layoutsolve.frontend.tflite.operators.fixed_point import (

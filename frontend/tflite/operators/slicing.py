@@ -7,11 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
-from layoutsolve.frontend.tflite.lowering.gaps import GapError
-from layoutsolve.frontend.tflite.lowering.quantisation import moves
-from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.shapes import (
+from layoutsolve.frontend.shapes import (
     LAST,
     Masks,
     Span,
@@ -21,6 +17,10 @@ from layoutsolve.frontend.tflite.lowering.shapes import (
     span_size,
     strided_slice,
 )
+from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.lowering.gaps import GapError
+from layoutsolve.frontend.tflite.lowering.quantisation import moves
+from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.operators.common import as_int64, copy
 from layoutsolve.graph import Dim, Shape, Size, Value
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
-from layoutsolve.frontend.tflite.lowering.shapes import LAST, Span, span_size
+from layoutsolve.frontend.shapes import LAST, Span, span_size
 from layoutsolve.graph import Dim, Graph, Node, Size, Value, product, symbol
 from layoutsolve.sizes import Formula, Polynomial
 from tests.graphs import run
