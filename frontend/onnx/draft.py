@@ -300,7 +300,7 @@ class Call:
             for name, value in values.items()
             if value.data is not None and value.quant is None and value.data.nbytes <= constants.SMALL
         }
-        found = self.draft.types.of_node(self.proto.SerializeToString(), self.op, self.domain, told, data)
+        found = self.draft.types.of_node(self.proto, told, data)
         merged = [_merged(found.get(name), dims) for name, dims in zip(self.outputs, known, strict=True)]
         return [None if dims is None else tuple(dims) for dims in merged]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from layoutsolve.frontend.onnx import standins
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.graph import Dim, Size, symbol
 from layoutsolve.names import Names
+from layoutsolve.protos import DOMAINS, ModelProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto, native, port
 from layoutsolve.protos import TYPES as CODES
-from layoutsolve.protos import ModelProto, TensorShapeProto, TypeProto, ValueInfoProto, native, port
 
 Dims = tuple[Dim | None, ...]
 """Sizes, None where nothing is known of one."""
@@ -24,6 +25,9 @@ class Types:
         self.imports = [(each.domain, each.version) for each in model.opset_import]
         named = ModelProto()
         named.CopyFrom(model)
+        if any(each.domain == standins.CONTRIB for each in model.opset_import):
+            del named.graph.node[:]
+            named.graph.node.extend(standins.standing_in(model.graph.node))
         told = {info.name: info.type for info in (*named.graph.value_info, *named.graph.output)}
         del named.graph.value_info[:]
         for info in named.graph.input:
@@ -31,8 +35,7 @@ class Types:
         for info in named.graph.output:  # which may be told wrongly
             if _is_tensor(info.type):
                 info.type.tensor_type.ClearField("shape")
-        found = self._inferred(named)
-        graph = found.graph
+        graph = self._inferred(named).graph
         self.known = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():
             if name not in self.known or not _has_rank(self.known[name]):
@@ -98,28 +101,34 @@ class Types:
 
     def of_node(
         self,
-        node: bytes,
-        op: str,
-        domain: str,
+        node: NodeProto,
         inputs: Mapping[str, tuple[str, Sequence[Dim]]],
         data: Mapping[str, bytes],
     ) -> dict[str, Dims]:
         """The sizes of what one node computes, by name, given types and sizes of its inputs and the content of some."""
-        version = next((number for name, number in self.imports if name in (domain, domain or "ai.onnx")), None)
-        if version is None:
-            return {}
         kinds = {}
         for name, (element, dims) in inputs.items():
             self.note(dims)
             kinds[name] = port(name, CODES[element], [dim if isinstance(dim, int) else str(dim) for dim in dims]).type
+        for each in standins.stand_ins(node) or [node]:
+            kinds |= self._of_one(each, kinds, data)
+        found = {name: kinds[name] for name in node.output if name in kinds}
+        return {name: self._dims(kind) for name, kind in found.items() if _is_tensor(kind) and _has_rank(kind)}
+
+    def _of_one(
+        self, node: NodeProto, kinds: Mapping[str, TypeProto], data: Mapping[str, bytes]
+    ) -> dict[str, TypeProto]:
+        """What one operator computes, given what it reads."""
+        names = DOMAINS if node.domain in DOMAINS else (node.domain,)
         try:
-            schema = native.defs.get_schema(op, version, domain)
-            encoded = {name: kind.SerializeToString() for name, kind in kinds.items()}
-            found = schema._infer_node_outputs(node, encoded, dict(data), {}, dict(self.imports), 4)
+            version = next(number for name, number in self.imports if name in names)
+            schema = native.defs.get_schema(node.op_type, version, names[0])
+            read = {name: kinds[name].SerializeToString() for name in node.input if name}
+            known = {name: content for name, content in data.items() if name in read}
+            found = schema._infer_node_outputs(node.SerializeToString(), read, known, {}, dict(self.imports), 4)
         except Exception:  # an operator of its own, or one that inference refuses: nothing is known of it
             return {}
-        made = {name: TypeProto.FromString(kind) for name, kind in found.items()}
-        return {name: self._dims(kind) for name, kind in made.items() if _is_tensor(kind) and _has_rank(kind)}
+        return {name: TypeProto.FromString(kind) for name, kind in found.items()}
 
 
 def _is_tensor(kind: TypeProto) -> bool:

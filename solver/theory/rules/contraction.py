@@ -162,14 +162,3 @@ def _batched(shape: Shape, batch: int, matrix: str) -> Dims:
     offset = batch - (len(shape) - 2)
     leading = tuple((f"b{offset + axis}",) if dim != 1 else () for axis, dim in enumerate(shape[:-2]))
     return (*leading, *((label,) for label in matrix))
-
-
-@rule("MatMulInteger")
-def matmul_integer(site: Site) -> Rule | None:
-    """``[p, k] x [k, n]`` of stored integers, with one zero point for each side: the rows in any arrangement."""
-    left, right = site.required(0).shape, site.required(1).shape
-    if len(left) != 2 or len(right) != 2 or any(site.required(number).shape for number in (2, 3)):
-        return None
-    free = frozenset("kn" if site.constant(1) is not None else "")
-    form = Placed(((K,), (K, N), (N,)), free, prefix=P, columns=frozenset({1}))
-    return Rule((0, 1), ((P, K), (K, N), (P, N)), (Way(form, site.unchanged, "MatMul, integers"),))

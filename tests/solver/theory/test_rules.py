@@ -20,18 +20,22 @@ from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TAR
 from layoutsolve.solver.theory.kind import Along, Among, Marked, Runs
 from layoutsolve.solver.theory.offer import rule_of
 from layoutsolve.solver.theory.relation import Arranged
-from layoutsolve.solver.theory.rule import RULES, Site
+from layoutsolve.solver.theory.rule import RULES, Site, known_rule, operator_name
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import CASES, Random, graph_of
+from tests.solver.siblings import RELATED
 
 SEEDS = range(12)
+FEWER = range(4)
+"""Seeds of operators that are as others are."""
+
 ROWS = 12
 Permutations = dict[str, tuple[int, ...]]
 
 
 def test_every_rule_has_a_case() -> None:
-    assert set(RULES) == set(CASES)
+    assert set(RULES) == {*CASES, *RELATED}
 
 
 def random_ends(graph: Graph, random: Random) -> tuple[Boundary, Permutations]:
@@ -98,6 +102,22 @@ def test_rows(operator: str, target: str, seed: int) -> None:
     truth = run(graph, data)
     for assignment in samples(Statement(graph, boundary, Goal(target=shipped(target))), random):
         check(graph, assignment, permutations, data, truth)
+
+
+@pytest.mark.parametrize("operator", sorted(RELATED))
+def test_rows_of_siblings(operator: str) -> None:
+    for seed in FEWER:
+        test_rows(operator, DEFAULT_TARGET, seed)
+
+
+@pytest.mark.parametrize("operator", sorted(RELATED))
+def test_siblings_are_covered(operator: str) -> None:
+    """They have rules, and where a row may be of several ways each has a name."""
+    graphs = [graph_of(operator, seed)[0] for seed in FEWER]
+    nodes = [(graph, node) for graph in graphs for node in graph.nodes if operator_name(node) == operator]
+    found = [known_rule(Site(*each)) for each in nodes]
+    ways = [way for each in found if each is not None and len(each.ways) > 1 for way in each.ways]
+    assert any(found) and all(way.kind for way in ways)
 
 
 @pytest.mark.parametrize("operator", sorted(CASES))
