@@ -183,9 +183,11 @@ def softmax(site: Site) -> Rule | None:
     dims = tuple(("k",) if at == axis else labels for at, labels in enumerate(numbered(shape)))
     whole = frozenset("k")
     if axis == len(shape) - 1:
-        form = Placed(((("k",),),) * 2, prefix=others)
-        way = Way(form, lambda row, shapes: site.same({"axis": -1}), "innermost")
-        return Rule((0,), (dims, dims), (way,), solid=whole)
+
+        def innermost(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            return site.same({"axis": -1})
+
+        return Rule((0,), (dims, dims), _behind(others, (dims, dims), innermost), solid=whole)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})
@@ -213,16 +215,27 @@ def lines(site: Site) -> Rule | None:
         return None
     around, own = tuple(label for labels in dims[:-1] for label in labels), dims[-1]
     count = 1 + sum(map(bool, site.node.outputs))
+    ports = (dims,) * count
     if site.node.op.endswith("Gelu"):
-        ways = [Way(Placed(((own,),) * count, frozenset(own), prefix=around), site.unchanged)]
+        ways = _behind(around, ports, site.unchanged, frozenset(own))
     else:
         before: list[Dims] = [dims[:-1], *([dims[1::-1], ((), around)] if len(dims) == 3 else [])]
         free = frozenset((*around, *own))
-        ways = [
+        ways = tuple(
             Way(Placed(((*each, own),) * count, free, mixed=True), site.unchanged, kind)
             for kind, each in zip(("as in the source", "turned", "together"), before, strict=False)
-        ]
-    return extended(Rule((0,), (dims,) * count, tuple(ways)), extras)
+        )
+    return extended(Rule((0,), ports, ways), extras)
+
+
+def _behind(
+    around: tuple[str, ...], ports: tuple[Dims, ...], rewrite: Rewrite, free: frozenset[str] = frozenset()
+) -> tuple[Way, ...]:
+    """An operator on the last dimension of each port, with what is ``around`` it before that in any arrangement: none,
+    or as many dimensions of size 1 as in the source, where it is nothing else.
+    """
+    lines = Way(Placed(tuple(dims[-1:] for dims in ports), free, prefix=around), rewrite, "lines")
+    return (lines,) if around else (Way(Placed(ports, free), rewrite, "as in the source"), lines)
 
 
 @rule(f"{CONTRIB}:MatMulNBits")
@@ -231,5 +244,4 @@ def packed(site: Site) -> Rule:
     dims = numbered(site.required(0).shape)[:-1]
     around = tuple(label for labels in dims for label in labels)
     ports = (*dims, ("k",)), (*dims, ("n",))
-    form = Placed(((("k",),), (("n",),)), prefix=around)
-    return Rule((0,), ports, (Way(form, site.unchanged),), solid=frozenset("kn"))
+    return Rule((0,), ports, _behind(around, ports, site.unchanged), solid=frozenset("kn"))

@@ -11,6 +11,7 @@ import pytest
 
 from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Array, Dim, Graph, Size, symbol
+from layoutsolve.solver import assign
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
@@ -278,3 +279,13 @@ def test_between_steps(write: Callable[[GraphBuilder], str], wanted: set[str]) -
         check(graph, assignment, {}, data, truth)
         found.update(name.rpartition("/")[2] for name in apply(assignment).values)
     assert found >= wanted
+
+
+@pytest.mark.parametrize("leading", [0, 1, 2, 3])
+@pytest.mark.parametrize("strategy", ["cpsat", "transpose"])
+def test_a_normalised_line_keeps_its_dimensions(leading: int, strategy: str) -> None:
+    """It is as fast with dimensions of size 1 before it as without, and takes no Reshape."""
+    builder, shape = GraphBuilder(), (1,) * leading + (6,)
+    x = builder.op("LayerNormalization", builder.relu(builder.input(*shape)), builder.weights(6), shape=shape, axis=-1)
+    found = assign(builder.graph(builder.relu(x)), strategy=strategy).price
+    assert (found.transposes, found.hidden, found.reshapes) == (0, 0, 0)
