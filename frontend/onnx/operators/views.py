@@ -139,7 +139,7 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
     """Write a view of the first input, which may be what a stored tensor means."""
     draft, source, name = call.draft, call.value(0), call.outputs[0]
     real = draft.is_real(call.inputs[0])
-    quant = _turned(source.quant, attributes.get("perm")) if real else draft.asked.get(name)
+    quant = _turned(source.quant, attributes.get("perm")) if real else draft.asked.get(name, _stored(source))
     if real and source.quant is not None and quant is None:
         source, real = draft.values[call.plain(call.inputs[0])], False
     made = draft.names.derived(name, "stored") if real else name
@@ -186,6 +186,11 @@ def stands_for(call: Call, stored: str) -> None:
     if name in draft.outputs:
         draft.add(Value(name, "float32", draft.values[stored].shape))
         call.emit("Identity", [stored], [name])
+
+
+def _stored(source: Value) -> Quant | None:
+    """What is stored means the same behind a view, where that is the same of all of it."""
+    return source.quant if source.quant is not None and source.quant.axis is None else None
 
 
 def _turned(quant: Quant | None, perm: object) -> Quant | None:
