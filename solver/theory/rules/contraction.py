@@ -140,8 +140,11 @@ def matmul(site: Site) -> Rule | None:
     swapped = "swapped MatMul of weights" if site.constant(1) is not None else "swapped MatMul"
     ways = [product("MatMul", plain, facts), product(swapped, turned, facts, sizes=_sides(left[-2], right[-1]))]
     if all(dim == 1 for dim in result[:-2]):
-        for kind, one, other in (("NT", (M, K), (N, K)), ("TN", (K, M), (K, N)), ("TT", (K, M), (N, K))):
-            ways.append(product(kind, Placed((one, other, (M, N)), free), facts))
+        for kind, *places in (
+            ("NT", (M, K), (N, K), (M, N)), ("TN", (K, M), (K, N), (M, N)), ("TT", (K, M), (N, K), (M, N)),
+            ("swapped NT", (M, K), (N, K), (N, M)),
+        ):  # fmt: skip
+            ways.append(product(kind, Placed(tuple(places), free), facts))
     return Rule((0, 1), dims, tuple(ways))
 
 
