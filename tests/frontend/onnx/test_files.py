@@ -404,3 +404,31 @@ def test_counts_that_follow_from_sizes(shape: tuple[int, ...]) -> None:
     assert operators(found).count("Transpose") == 0
     feeds = {"x": np.random.default_rng(0).normal(size=shape).astype(np.float32)}
     assert all(np.array_equal(*pair) for pair in zip(run(model, feeds), run(found, feeds), strict=True))
+
+
+@pytest.mark.parametrize("opset", [9, 13, 16])
+def test_normalisation_in_early_operator_sets(opset: int) -> None:
+    """As ONNX Runtime's optimiser writes it, before ONNX has it."""
+    model = text(
+        f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] z)
+        <float[5] k = {{1, 2, 3, 4, 5}}> {{ {ROUND} z = LayerNormalization<axis = -1, epsilon = 0.001>(y, k, k) }}"""
+    )
+    result = converted(model)
+    assert operators(result) == ["Relu", "LayerNormalization"] and {each.domain for each in result.opset_import} == {""}
+    same(model, result, (1, 3, 4, 5))
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_one_of_several_is_picked_as_it_is_stored(real: bool) -> None:
+    """By an index without dimensions, computed ahead: of bytes, or of what they mean."""
+    pick = "p = Gather<axis = 0>(u, i)" if not real else "r = DequantizeLinear(u, s, n) f = Gather<axis = 0>(r, i)"
+    last = "f = DequantizeLinear(p, s, n)" if not real else ""
+    model = text(
+        f"""{HEAD} g (float[2, 3, 4, 12] x) => (float[2, 3, 4, 3] z)
+        <float s = {{0.05}}, int8 n = {{2}}, int64 a = {{7}}, int64 b = {{4}}, int64[5] d = {{2, 3, 4, 4, 3}}> {{
+            q = QuantizeLinear(x, s, n) t = Reshape(q, d) u = Transpose<perm = [3, 0, 1, 2, 4]>(t) i = Mod(a, b)
+            {pick} {last} z = Relu(f) }}"""
+    )
+    found = layoutsolve.convert(model.SerializeToString(), objective="min-transpose").model
+    assert not {"Transpose", "Mod", "Identity"} & {*operators(found)}
+    same(model, found, (2, 3, 4, 12))

@@ -289,3 +289,14 @@ def test_a_normalised_line_keeps_its_dimensions(leading: int, strategy: str) -> 
     x = builder.op("LayerNormalization", builder.relu(builder.input(*shape)), builder.weights(6), shape=shape, axis=-1)
     found = assign(builder.graph(builder.relu(x)), strategy=strategy).price
     assert (found.transposes, found.hidden, found.reshapes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("turned", [(False, True), (True, False), (True, True), (False, False)])
+def test_a_product_is_turned_as_it_is_read(turned: tuple[bool, bool]) -> None:
+    """Either side of a product with constant weights may come and go the other way round."""
+    builder, (before, after) = GraphBuilder(), turned
+    x = builder.input(1, 6, 4) if before else builder.input(1, 4, 6)
+    x = builder.transpose(x, 0, 2, 1) if before else x
+    y = builder.op("MatMul", x, builder.weights(6, 8), shape=(1, 4, 8))
+    y = builder.relu(builder.transpose(y, 0, 2, 1) if after else y)
+    assert assign(builder.graph(y), objective="min-transpose").price.transposes == 0
