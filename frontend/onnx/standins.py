@@ -16,12 +16,11 @@ CONTRIB = "com.microsoft"
 _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
 """The attributes that the sizes of a window's results depend on."""
 
-_SAME = {
-    "BiasGelu": 0, "DequantizeLinear": 0, "FastGelu": 0, "Gelu": 0, "QLinearLeakyRelu": 0, "QLinearSigmoid": 0,
-    "QLinearSoftmax": 0, "QuantizeLinear": 0, "QuickGelu": 0, "SkipLayerNormalization": 0,
-    "SkipSimplifiedLayerNormalization": 0,
-}  # fmt: skip
-"""Operators whose results are as large as an input."""
+_SAME = (
+    "BiasGelu", "DequantizeLinear", "FastGelu", "Gelu", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax",
+    "QuantizeLinear", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+)  # fmt: skip
+"""Operators whose results are as large as what they are given first."""
 
 _TYPED = {"DequantizeLinear": 1, "MatMulIntegerToFloat": 2, "QuantizeLinear": 2}
 """The input whose type a result has, where that is not the first one."""
@@ -69,7 +68,7 @@ def _written(node: NodeProto, given: dict[str, AttributeProto], last: bool) -> I
     elif op == "QLinearConcat":
         yield _node("Concat", inputs[2::3], output, [given["axis"]])
     elif op in ("FusedMatMul", "TransposeMatMul"):
-        yield _node("Einsum", inputs[:2], output, [attribute("equation", equation(given))])
+        yield _node("Einsum", inputs[:2], output, [attribute("equation", _equation(given))])
     elif op in ("FusedGemm", "QGemm"):
         sizes = [given[name] for name in ("transA", "transB") if name in given]
         yield _node("Gemm", [inputs[0], inputs[3 if op == "QGemm" else 1]], _before(op, output), sizes)
@@ -94,12 +93,11 @@ _AS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
 """Operators as others of ONNX on some of their inputs, with some of their attributes."""
 
 
-def equation(given: dict[str, AttributeProto]) -> str:
+def _equation(given: dict[str, AttributeProto]) -> str:
     """What FusedMatMul computes, as Einsum says it: an operand's rows come first, or its batch."""
     sides = []
     for side, (rows, columns) in (("A", "ik"), ("B", "kj")):
-        flags = (given.get(name, AttributeProto()).i for name in (f"trans{side}", f"transBatch{side}"))
-        turned, apart = flags
+        turned, apart = (given.get(name, AttributeProto()).i for name in (f"trans{side}", f"transBatch{side}"))
         outer, inner = (columns, rows) if turned else (rows, columns)
         sides.append(f"{outer}...{inner}" if apart else f"...{outer}{inner}")
     return f"{','.join(sides)}->...ij"

@@ -28,9 +28,6 @@ from layoutsolve.solver.theory.rule import (  # fmt: skip
     operator_name,
     rule,
 )
-from layoutsolve.solver.theory.rules import contraction, elementwise, fused, reduction, window
-
-__all__ = ["SIBLINGS", "contraction", "elementwise", "fused", "reduction", "window"]
 
 CONV, GEMM, MATMUL, POOL = ("channels-first",), ("NT", "TT", "NN", "TN"), ("MatMul",), ("channels-first",)
 """The ways of other rules in which their operators stay what they are, by the names of their kinds."""
@@ -104,10 +101,9 @@ def _as(site: Site, row: Sibling) -> Rule | None:
     found = RULES[row.of](replace(site, node=like))
     if found is None or extras is None:
         return None
-    ways = [way for way in found.ways if not row.kinds or str(way.kind).split(", ")[0] in row.kinds]
-    made = tuple(replace(way, rewrite=_renamed(site, row.ports, way.rewrite)) for way in ways)
-    own = replace(found, inputs=tuple(row.ports[number] for number in found.inputs), ways=made)
-    own = extended(own, extras)
+    kept = (way for way in found.ways if not row.kinds or str(way.kind).split(", ")[0] in row.kinds)
+    ways = tuple(replace(way, rewrite=_renamed(site, row.ports, way.rewrite)) for way in kept)
+    own = extended(replace(found, inputs=tuple(row.ports[number] for number in found.inputs), ways=ways), extras)
     return own if row.channels_last is False else _either_way(site, own, row.channels_last is None)
 
 
@@ -202,7 +198,7 @@ LINES = {
     f"{CONTRIB}:SkipLayerNormalization": Sibling("", (0,), vectors=(2, 3, 4), axis=COLUMNS, whole=(1,)),
     f"{CONTRIB}:SkipSimplifiedLayerNormalization": Sibling("", (0,), vectors=(2, 3), axis=COLUMNS, whole=(1,)),
 }
-"""Operators on lines, which are the last dimension."""
+"""Operators on lines, which are the last dimension: siblings of none."""
 
 
 @rule(*LINES)
