@@ -170,15 +170,16 @@ def _ask(draft: Draft, nodes: list[tuple[int, NodeProto]]) -> None:
     """Note how tensors of whole numbers that are computed or given are dequantised first, by themselves or behind
     views.
     """
-    for index, proto in nodes:
-        if proto.op_type == "DequantizeLinear" and proto.domain in DOMAINS:
+    known = [(index, node) for index, node in nodes if node.domain in DOMAINS and node.input and node.output]
+    for index, proto in known:
+        if proto.op_type == "DequantizeLinear":
             call, name = Call(draft, proto, index), proto.input[0]
             if _may_ask(draft, name) and len(call.inputs) > 1 and draft.given.keys() >= set(call.inputs[1:]):
                 quant = parameters(call, draft.types.element(name), len(draft.types.dims(name) or ()))
                 if quant is not None and quant.axis is None:
                     draft.asked[name] = quant
-    for _, proto in reversed(nodes):
-        if proto.op_type in MOVING and proto.domain in DOMAINS and _may_ask(draft, proto.input[0]):
+    for _, proto in reversed(known):
+        if proto.op_type in MOVING and _may_ask(draft, proto.input[0]):
             quant = draft.asked.get(proto.output[0])
             if quant is not None:
                 draft.asked[proto.input[0]] = quant
