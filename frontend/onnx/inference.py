@@ -163,8 +163,13 @@ def _anonymous(kind: TypeProto) -> TypeProto:
 
 
 def _is_followed(model: ModelProto, inferred: ModelProto) -> bool:
-    """Whether all that is known beforehand are few numbers: inference that follows them follows each."""
+    """Whether all that is known beforehand are few numbers, and no vector is long: inference that follows numbers
+    follows each of theirs, known or not.
+    """
     graph = inferred.graph
+    vectors = (info.type.tensor_type.shape.dim for info in (*graph.input, *graph.output, *graph.value_info))
+    if any(len(dims) == 1 and dims[0].dim_value > _MOST for dims in vectors):
+        return False
     kinds = {info.name: info.type for info in (*graph.output, *graph.value_info)}
     known = {each.name for each in model.graph.initializer}
     for node in model.graph.node:

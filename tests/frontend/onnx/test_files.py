@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -432,3 +434,15 @@ def test_one_of_several_is_picked_as_it_is_stored(real: bool) -> None:
     found = layoutsolve.convert(model.SerializeToString(), objective="min-transpose").model
     assert not {"Transpose", "Mod", "Identity"} & {*operators(found)}
     same(model, found, (2, 3, 4, 12))
+
+
+def test_long_vectors_take_no_memory() -> None:
+    """What the library infers of them by following numbers would."""
+    model = text(
+        f"""{HEAD} g (float[3] x) => (float[n] z) <int64[1] many = {{20000000}}, float half = {{0.5}}>
+        {{ y = Reshape(x, many) z = Mul(y, half) }}"""
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with contextlib.suppress(ConversionError):
+        converted(model)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18  # KiB
