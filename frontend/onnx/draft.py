@@ -330,7 +330,7 @@ class Call:
         told, data = self.draft.told(names)
         if len(told) < len(names) or self.has_graphs:
             return known
-        found = self.draft.types.of_node(self.proto.SerializeToString(), self.op, self.domain, told, data)
+        found = self.draft.types.of_node(self.proto, told, data)
         merged = [_merged(found.get(name), dims) for name, dims in zip(self.outputs, known, strict=True)]
         return [None if dims is None else tuple(dims) for dims in merged]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from layoutsolve.frontend.onnx import standins
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.graph import Dim, Size, symbol
 from layoutsolve.names import Names
-from layoutsolve.protos import TYPES as CODES
-from layoutsolve.protos import (  # fmt: skip
+from layoutsolve.protos import (
+    DOMAINS,
     GraphProto,
     ModelProto,
+    NodeProto,
     TensorProto,
     TensorShapeProto,
     TypeProto,
@@ -19,6 +21,7 @@ from layoutsolve.protos import (  # fmt: skip
     native,
     port,
 )
+from layoutsolve.protos import TYPES as CODES
 
 Dims = tuple[Dim | None, ...]
 """Sizes, None where nothing is known of one."""
@@ -50,6 +53,10 @@ class Types:
             if _is_tensor(info.type):
                 info.type.tensor_type.ClearField("shape")
         stated = {dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
+        if any(domain == standins.CONTRIB for domain, _ in self.imports):
+            calls = list(model.graph.node)
+            del model.graph.node[:]
+            model.graph.node.extend(standins.standing_in(calls))
         graph = self._inferred(model).graph
         found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():
@@ -145,24 +152,31 @@ class Types:
 
     def of_node(
         self,
-        node: bytes,
-        op: str,
-        domain: str,
+        node: NodeProto,
         inputs: Mapping[str, Known],
         data: Mapping[str, bytes],
     ) -> dict[str, Dims]:
         """The sizes of what one node computes, by name, given types and sizes of its inputs and the content of some."""
-        version = next((number for name, number in self.imports if name in (domain, domain or "ai.onnx")), None)
-        if version is None:
-            return {}
-        encoded = {name: self._port(name, known).type.SerializeToString() for name, known in inputs.items()}
+        kinds = {name: self._port(name, known).type for name, known in inputs.items()}
+        for each in standins.stand_ins(node) or [node]:
+            kinds |= self._of_one(each, kinds, data)
+        found = {name: kinds[name] for name in node.output if name in kinds}
+        return {name: self._dims(kind) for name, kind in found.items() if _is_tensor(kind) and _has_rank(kind)}
+
+    def _of_one(
+        self, node: NodeProto, kinds: Mapping[str, TypeProto], data: Mapping[str, bytes]
+    ) -> dict[str, TypeProto]:
+        """What one operator computes, given what it reads."""
+        names = DOMAINS if node.domain in DOMAINS else (node.domain,)
         try:
-            schema = native.defs.get_schema(op, version, domain)
-            found = schema._infer_node_outputs(node, encoded, dict(data), {}, dict(self.imports), 4)
+            version = next(number for name, number in self.imports if name in names)
+            schema = native.defs.get_schema(node.op_type, version, names[0])
+            read = {name: kinds[name].SerializeToString() for name in node.input if name}
+            known = {name: content for name, content in data.items() if name in read}
+            found = schema._infer_node_outputs(node.SerializeToString(), read, known, {}, dict(self.imports), 4)
         except Exception:  # an operator of its own, or one that inference refuses: nothing is known of it
             return {}
-        made = {name: TypeProto.FromString(kind) for name, kind in found.items()}
-        return {name: self._dims(kind) for name, kind in made.items() if _is_tensor(kind) and _has_rank(kind)}
+        return {name: TypeProto.FromString(kind) for name, kind in found.items()}
 
 
 def _is_tensor(kind: TypeProto) -> bool:
@@ -197,8 +211,13 @@ def _anonymous(kind: TypeProto) -> TypeProto:
 
 
 def _is_followed(model: ModelProto, inferred: ModelProto) -> bool:
-    """Whether all that is known beforehand are few numbers: inference that follows them follows each."""
+    """Whether all that is known beforehand are few numbers, and no vector is long: inference that follows numbers
+    follows each of theirs, known or not.
+    """
     graph = inferred.graph
+    vectors = (info.type.tensor_type.shape.dim for info in (*graph.input, *graph.output, *graph.value_info))
+    if any(len(dims) == 1 and dims[0].dim_value > _MOST for dims in vectors):
+        return False
     kinds = {info.name: info.type for info in (*graph.output, *graph.value_info)}
     known = {each.name for each in model.graph.initializer}
     for node in model.graph.node:

@@ -31,6 +31,9 @@ OVERRIDABLE = 4
 VIEWS = ("Reshape", "Transpose")
 """Operators that are views unless they come here: then they are asked for what is known only at run time."""
 
+MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that hand on what is stored in another order, or as it is."""
+
 FORCED = 16
 """How many sizes may be found out by lowering once more."""
 
@@ -130,23 +133,28 @@ def _check_ends(graph: GraphProto, inputs: Collection[str]) -> None:
 
 
 def _ask(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
-    """Note how tensors of whole numbers that are computed or given are dequantised first."""
-    for index, proto in nodes:
-        if proto.op_type == "DequantizeLinear" and proto.domain in DOMAINS:
+    """Note how tensors of whole numbers that are computed or given are dequantised first, by themselves or behind
+    views.
+    """
+    known = [(index, node) for index, node in nodes if node.domain in DOMAINS and node.input and node.output]
+    for index, proto in known:
+        if proto.op_type == "DequantizeLinear":
             call, name = Call(draft, proto, index), proto.input[0]
-            dtype, dims = draft.types.element(name), draft.types.dims(name)
-            if (
-                name in draft.asked
-                or name in draft.given
-                or name in draft.values
-                or dtype not in STORED
-                or dims is None
-            ):
-                continue
-            if len(call.inputs) > 1 and draft.given.keys() >= set(call.inputs[1:]):
-                quant = parameters(call, dtype, len(dims))
+            if _may_ask(draft, name) and len(call.inputs) > 1 and draft.given.keys() >= set(call.inputs[1:]):
+                quant = parameters(call, draft.types.element(name), len(draft.types.dims(name) or ()))
                 if quant is not None and quant.axis is None:
                     draft.asked[name] = quant
+    for _, proto in reversed(known):
+        if proto.op_type in MOVING and _may_ask(draft, proto.input[0]):
+            quant = draft.asked.get(proto.output[0])
+            if quant is not None:
+                draft.asked[proto.input[0]] = quant
+
+
+def _may_ask(draft: Draft, name: str) -> bool:
+    """Whether a tensor is one of whole numbers of which it is not known yet what they mean."""
+    stored = draft.types.element(name) in STORED and draft.types.dims(name) is not None
+    return stored and name not in draft.asked and name not in draft.given
 
 
 def _write(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
