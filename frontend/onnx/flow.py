@@ -35,6 +35,8 @@ def opened(call: Call, write: Write) -> bool:
         function(call, write)
     except _KeptError:
         del draft.nodes[start:]
+        for name in call.outputs:
+            draft.values.pop(name, None)
         return False
     finally:
         draft.region = around

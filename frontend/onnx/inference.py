@@ -47,9 +47,10 @@ class Types:
 
     def _learn(self, model: ModelProto) -> None:
         """Infer what is to be known of a model, whose inputs have all their sizes; it is changed."""
-        told = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output)}
+        told = {info.name: _anonymous(info.type) for info in model.graph.value_info}
         del model.graph.value_info[:]
-        for info in model.graph.output:  # which may be told wrongly
+        for info in model.graph.output:  # whose sizes may be told wrongly
+            told[info.name] = _anonymous(info.type, numbers=False)
             if _is_tensor(info.type):
                 info.type.tensor_type.ClearField("shape")
         stated = {dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
@@ -61,7 +62,7 @@ class Types:
         found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():
             if name not in found or not _has_rank(found[name]):
-                found[name] = _anonymous(kind) if _is_tensor(kind) else kind
+                found[name] = kind
             elif _is_tensor(kind) and _is_tensor(found[name]):
                 _complete(found[name], kind)
         for kind in found.values():
@@ -200,12 +201,12 @@ def _complete(kind: TypeProto, told: TypeProto) -> None:
                 dim.dim_value = other.dim_value
 
 
-def _anonymous(kind: TypeProto) -> TypeProto:
-    """A type of a tensor without the names of its sizes, which may be told wrongly."""
+def _anonymous(kind: TypeProto, numbers: bool = True) -> TypeProto:
+    """A type without the names of a tensor's sizes, which may be told wrongly, and without their numbers if asked to."""
     made = TypeProto()
     made.CopyFrom(kind)
-    for dim in made.tensor_type.shape.dim:
-        if not _is_number(dim):
+    for dim in made.tensor_type.shape.dim if _is_tensor(kind) else ():
+        if not numbers or not _is_number(dim):
             dim.Clear()
     return made
 

@@ -26,9 +26,13 @@ def dropout(call: Call) -> bool:
 
 
 def alias(call: Call, name: str, source: str) -> bool:
-    """Let one tensor be another; False for an output of the model, which is a tensor of its own."""
+    """Let one tensor be another; False for an output of the model, which is a tensor of its own, and for one of whose
+    dimensions more is known.
+    """
     draft = call.draft
     if name in draft.outputs or name in draft.asked:
+        return False
+    if draft.value(source).foreign is not None and draft.types.dims(name) is not None:
         return False
     draft.alias[name] = draft.alias.get(source, source)
     return True
