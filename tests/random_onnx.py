@@ -22,18 +22,19 @@ class Writer:
         self.constants: list[onnx.TensorProto] = []
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.inputs: list[str] = []
+        self.prefix = ""
         self.batch = "n" if dynamic else 2
 
     def input(self, *shape: int) -> str:
         """An input of real numbers; its first dimension is the batch."""
-        name = f"input_{len(self.inputs)}"
+        name = f"{self.prefix}input_{len(self.inputs)}"
         self.inputs.append(name)
         self.shapes[name] = shape
         return name
 
     def constant(self, data: object, dtype: str = "float32") -> str:
         """A constant."""
-        name = f"constant_{len(self.constants)}"
+        name = f"{self.prefix}constant_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(data, dtype), name))
         return name
 
@@ -43,7 +44,7 @@ class Writer:
 
     def op(self, kind: str, *inputs: str, shape: Sequence[int], **attributes: object) -> str:
         """An operator with one result."""
-        name = f"tensor_{len(self.nodes)}"
+        name = f"{self.prefix}tensor_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=f"{kind}/{len(self.nodes)}", **attributes))
         self.shapes[name] = tuple(shape)
         return name
@@ -75,14 +76,15 @@ def random_model(seed: int, dynamic: bool = False, steps: int = 7) -> tuple[Writ
     writer = Writer(seed, dynamic)
     random = writer.random
     x = writer.input(2, int(random.choice([3, 4, 6])), 4, 6)
-    kinds = (_conv, _conv, _normal, _pool, _unary, _add, _perm, _perm, _round, _flat, _scale, _softmax, _bytes, _split)
+    kinds = (conv, conv, normal, pool, unary, add, permuted, permuted, there_and_back, flattened, scaled, softmax)
+    kinds += (rounded, split)
     for _ in range(steps):
         x = kinds[int(random.integers(len(kinds)))](writer, x)
     x = writer.op("Relu", x, shape=writer.shapes[x])
     return writer, writer.model(x)
 
 
-def _conv(writer: Writer, x: str) -> str:
+def conv(writer: Writer, x: str) -> str:
     batch, channels, *space = writer.shapes[x]
     if len(space) != 2:
         return x
@@ -92,14 +94,14 @@ def _conv(writer: Writer, x: str) -> str:
     return writer.op("Conv", x, *weights, shape=[batch, count, *space], **pads)
 
 
-def _normal(writer: Writer, x: str) -> str:
+def normal(writer: Writer, x: str) -> str:
     channels = writer.shapes[x][1]
     numbers = [writer.weights(channels) for _ in range(3)]
     positive = writer.constant(writer.random.uniform(0.5, 2, channels))
     return writer.op("BatchNormalization", x, *numbers, positive, shape=writer.shapes[x])
 
 
-def _pool(writer: Writer, x: str) -> str:
+def pool(writer: Writer, x: str) -> str:
     if len(writer.shapes[x]) != 4 or writer.random.random() < 0.7:
         return x
     batch, channels, *_ = writer.shapes[x]
@@ -107,30 +109,30 @@ def _pool(writer: Writer, x: str) -> str:
     return writer.op("Mul", x, mean, shape=writer.shapes[x])
 
 
-def _unary(writer: Writer, x: str) -> str:
+def unary(writer: Writer, x: str) -> str:
     return writer.op(str(writer.random.choice(["Relu", "Sigmoid", "Tanh", "Identity"])), x, shape=writer.shapes[x])
 
 
-def _add(writer: Writer, x: str) -> str:
+def add(writer: Writer, x: str) -> str:
     shape = writer.shapes[x]
     other = [size if writer.random.random() < 0.5 else 1 for size in shape]
     return writer.op("Add", x, writer.weights(1, *other[1:]), shape=shape)
 
 
-def _perm(writer: Writer, x: str) -> str:
+def permuted(writer: Writer, x: str) -> str:
     rank = len(writer.shapes[x])
     return writer.transpose(x, [0, *(int(axis) + 1 for axis in writer.random.permutation(rank - 1))])
 
 
-def _round(writer: Writer, x: str) -> str:
+def there_and_back(writer: Writer, x: str) -> str:
     """There and back, with something between."""
     rank = len(writer.shapes[x])
     there = [0, *range(2, rank), 1]
-    moved = _scale(writer, writer.transpose(x, there))
+    moved = scaled(writer, writer.transpose(x, there))
     return writer.transpose(moved, [there.index(axis) for axis in range(rank)])
 
 
-def _flat(writer: Writer, x: str) -> str:
+def flattened(writer: Writer, x: str) -> str:
     """Pixels as one dimension, and apart again."""
     batch, first, *rest = writer.shapes[x]
     flat = writer.op("Reshape", x, writer.constant([0, first, -1], "int64"), shape=[batch, first, int(np.prod(rest))])
@@ -139,30 +141,30 @@ def _flat(writer: Writer, x: str) -> str:
     return writer.op("Reshape", mixed, back, shape=[batch, first, *rest])
 
 
-def _scale(writer: Writer, x: str) -> str:
+def scaled(writer: Writer, x: str) -> str:
     return writer.op("Mul", x, writer.weights(writer.shapes[x][-1]), shape=writer.shapes[x])
 
 
-def _softmax(writer: Writer, x: str) -> str:
+def softmax(writer: Writer, x: str) -> str:
     axis = int(writer.random.integers(1, len(writer.shapes[x])))
     return writer.op("Softmax", x, shape=writer.shapes[x], axis=axis)
 
 
-def _bytes(writer: Writer, x: str) -> str:
-    """Rounded to bytes, moved, and real numbers again."""
+def rounded(writer: Writer, x: str, still: bool = False) -> str:
+    """Rounded to bytes, moved or ``still``, and real numbers again."""
     step, zero = writer.constant(0.03), writer.constant(writer.random.integers(-5, 5), "int8")
     stored = writer.op("QuantizeLinear", x, step, zero, shape=writer.shapes[x])
-    if writer.random.random() < 0.5:
-        stored = _perm(writer, stored)
+    if not still and writer.random.random() < 0.5:
+        stored = permuted(writer, stored)
     return writer.op("DequantizeLinear", stored, step, zero, shape=writer.shapes[stored])
 
 
-def _split(writer: Writer, x: str) -> str:
+def split(writer: Writer, x: str) -> str:
     shape = writer.shapes[x]
     axis = int(writer.random.integers(1, len(shape)))
     if shape[axis] % 2:
         return x
-    name = f"part_{len(writer.nodes)}"
+    name = f"{writer.prefix}part_{len(writer.nodes)}"
     half = [size // 2 if at == axis else size for at, size in enumerate(shape)]
     writer.nodes.append(helper.make_node("Split", [x], [f"{name}a", f"{name}b"], axis=axis, num_outputs=2))
     writer.shapes.update({f"{name}a": tuple(half), f"{name}b": tuple(half)})

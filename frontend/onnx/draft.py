@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -31,7 +32,8 @@ class Draft:
     means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
     know. ``contents`` are vectors of sizes that are computed: arrays of objects. ``asked`` are the parameters with
     which tensors of whole numbers are dequantised. ``region`` is where nodes are written, of the graph of the file that
-    has the number ``graph``; ``made`` has by region what was written there once for all that ask for it.
+    has the number ``graph``; ``made`` has by region what was written there once for all that ask for it, ``copied`` are
+    the bytes of graphs within that were.
     """
 
     def __init__(self, source: Source, budget: Budget, equal: Mapping[str, Dim] | None = None) -> None:
@@ -45,7 +47,7 @@ class Draft:
         self.contents: dict[str, Array] = {}
         self.made: dict[tuple[Region | None, object], str] = {}
         self.region: Region | None = None
-        self.graph = self.graphs = 0
+        self.graph = self.graphs = self.copied = 0
         self.asked: dict[str, Quant] = {}
         self.defaults: dict[str, Value] = {}
         self.unknown: list[TensorProto] = []
@@ -59,12 +61,17 @@ class Draft:
         self.meanings = Meanings(lambda wish: self.types.fresh(wish).symbols[0])
         self.producers: dict[str, int] = {}
 
-    def enter(self, nodes: Iterable[NodeProto], region: Region | None) -> None:
-        """Go on with the nodes of a graph within the file's."""
-        self.region = region
+    @contextmanager
+    def within(self, nodes: Iterable[NodeProto], region: Region | None) -> Iterator[None]:
+        """Where the nodes of a graph within the file's are written."""
+        around = self.graph, self.region
         self.graphs += 1
-        self.graph = self.graphs
+        self.graph, self.region = self.graphs, region
         self._count(nodes)
+        try:
+            yield
+        finally:
+            self.graph, self.region = around
 
     def _count(self, nodes: Iterable[NodeProto]) -> None:
         for node in nodes:

@@ -5,7 +5,8 @@ What cannot be is left as it stands: what hands on something else than tensors o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from layoutsolve.frontend.onnx import constants
@@ -16,6 +17,12 @@ from layoutsolve.protos import GraphProto, NodeProto
 
 Write = Callable[[Draft, Sequence[tuple[int, NodeProto]]], None]
 """What writes operators into a draft."""
+
+_COPIES = 4
+"""How often as much as the file holds may be copied: each graph is, and all that lies in it."""
+
+_LITTLE = 1 << 26
+"""How many bytes may be copied in any case."""
 
 _ROUNDS = 4
 """How often a loop is looked at to learn which sizes change in it; all do that still change then."""
@@ -30,7 +37,7 @@ def opened(call: Call, write: Write) -> bool:
     function = None if call.domain else _FLOWS.get(call.op)
     if function is None:
         return False
-    draft, start, around = call.draft, len(call.draft.nodes), call.draft.region
+    draft, start = call.draft, len(call.draft.nodes)
     try:
         function(call, write)
     except _KeptError:
@@ -38,21 +45,26 @@ def opened(call: Call, write: Write) -> bool:
         for name in call.outputs:
             draft.values.pop(name, None)
         return False
-    finally:
-        draft.region = around
     return True
 
 
-def _graph(call: Call, name: str) -> GraphProto:
-    """A graph of the operator's, under names that nothing else has."""
+def _graph(call: Call, name: str, named: Sequence[str] = ()) -> GraphProto:
+    """A graph of the operator's, under names that nothing else has; its results may have names already."""
     found = next((each.g for each in call.proto.attribute if each.name == name and each.HasField("g")), None)
     if found is None or any(each.external_data for each in found.initializer):
         raise _KeptError
-    return renamed(found, call.draft.names)
+    call.draft.copied += found.ByteSize()
+    if call.draft.copied > _COPIES * call.draft.source.size + _LITTLE:
+        raise _KeptError
+    wishes = {port.name: wish for port, wish in zip(found.output, named, strict=False) if wish}
+    return renamed(found, call.draft.names, wishes)
 
 
-def _write(call: Call, graph: GraphProto, region: Region | None, given: Sequence[Value], write: Write) -> None:
-    """Write a graph into a region, where its inputs are values that are there."""
+@contextmanager
+def _written(
+    call: Call, graph: GraphProto, region: Region | None, given: Sequence[Value], write: Write
+) -> Iterator[None]:
+    """Where a graph has been written, into a region; its inputs are values that are there."""
     draft = call.draft
     if len(graph.input) != len(given):
         raise _KeptError
@@ -61,8 +73,9 @@ def _write(call: Call, graph: GraphProto, region: Region | None, given: Sequence
     for sparse in graph.sparse_initializer:
         draft.given[sparse.values.name] = constants.dense(sparse)
     _learn(draft, graph, given)
-    draft.enter(graph.node, region)
-    write(draft, ordered(graph, outer(graph)))
+    with draft.within(graph.node, region):
+        write(draft, ordered(graph, outer(graph)))
+        yield
 
 
 def _learn(draft: Draft, graph: GraphProto, given: Sequence[Value]) -> None:
@@ -102,22 +115,22 @@ def _tie(
 
 def _branch(call: Call, write: Write) -> None:
     """Both branches, or the one that is always taken."""
-    draft, around, known = call.draft, call.draft.region, call.constant(0)
+    draft, known = call.draft, call.constant(0)
     if known is not None and known.size == 1:
-        graph = _graph(call, "then_branch" if known.reshape(-1)[0] else "else_branch")
-        _write(call, graph, around, [], write)
-        for name, port in zip(call.outputs, graph.output, strict=False):
-            draft.alias[name] = draft.alias.get(port.name, port.name)
+        graph = _graph(call, "then_branch" if known.reshape(-1)[0] else "else_branch", call.outputs)
+        with _written(call, graph, draft.region, [], write):
+            for name, port in zip(call.outputs, graph.output, strict=False):
+                if port.name != name:
+                    draft.alias[name] = draft.alias.get(port.name, port.name)
         return
     (condition,) = _known(call, call.inputs)
-    regions = Region("then_branch", around), Region("else_branch", around)
+    regions = Region("then_branch", draft.region), Region("else_branch", draft.region)
     _tie(call, "If", [condition.name], [], regions)
     sides = []
     for region in regions:
         graph = _graph(call, region.role)
-        _write(call, graph, region, [], write)
-        sides.append(_results(call, graph))
-    draft.region = around
+        with _written(call, graph, region, [], write):
+            sides.append(_results(call, graph))
     for name, one, other in zip(call.outputs, *sides, strict=False):
         if one.dtype != other.dtype or len(one.shape) != len(other.shape):
             raise _KeptError
@@ -187,7 +200,7 @@ class _Turns:
 
     def write(self, write: Write) -> list[Value]:
         """Write what is carried, and the graph; its conditions, and what is collected."""
-        call, draft, around = self.call, self.call.draft, self.call.draft.region
+        call, draft = self.call, self.call.draft
         place = len(draft.nodes)
         for number, (first, now) in enumerate(zip(self.initial, self.now, strict=True)):
             name = call.outputs[number] if number < len(call.outputs) else ""
@@ -195,9 +208,8 @@ class _Turns:
             last = [dim if dim in known else None for dim in now.shape]
             name = draft.declare(name or draft.names.derived(now.name, "last"), last, first.dtype).name
             _tie(call, "Carry", [first.name, ""], [draft.add(now).name, name], (self.region,))
-        _write(call, self.graph, self.region, self.given, write)
-        results, end = _results(call, self.graph), self.conditions + len(self.now)
-        draft.region = around
+        with _written(call, self.graph, self.region, self.given, write):
+            results, end = _results(call, self.graph), self.conditions + len(self.now)
         for at, (now, following) in enumerate(zip(self.now, results[self.conditions : end], strict=True), place):
             if (now.dtype, len(now.shape)) != (following.dtype, len(following.shape)):
                 raise _KeptError

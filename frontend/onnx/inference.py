@@ -202,7 +202,7 @@ def _complete(kind: TypeProto, told: TypeProto) -> None:
 
 
 def _anonymous(kind: TypeProto, numbers: bool = True) -> TypeProto:
-    """A type without the names of a tensor's sizes, which may be told wrongly, and without their numbers if asked to."""
+    """A type without the names of a tensor's sizes, which may be told wrongly; without their ``numbers`` as well."""
     made = TypeProto()
     made.CopyFrom(kind)
     for dim in made.tensor_type.shape.dim if _is_tensor(kind) else ():

@@ -57,15 +57,39 @@ def ordered(graph: GraphProto, known: Collection[str] = ()) -> list[tuple[int, N
     return list(enumerate(graph.node))
 
 
-def renamed(graph: GraphProto, taken: Names) -> GraphProto:
-    """A copy of a graph in which all that it computes or is given has names that are not taken yet."""
+def renamed(graph: GraphProto, taken: Names, wishes: Mapping[str, str]) -> GraphProto:
+    """A copy of a graph in which all that it computes or is given has names that are not taken yet. What it computes
+    has the name that is wished for it, unless something deeper has that.
+    """
     made = GraphProto()
     made.CopyFrom(graph)
-    own = dict.fromkeys([*_given(graph), *(name for node in graph.node for name in node.output if name)])
-    others = {name: other for name in own if (other := taken.unique(name)) != name}
+    inner = [each for node in graph.node for attribute in node.attribute for each in graphs_in(attribute)]
+    deeper = {name for each in inner for name in _all(each)}
+    wishes = {name: wish for node in graph.node for name in node.output if (wish := wishes.get(name, "")) not in deeper}
+    others = {name: wishes.get(name) or _free(name, taken, deeper) for name in _own(graph)}
+    others = {name: other for name, other in others.items() if other != name}
     if others:
         _rename(made, others)
     return made
+
+
+def _own(graph: GraphProto) -> dict[str, None]:
+    """What a graph is given and computes, in order."""
+    return dict.fromkeys([*_given(graph), *(name for node in graph.node for name in node.output if name)])
+
+
+def _all(graph: GraphProto) -> set[str]:
+    """What a graph is given and computes, and those within it."""
+    inner = (each for node in graph.node for attribute in node.attribute for each in graphs_in(attribute))
+    return set(_own(graph)).union(*map(_all, inner))
+
+
+def _free(name: str, taken: Names, others: Collection[str]) -> str:
+    """A name that neither is taken nor one of others."""
+    found = taken.unique(name)
+    while found in others:
+        found = taken.unique(name)
+    return found
 
 
 def _rename(graph: GraphProto, others: Mapping[str, str]) -> None:
@@ -80,5 +104,5 @@ def _rename(graph: GraphProto, others: Mapping[str, str]) -> None:
             ends[:] = [others.get(name, name) for name in ends]
         for attribute in node.attribute:
             for inner in graphs_in(attribute):
-                hidden = {*_given(inner), *(name for each in inner.node for name in each.output)}
+                hidden = _own(inner)
                 _rename(inner, {name: other for name, other in others.items() if name not in hidden})

@@ -100,11 +100,8 @@ def quantize(call: Call) -> bool:
 
 def _computes(draft: Draft, node: Node, value: Value) -> bool:
     """Whether a node writes real numbers alone, which it may write in steps as well."""
-    plain = len(node.outputs) == 1 and not node.storage and not node.domain and value.quant is None
-    if (
-        not plain
-        or node.op in ("Transpose", "Reshape", "DepthToSpace", "SpaceToDepth")
-        or "captures" in node.attributes
-    ):
+    plain = len(node.outputs) == 1 and not node.storage and not node.domain and node.region is draft.region
+    moves = node.op in ("Transpose", "Reshape", "DepthToSpace", "SpaceToDepth")
+    if not plain or moves or "captures" in node.attributes:
         return False
-    return value.data is None and draft.values[value.name] is value
+    return value.quant is None and value.data is None and draft.values[value.name] is value
