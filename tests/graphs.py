@@ -155,6 +155,25 @@ class GraphBuilder:
         self.nodes.append(Node("Join", tuple(results), (joined,), storage=True, region=self.region, regions=regions))
         return joined
 
+    def scan(
+        self, x: str, axis: int, place: int, body: Callable[[str], str], backwards: tuple[int, int] = (0, 0)
+    ) -> str:
+        """A Scan along an axis of a tensor; what a turn's ``body`` writes is collected along another axis."""
+        around, region = self.region, Region("body", self.region)
+        shape = self.shape(x)
+        element = self._add([*shape[:axis], *shape[axis + 1 :]], self.values[x].dtype)
+        reading, writing = ({"axis": at, "direction": back} for at, back in zip((axis, place), backwards, strict=True))
+        ends = {"storage": True, "region": around, "regions": (region,)}
+        self.nodes.append(Node("Scan", (), (), region=around, regions=(region,)))
+        self.nodes.append(Node("Element", (x,), (element,), reading, **ends))
+        self.region = region
+        made = body(element)
+        self.region = around
+        inner = self.shape(made)
+        result = self._add([*inner[:place], shape[axis], *inner[place:]], self.values[made].dtype)
+        self.nodes.append(Node("Stack", (made,), (result,), writing, **ends))
+        return result
+
     def state(self, *shape: int) -> tuple[str, Callable[[str], None]]:
         """A value that lives from run to run, and how to say what it becomes."""
         now, initial = self._add(shape, "float32"), self.weights(*shape)

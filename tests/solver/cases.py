@@ -502,6 +502,20 @@ def carry(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     return [result(builder, random, name) for name in last]
 
 
+@case("Element", "Stack")
+def scan(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
+    """Elements may be moved in a turn."""
+    shape = dims(random, int(random.integers(1, 5)))
+    axis, place = (int(random.integers(len(shape))) for _ in range(2))
+    perm = random.permutation(len(shape) - 1).tolist()
+
+    def body(element: str) -> str:
+        return builder.transpose(builder.relu(element), *perm) if perm else builder.relu(element)
+
+    backwards = int(random.integers(2)), int(random.integers(2))
+    return [result(builder, random, builder.scan(tensor(builder, random, shape), axis, place, body, backwards))]
+
+
 @case("Join")
 def join(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     shape = dims(random, int(random.integers(1, 5)))

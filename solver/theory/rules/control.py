@@ -54,6 +54,7 @@ def stack(site: Site) -> Rule | None:
         return Way(
             Placed((places, places[:at] + turns + places[at:])),
             lambda row, shapes: site.same({"axis": at}),
+            "whole elements",
         )
 
     ways = [way(tuple(range(len(inner))), axis)]
