@@ -19,11 +19,8 @@ import numpy as np
 from layoutsolve.emit import qlinear
 from layoutsolve.emit.nodes import rename
 from layoutsolve.emit.writer import Writer
-from layoutsolve.graph import KEPT, Node, Quant
+from layoutsolve.graph import CAPTURES, KEPT, Node, Quant
 from layoutsolve.protos import AttributeProto, graphs_in
-
-CAPTURES = "captures"
-"""The attribute that names what the graphs within a node read from around it."""
 
 
 def write(writer: Writer, node: Node) -> None:

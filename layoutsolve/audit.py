@@ -7,7 +7,7 @@ the types and shapes that the file itself gives its tensors.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -58,14 +58,14 @@ class Recount:
         return sum(worth.get(("Transpose", motion), 0) * count for motion, count in self.motions.items())
 
 
-def recount(model: onnx.ModelProto) -> Recount:
-    """Count in a model, its branches and loops included.
+def recount(model: onnx.ModelProto, kept: Collection[str] = ()) -> Recount:
+    """Count in a model, its branches and loops included, but for operators that compute one of ``kept``.
 
     Raises :class:`ValueError` where the file does not tell what a Transpose moves.
     """
     transposes = reshapes = moved = 0
     motions: Counter[str] = Counter()
-    for node, types, turns in _nodes(model.graph, ChainMap(), 1):
+    for node, types, turns in _nodes(model.graph, ChainMap(), 1, kept):
         if node.op_type in _VIEWS:
             reshapes += 1
         elif node.op_type == "Transpose":
@@ -89,16 +89,21 @@ def copied_bytes(model: onnx.ModelProto, source: onnx.ModelProto) -> int:
     return sum((found[each] - known[each]) * _bytes(each[0]) for each in found if 0 < known[each] < found[each])
 
 
-def _nodes(graph: onnx.GraphProto, around: _Types, turns: int) -> Iterator[tuple[onnx.NodeProto, _Types, int]]:
+def _nodes(
+    graph: onnx.GraphProto, around: _Types, turns: int, kept: Collection[str]
+) -> Iterator[tuple[onnx.NodeProto, _Types, int]]:
     """Every node, with the types of all tensors that it can see and how often it runs."""
     types = around.new_child()
     for described in (graph.value_info, graph.input, graph.output):
         types.update((item.name, item.type.tensor_type) for item in described)
     for node in graph.node:
+        if any(name in kept for name in node.output):
+            continue
         yield node, types, turns
+        more = turns * (TURNS if node.op_type in ("Loop", "Scan") else 1)
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g, types, turns * (TURNS if node.op_type in ("Loop", "Scan") else 1))
+                yield from _nodes(attribute.g, types, more, kept)
 
 
 def _moved(node: onnx.NodeProto, types: _Types) -> tuple[int, list[tuple[int | str, int]], list[int]]:
@@ -188,11 +193,11 @@ def _sums(data: _Array) -> tuple[int, int]:
     elif flat.dtype.itemsize == 16:
         flat = flat.view(np.uint64)
     words = flat.view(f"u{flat.dtype.itemsize}")
-    first = second = np.uint64(0)
+    first = second = 0
     for start in range(0, words.size, _CHUNK):
         mixed = _mixed(words[start : start + _CHUNK].astype(np.uint64))
-        first, second = first + mixed.sum(), second + _mixed(mixed).sum()
-    return int(first), int(second)
+        first, second = first + int(mixed.sum()), second + int(_mixed(mixed).sum())
+    return first, second
 
 
 def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

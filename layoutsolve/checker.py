@@ -27,7 +27,7 @@ from layoutsolve.certificate import Certificate
 from layoutsolve.digest import Buffer, digest
 from layoutsolve.emit import serialise
 from layoutsolve.errors import CertificateError, ConversionError
-from layoutsolve.graph import Graph
+from layoutsolve.graph import KEPT, Graph
 from layoutsolve.made import Provenance
 from layoutsolve.solver.proof.restated import Restated, restate
 from layoutsolve.solver.statement.assignment import Assignment
@@ -199,7 +199,7 @@ def _check_count(
     price, written = certificate.price, onnx.load_from_string(model)
     kernels = kernels_of(certificate.reading, stated.goal.target)
     try:
-        found = recount(written)
+        found = recount(written, {name for node in graph.nodes if node.op.startswith(KEPT) for name in node.outputs})
         copies = (
             price.copies if certificate.data is not None else copied_bytes(written, serialise(graph, kernels=kernels))
         )

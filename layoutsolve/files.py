@@ -24,6 +24,9 @@ from layoutsolve.wording import printable
 Identity = tuple[object, ...]
 STANDARD_OUTPUT = "/dev/stdout"
 
+REWRITTEN = ".layoutsolve.onnx"
+"""How the name of a result ends by default whose source is in ONNX."""
+
 
 @dataclass(frozen=True)
 class Output:
@@ -243,7 +246,7 @@ class _Scratch:
 
 def default_output(source: Path) -> Path:
     """Where a model is written by default: beside its source, which it never overwrites."""
-    return source.with_suffix(".layoutsolve.onnx" if source.suffix == ".onnx" else ".onnx")
+    return source.with_suffix(REWRITTEN if source.suffix == ".onnx" else ".onnx")
 
 
 def _targets(outputs: Sequence[Output], inputs: Sequence[str]) -> list[_Target]:

@@ -185,6 +185,9 @@ OPENING = frozenset(("If", "Loop", "Scan"))
 CONTROL = OPENING | frozenset(("Carry", "Element", "Join", "Stack", "State", "Turn"))
 """The operators that tie regions together: see :mod:`layoutsolve.emit.regions`."""
 
+CAPTURES = "captures"
+"""The attribute that names what the graphs within a node read from around it."""
+
 INSIDE: Mapping[str, int] = {"Carry": 1, "Element": 1, "Turn": 2}
 """By operator, how many of its outputs, the first ones, are values of the region that it belongs to."""
 
@@ -208,7 +211,7 @@ class Node:
     is a numpy name. ``storage`` means the node moves stored integers of quantised values. ``pattern`` marks the
     Transposes that the frontend wrote around a layout-sensitive operator, to tell them from those of the source
     model. ``given`` is a node of a source in ONNX, which can always be written as it stands, with attributes that
-    may be as they are in the file; the last of its inputs, as many as its attribute ``captures`` names, are read by
+    may be as they are in the file; the last of its inputs, as many as :data:`CAPTURES` names, are read by
     graphs within it under those names. ``domain`` is '' for ONNX's own operators. ``region`` is where the node
     runs, None for the main graph; ``regions`` are those that it opens, or that it ties to what is around them.
     """

@@ -15,8 +15,11 @@ from layoutsolve.errors import ModelError
 from layoutsolve.records import dataclass
 from layoutsolve.wording import brief, nearest, printable
 
-_LISTED, _MODELS = 10_000, ".tflite"
-"""How many files of a folder are looked at for the one that was meant, and how the names of models end."""
+ENDINGS = (".tflite", ".onnx")
+"""How the names of models end."""
+
+_LISTED = 10_000
+"""How many files of a folder are looked at for the one that was meant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +63,14 @@ def load(source: Source, argument: str = "source") -> Content:
         kind = f"{type(source).__name__} {brief(source)}"
         raise TypeError(f"{argument} must be a path, or the bytes of a model, not {kind}") from error
     if view.nbytes == 0:
-        raise ModelError(f"{argument} is empty: give a TensorFlow Lite model")
+        raise ModelError(f"{argument} is empty: give a model")
     return Content(view.cast("B") if view.readonly and view.c_contiguous else view.tobytes())
 
 
 def _read(path: str) -> Content:
     shown = printable(path)
     if not path:
-        raise ModelError("the name of the model is empty: give the path of a TensorFlow Lite model")
+        raise ModelError("the name of the model is empty: give the path of a model")
     try:
         with Path(path).open("rb") as file:
             data = _content(file, shown)
@@ -82,7 +85,7 @@ def _read(path: str) -> Content:
 def _beside(path: Path) -> str:
     """A question for the file that was meant, where its folder has one of nearly that name."""
     try:
-        found = [printable(each.name) for each in islice(path.parent.iterdir(), _LISTED) if each.suffix == _MODELS]
+        found = [printable(each.name) for each in islice(path.parent.iterdir(), _LISTED) if each.suffix in ENDINGS]
     except OSError:
         return ""
     return nearest(path.name, found)
@@ -95,7 +98,7 @@ def _content(file: BinaryIO, shown: str) -> Buffer:
         if data:
             return data
     elif not stat.S_ISREG(found.st_mode):
-        raise ModelError(f"cannot read '{shown}': it is a device; give a TensorFlow Lite model")
+        raise ModelError(f"cannot read '{shown}': it is a device; give a model")
     elif found.st_size:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    raise ModelError(f"'{shown}' is empty: give a TensorFlow Lite model")
+    raise ModelError(f"'{shown}' is empty: give a model")

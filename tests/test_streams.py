@@ -167,8 +167,8 @@ STREAMS = [
     ("mkfifo p; cat a.tflite >p & sleep 0.1; layoutsolve -q p -o a.onnx && rm p", 0, ""),
     ("cat a.tflite | layoutsolve -q -o a.onnx -", 0, ""),
     ("layoutsolve - <a.tflite", 2, "layoutsolve: '-' is no file whose name the model could have: give one with -o"),
-    ("layoutsolve - -o a.onnx </dev/null", 2, "layoutsolve: standard input is empty: give a TensorFlow Lite model"),
-    ("layoutsolve - -o a.onnx <&-", 2, "layoutsolve: standard input is empty: give a TensorFlow Lite model"),
+    ("layoutsolve - -o a.onnx </dev/null", 2, "layoutsolve: standard input is empty: give a model"),
+    ("layoutsolve - -o a.onnx <&-", 2, "layoutsolve: standard input is empty: give a model"),
     ("layoutsolve - a.tflite -o out/ <a.tflite", 2, "layoutsolve: what comes from standard input is one model"),
 ]
 

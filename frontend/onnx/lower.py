@@ -21,14 +21,14 @@ from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.scopes import captures, ordered
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import KEPT, STATE, Dim, Graph, Node, Origin, Value
+from layoutsolve.graph import CAPTURES, KEPT, STATE, Dim, Graph, Node, Origin, Value
 from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto
 from layoutsolve.wording import listed, nearest
 
 OVERRIDABLE = 4
 """The version of the format from which on an input may have a default, which is then no constant."""
 
-VIEWS = ("Reshape", "Transpose")
+VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that are views unless they come here: then they are asked for what is known only at run time."""
 
 MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -207,7 +207,7 @@ def _as_it_stands(call: Call) -> None:
         attributes["to"] = constants.TYPES[attributes["to"]]
     if call.has_graphs:
         inner = captures(call.proto)
-        attributes["captures"] = tuple(inner)
+        attributes[CAPTURES] = tuple(inner)
         names += [call.plain(name) for name in inner]
     for name, shape in zip(call.outputs, shapes, strict=True):
         if name and name not in draft.values:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from layoutsolve.errors import ModelError, OptionError
-from layoutsolve.files import default_output
+from layoutsolve.files import REWRITTEN, default_output
 from layoutsolve.parser import STANDARD_INPUT, WILD, is_many
+from layoutsolve.source import ENDINGS
 from layoutsolve.wording import printable
 
 PAGES = "models"
@@ -88,10 +89,10 @@ def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
     if name == STANDARD_INPUT:
         raise OptionError("what comes from standard input is one model: convert it alone")
     if not name:
-        raise ModelError("the name of a model is empty: give the path of a TensorFlow Lite model")
+        raise ModelError("the name of a model is empty: give the path of a model")
     if os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name)):  # noqa: PTH110, PTH112, PTH113
         raise OptionError(f"'{printable(name)}' is a pipe or a device, which is one model: convert it alone")
-    base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name))
+    base, paths = (None, [Path(name)]) if not is_many(name) else _found(Path(name), folder)
     for path in paths:
         inner = Path(path.name) if base is None else path.relative_to(base)
         output = default_output(path) if folder is None else (Path(folder) / inner).with_suffix(".onnx")
@@ -99,15 +100,22 @@ def _named(name: str, folder: str | None, reports: str | None) -> Iterator[Job]:
         yield Job(str(path), str(path if base is None else inner), str(output), report)
 
 
-def _found(path: Path) -> tuple[Path, list[Path]]:
-    """The folder that many models have in common, and what is in it and in all folders below, or fits a pattern."""
-    base, pattern = path, os.path.join("**", "*.tflite")  # noqa: PTH118
-    if not path.is_dir():
+def _found(path: Path, folder: str | None) -> tuple[Path, list[Path]]:
+    """The folder that many models have in common, and what is in it and in all folders below, or fits a pattern. In a
+    folder those are models in ONNX only where there are no others, of which these may be the results; what lies in the
+    ``folder`` for results is none.
+    """
+    if path.is_dir():
+        base, patterns = path, [os.path.join("**", f"*{ending}") for ending in ENDINGS]  # noqa: PTH118
+    else:
         wild = next(number for number, part in enumerate(path.parts) if any(mark in part for mark in WILD))
-        base, pattern = Path(*path.parts[:wild]), str(Path(*path.parts[wild:]))
-    found = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
-    if not found:
-        shown = printable(str(path))
-        what = f"the directory '{shown}' has no .tflite file" if path.is_dir() else f"nothing fits '{shown}'"
-        raise ModelError(f"{what}: give TensorFlow Lite models")
-    return base, sorted(found)
+        base, patterns = Path(*path.parts[:wild]), [str(Path(*path.parts[wild:]))]
+    results = None if folder is None or path == Path(folder) else Path(folder)
+    for pattern in patterns:
+        found = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
+        found = [each for each in found if not each.name.endswith(REWRITTEN) and results not in each.parents]
+        if found:
+            return base, sorted(found)
+    shown = printable(str(path))
+    what = f"the directory '{shown}' has no {' or '.join(ENDINGS)} file" if path.is_dir() else f"nothing fits '{shown}'"
+    raise ModelError(f"{what}: give models of TensorFlow Lite or ONNX")

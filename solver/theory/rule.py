@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array, Dim, Graph, Node, Quant, Shape, Size, Value
+from layoutsolve.graph import CAPTURES, Array, Dim, Graph, Node, Quant, Shape, Size, Value
 from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.relation import Arranged, Form, Placed
@@ -298,7 +298,7 @@ def extended(found: Rule, extras: Mapping[int, Extra]) -> Rule:
 def _is_foreign(site: Site) -> bool:
     """Whether nothing is known about what an operator touches, or it has graphs in it that read tensors."""
     names = [name for name in (*site.node.inputs, *site.node.outputs) if name]
-    return "captures" in site.node.attributes or any(site.graph.values[name].foreign is not None for name in names)
+    return CAPTURES in site.node.attributes or any(site.graph.values[name].foreign is not None for name in names)
 
 
 def _covers(site: Site, found: Rule) -> bool:

@@ -104,10 +104,25 @@ def test_patterns_and_places(folder: Path) -> None:
     for names in (["models", "models/sub"], ["models/a.tflite", "models/sub/a.tflite"]):
         with pytest.raises(OptionError, match=r"a.tflite' and 'models/sub/a.tflite' would both become 'out/a.onnx'"):
             collected(names, "out")
-    for name, message in (("models/*.lite", "nothing fits"), (str(folder / "out"), "has no .tflite file")):
+    for name, message in (("models/*.lite", "nothing fits"), (str(folder / "out"), "has no .tflite or .onnx file")):
         (folder / "out").mkdir(exist_ok=True)
         with pytest.raises(ModelError, match=message):
             collected([name], "out")
+
+
+def test_models_in_onnx_of_a_folder(tmp_path: Path) -> None:
+    """They are sources where there are none of TensorFlow Lite, whose results they may be, and results are none."""
+    for name in ("a.onnx", "b.layoutsolve.onnx", "sub/c.onnx", "sub/out/d.onnx"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = collected([str(tmp_path)], str(tmp_path / "sub" / "out"))
+    assert [job.name for job in found] == ["a.onnx", "sub/c.onnx"]
+    assert [Path(job.output).name for job in collected([str(tmp_path / "sub")], None)] == [
+        "c.layoutsolve.onnx",
+        "d.layoutsolve.onnx",
+    ]
+    (tmp_path / "e.tflite").write_bytes(b"")
+    assert [job.name for job in collected([str(tmp_path)], None)] == ["e.tflite"]
 
 
 REFUSED = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from layoutsolve.frontend.onnx.draft import Call, Draft
 from layoutsolve.frontend.onnx.operators.registry import lowering
-from layoutsolve.graph import Node, Quant, Value
+from layoutsolve.graph import CAPTURES, Node, Quant, Value
 
 STORED = ("int8", "uint8", "int16", "uint16", "int32", "int4", "uint4")
 """The types of whole numbers that stand for real ones."""
@@ -102,6 +102,6 @@ def _computes(draft: Draft, node: Node, value: Value) -> bool:
     """Whether a node writes real numbers alone, which it may write in steps as well."""
     plain = len(node.outputs) == 1 and not node.storage and not node.domain and node.region is draft.region
     moves = node.op in ("Transpose", "Reshape", "DepthToSpace", "SpaceToDepth")
-    if not plain or moves or "captures" in node.attributes:
+    if not plain or moves or CAPTURES in node.attributes:
         return False
     return value.quant is None and value.data is None and draft.values[value.name] is value

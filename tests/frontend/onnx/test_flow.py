@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -121,6 +122,26 @@ def test_what_has_no_rank_stays_in_what_is_opened() -> None:
     for width in (1, 5):
         for test in (False, True):
             alike(model, result, {"x": image()[:, :, :, :width].copy(), "c": np.array(test)})
+
+
+def test_certificates_hold(tmp_path: Path) -> None:
+    """What moves in graphs that stay as they are is no part of the price."""
+    model = text(
+        f"""g (float[2, 3, 4, m] x) => (float[a, b] y, float[2, 3, 4, m] z) {{
+            a = {TO}(x) b = Relu(a) z = {FRO}(b)
+            one = Constant<value_int = 1>() last = Constant<value_ints = [3]>() size = Shape<start = 3>(x)
+            test = Equal(size, one) which = Squeeze(test)
+            thin = If(which) <then_branch = t () => (float t3) {{ r = {TO}(z) s = {FRO}(r) t3 = Squeeze(s, last) }},
+                              else_branch = e () => (float e3) {{ e3 = Relu(z) }}>
+            flat = Constant<value_ints = [2, -1]>() y = Reshape(thin, flat) }}"""
+    )
+    for attribute in model.graph.node[-3].attribute:
+        attribute.g.output[0].type.tensor_type.ClearField("shape")
+    source, target = model.SerializeToString(), tmp_path / "model.onnx"
+    found = layoutsolve.convert(source)
+    assert not found.kept and found.price.transposes == 0 and operators(found.model)["Transpose"] == 2
+    found.save(target)
+    assert layoutsolve.check_certificate(source, target, layoutsolve.certify(source, found)).proven
 
 
 def test_siblings_and_neighbours_may_have_the_same_names() -> None:
