@@ -3,9 +3,9 @@
 from layoutsolve.emit.apply import Stored, apply, located, stored
 from layoutsolve.emit.encoding import pieces
 from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
-from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.serialise import serialise
 from layoutsolve.emit.writer import Kernels
+from layoutsolve.scopes import nodes_of
 
 __all__ = [
     "LIMIT",

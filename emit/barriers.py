@@ -20,9 +20,9 @@ from layoutsolve.emit.guards.instead import (
     write_sum,
 )
 from layoutsolve.emit.guards.scope import Fresh, Scope
-from layoutsolve.emit.nodes import graphs_of
 from layoutsolve.protos import GraphProto, NodeProto, TensorProto
 from layoutsolve.records import dataclass
+from layoutsolve.scopes import graphs_of
 
 
 @dataclass(frozen=True)

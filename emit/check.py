@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from layoutsolve.emit.kernels import missing_kernel
-from layoutsolve.emit.nodes import graphs_of
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Origin
 from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
+from layoutsolve.scopes import graphs_of
 
 _SMALL = 64
 """Bytes up to which a constant stays in the outline: shapes, axes and the like, from which sizes follow."""

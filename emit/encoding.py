@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from layoutsolve.errors import OutputError
-from layoutsolve.protos import ModelProto
+from layoutsolve.protos import ModelProto, TensorProto
 
 MOST = (1 << 31) - (1 << 20)
 """The bytes of a graph that a message of protobuf surely holds, whatever is said of it besides."""
+
+_LARGE = 1 << 16
+"""The bytes of a constant that is not encoded as a whole, which would copy it once to learn its size and once more."""
 
 _OF_BYTES, _MORE = 2, 128
 """A field whose content is so many bytes. Numbers are written by seven bits, with one more where others follow."""
@@ -22,7 +25,8 @@ def pieces(model: ModelProto) -> Iterator[bytes]:
     """
     graph = model.graph
     (start, end), (nodes, ports) = _around(model, "graph"), _around(graph, "initializer")
-    sizes = [constant.ByteSize() for constant in graph.initializer]
+    constants = [_constant(each) for each in graph.initializer]
+    sizes = [sum(map(len, parts)) + count for parts, count in constants]
     heads = [_head(graph, "initializer", size) for size in sizes]
     size = len(nodes) + sum(map(len, heads)) + sum(sizes) + len(ports)
     if size > MOST:
@@ -30,11 +34,23 @@ def pieces(model: ModelProto) -> Iterator[bytes]:
     yield start
     yield _head(model, "graph", size)
     yield nodes
-    for head, constant in zip(heads, graph.initializer, strict=True):
+    for head, ((before, behind), count), constant in zip(heads, constants, graph.initializer, strict=True):
         yield head
-        yield constant.SerializeToString(deterministic=True)
+        yield before
+        if count:
+            yield constant.raw_data
+        yield behind
     yield ports
     yield end
+
+
+def _constant(constant: TensorProto) -> tuple[tuple[bytes, bytes], int]:
+    """What stands around the bytes of a large constant, and how many these are; all of a smaller one, and none."""
+    count = len(constant.raw_data)
+    if count < _LARGE:
+        return (constant.SerializeToString(deterministic=True), b""), 0
+    before, behind = _around(constant, "raw_data")
+    return (before + _head(constant, "raw_data", count), behind), count
 
 
 def _around(message: Any, name: str) -> list[bytes]:

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.emit import qlinear
-from layoutsolve.emit.nodes import rename
 from layoutsolve.emit.writer import Writer
 from layoutsolve.graph import CAPTURES, KEPT, Node, Quant
 from layoutsolve.protos import AttributeProto, graphs_in
+from layoutsolve.scopes import rename
 
 
 def write(writer: Writer, node: Node) -> None:

@@ -7,13 +7,13 @@ from layoutsolve.emit import quantised
 from layoutsolve.emit.barriers import guard
 from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
-from layoutsolve.emit.nodes import nodes_of
 from layoutsolve.emit.opset import chosen_opset, imports, ir_version
 from layoutsolve.emit.regions import Regions
 from layoutsolve.emit.sizes import computed
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.graph import CONTROL, STATE, Graph, Origin
 from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, ValueInfoProto, native
+from layoutsolve.scopes import nodes_of
 
 
 def serialise(

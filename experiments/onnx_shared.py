@@ -20,9 +20,9 @@ import numpy as np
 import onnx
 from onnx import inliner
 
-from layoutsolve.emit.nodes import graphs_of
 from layoutsolve.errors import ConversionError, InternalError
 from layoutsolve.graph import Array
+from layoutsolve.scopes import graphs_of
 from layoutsolve.verification.runtimes import Level
 from layoutsolve.verification.verify import smooth
 

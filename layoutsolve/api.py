@@ -20,7 +20,6 @@ from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
 from layoutsolve.graph import Graph, Origin
 from layoutsolve.made import Provenance, of_model
-from layoutsolve.protos import ModelProto
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
@@ -302,7 +301,7 @@ def convert(
             assignment = assign(graph, boundary, strategy=how, objective=objective, target=goal.target, limit=limit)
         with stage("emit"):
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
-            counted = budget if objective == goal.objective else Budget(len(content.data), options.max_size)
+            counted = budget if objective == goal.objective else budget.fresh()
             model, external = emitted(graph, boundary, assignment, reading, made, *asked, counted, origins)
         return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
@@ -325,13 +324,12 @@ def _no_worse(content: Content, found: Conversion, converted: Callable[[str], Co
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
     no better then.
     """
-    from layoutsolve.frontend.onnx.versions import inlined
-    from layoutsolve.kept import as_it_stands, moves
+    from layoutsolve.kept import as_it_stands
+    from layoutsolve.moves import Moves, moves
 
-    original = ModelProto.FromString(content.data)
     graph, goal = found.graph, found.assignment.goal
     hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
-    before = moves(inlined(original), hidden.price.hidden)
+    before = Moves(*graph.moves, hidden.price.hidden)
     after = moves(found.model, found.price.hidden)
     if after.gains(before):
         return found
@@ -341,7 +339,7 @@ def _no_worse(content: Content, found: Conversion, converted: Callable[[str], Co
         if after.gains(before) and after.executed <= before.executed:
             return other
     external = External() if found.external is not None else None
-    model = as_it_stands(original, content.folder, external)
+    model = as_it_stands(content.data, content.folder, external)
     known = {each.key for each in model.metadata_props}
     for each in found.model.metadata_props:  # how it was made
         if each.key not in known and not each.key.startswith(METADATA):

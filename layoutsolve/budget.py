@@ -44,8 +44,14 @@ class Budget:
     """
 
     def __init__(self, size: int = 1 << 40, max_size: int | None = None) -> None:
-        usual = GROWTH * size + SPARE
-        self.most = usual if max_size is None else max_size
+        self._size, self._max_size = 0, max_size
+        self.extend(size)
+
+    def extend(self, size: int) -> None:
+        """Account for a file of the source, before anything else."""
+        self._size += size
+        size, usual = self._size, GROWTH * self._size + SPARE
+        self.most = usual if self._max_size is None else self._max_size
         self._room = max(self.most, usual)
         self._computed = _COMPUTED * self._room + _COMPUTED_SPARE
         self._folded = self._room - self._room // GROWTH
@@ -55,6 +61,10 @@ class Budget:
         self._written = 0
         self._owners: dict[int, Array] = {}
         self._known: dict[tuple[object, ...], Array] = {}
+
+    def fresh(self) -> Budget:
+        """One for the same source, of which nothing is spent."""
+        return Budget(self._size, self._max_size)
 
     @property
     def left(self) -> int:

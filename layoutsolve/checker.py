@@ -109,11 +109,13 @@ def check(
     goal = Goal(certificate.objective, _target(certificate, target))
     try:
         options = _options(certificate, goal)
-        graph = reference(replace(source, name=certificate.name), certificate.reading, Stages(source))
+        budget = Budget(len(source.data), certificate.reading.max_size)
+        named = replace(source, name=certificate.name)
+        graph = reference(named, certificate.reading, Stages(source), options.opset, budget)
         layouts = [row.layouts for row in certificate.rows]
         stated = restate(graph, certificate.boundary, goal, layouts, certificate.charged, certificate.unseen)
         assignment = _assignment(stated, certificate)
-        written = _written(graph, source, assignment, certificate, options, path)
+        written = _written(graph, assignment, certificate, options, path, budget)
     except CertificateError:
         raise
     except ConversionError as error:
@@ -157,10 +159,9 @@ def _assignment(stated: Restated, certificate: Certificate) -> Assignment:
 
 
 def _written(
-    graph: Graph, source: Content, assignment: Assignment, certificate: Certificate, options: Options, path: str
+    graph: Graph, assignment: Assignment, certificate: Certificate, options: Options, path: str, budget: Budget
 ) -> bytes:
     """The ONNX file that the assignment is written as; constants beside it have to be those that are recorded."""
-    budget = Budget(len(source.data), certificate.reading.max_size)
     apart = certificate.data is not None
     made = Provenance(certificate.version, certificate.source, certificate.options, options.own_target)
     asked = certificate.boundary, assignment, certificate.reading, made, certificate.opset, apart

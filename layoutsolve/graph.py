@@ -237,7 +237,8 @@ class Graph:
     ``metadata`` is written to the model's metadata. ``formulas`` tell what symbols mean that are derived from others.
     ``imports`` are the operator sets that a source in ONNX is written in, by domain; empty for others. ``defaults`` are
     what its inputs are where nothing is given for them, ``told`` what it says of itself and its nodes, as a model in
-    ONNX that has no more than that, but for constants that are foreign.
+    ONNX that has no more than that, but for constants that are foreign. ``moves`` are the Transposes and the Reshapes
+    of a source in ONNX, as :mod:`layoutsolve.moves` counts them.
     """
 
     name: str
@@ -251,6 +252,7 @@ class Graph:
     imports: Mapping[str, int] = field(default_factory=dict)
     defaults: Mapping[str, Value] = field(default_factory=dict)
     told: bytes = b""
+    moves: tuple[int, int] = (0, 0)
 
     @cached_property
     def producers(self) -> dict[str, int]:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 
-from layoutsolve.emit.nodes import graphs_of, outer_names
 from layoutsolve.emit.tensors import elements
 from layoutsolve.graph import Array
 from layoutsolve.protos import GraphProto, NodeProto, TensorProto
 from layoutsolve.records import dataclass
+from layoutsolve.scopes import captures
 
 Fresh = Callable[[str], str]
 """Makes a name unique."""
@@ -59,7 +59,7 @@ class Scope:
     @cached_property
     def captured(self) -> frozenset[str]:
         """The names that branches and loops in this graph read."""
-        return frozenset(name for node in self.graph.node for inner in graphs_of(node) for name in outer_names(inner))
+        return frozenset(name for node in self.graph.node for name in captures(node))
 
     def constant(self, name: str) -> Array | None:
         """The elements of a small constant, None where a value is computed."""

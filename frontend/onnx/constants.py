@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 
@@ -88,6 +89,21 @@ def _copy(into: object, name: str, value: object) -> None:
         setattr(into, name, value)
 
 
+def beside(model: ModelProto, folder: Path | None) -> int:
+    """The bytes of all files that a model keeps constants in."""
+    if folder is None:
+        return 0
+    graph = model.graph
+    every = [*graph.initializer, *(part for each in graph.sparse_initializer for part in (each.values, each.indices))]
+    places = {_place(each) for each in every if each.data_location == TensorProto.EXTERNAL}
+    sizes: dict[Path, int] = {}
+    for place in places:
+        with suppress(OSError, ValueError, RuntimeError):  # which reading it tells
+            path = (folder / place).resolve(strict=True)
+            sizes[path] = path.stat().st_size
+    return sum(sizes.values())
+
+
 def of(proto: TensorProto, folder: Path | None = None) -> Constant:
     """The elements of a tensor. Raises :class:`ModelError` where they are not as many as its shape says, or are kept
     where nothing may be read.
@@ -144,8 +160,7 @@ def _check(proto: TensorProto, found: int, wanted: int) -> None:
 
 def _external(proto: TensorProto, folder: Path | None) -> Array:
     """The bytes of a constant that is kept in a file beside the model."""
-    facts = {entry.key: entry.value for entry in proto.external_data}
-    location = facts.get("location", "")
+    facts, location = {entry.key: entry.value for entry in proto.external_data}, _place(proto)
     said = f"constant '{proto.name}' is kept in the file '{location}'"
     if folder is None:
         raise ModelError(f"{said} beside the model: give the model's path instead of its bytes")
@@ -161,6 +176,11 @@ def _external(proto: TensorProto, folder: Path | None) -> Array:
     if offset < 0 or length < 0 or offset + length > size:
         raise ModelError(f"{said} from byte {offset} on, {length} bytes long, but that has {size} bytes")
     return np.memmap(path, np.uint8, "r", offset, (length,)) if length else np.zeros(0, np.uint8)
+
+
+def _place(proto: TensorProto) -> str:
+    """The name of the file that a constant is in, '' where none is told."""
+    return next((entry.value for entry in reversed(proto.external_data) if entry.key == "location"), "")
 
 
 def dense(proto: SparseTensorProto, folder: Path | None = None) -> Constant:

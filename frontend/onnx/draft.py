@@ -16,10 +16,10 @@ from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.inference import Known, Types
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.frontend.onnx.scopes import captures
 from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value, product, symbol
 from layoutsolve.names import Names
 from layoutsolve.protos import DOMAINS, TYPES, AttributeProto, NodeProto, TensorProto, graphs_in
+from layoutsolve.scopes import captures
 
 FOREIGN = "uint8"
 """What stands for the type of elements of a value that is foreign."""

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.draft import Call, Draft
-from layoutsolve.frontend.onnx.scopes import ordered, outer, renamed
 from layoutsolve.graph import Dim, Node, Region, Shape, Value
 from layoutsolve.protos import GraphProto, NodeProto
+from layoutsolve.scopes import ordered, outer, renamed
 
 Write = Callable[[Draft, Sequence[tuple[int, NodeProto]]], None]
 """What writes operators into a draft."""

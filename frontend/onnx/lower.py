@@ -19,10 +19,10 @@ from layoutsolve.frontend.onnx.fold import fold
 from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.frontend.onnx.scopes import captures, ordered
 from layoutsolve.frontend.passes.live import live
 from layoutsolve.graph import CAPTURES, KEPT, STATE, Dim, Graph, Node, Origin, Value
 from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto
+from layoutsolve.scopes import captures, ordered
 from layoutsolve.wording import listed, nearest
 
 OVERRIDABLE = 4
@@ -44,6 +44,7 @@ def lower(source: Source, name: str, shapes: Mapping[str, tuple[int, ...]], budg
     Raises :class:`UnsupportedError` for what ONNX allows and cannot be kept, :class:`ModelError` for what it does not.
     """
     nodes = source.proto.graph.node
+    budget.extend(source.beside)
     budget.open(len(nodes), sum(len(node.input) + len(node.output) for node in nodes))
     try:
         return _lowered(_pinned(source, shapes), name, budget)
@@ -245,7 +246,7 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     title = source.proto.graph.name or name
     formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
     ends = tuple(inputs), outputs
-    return Graph(title, values, nodes, *ends, {}, metadata, formulas, imports, draft.defaults, told)
+    return Graph(title, values, nodes, *ends, {}, metadata, formulas, imports, draft.defaults, told, source.moves)
 
 
 def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
-from layoutsolve.frontend.onnx.constants import Constant, of, taken
+from layoutsolve.frontend.onnx.constants import Constant, beside, of, taken
+from layoutsolve.moves import moves
 from layoutsolve.protos import GraphProto, ModelProto, graphs_in
 from layoutsolve.records import dataclass
 from layoutsolve.wording import printable
@@ -23,13 +24,16 @@ _DEEPEST = 32
 @dataclass(frozen=True, eq=False)
 class Source:
     """A model in ONNX. ``proto`` has no larger constants, which are in ``constants`` by name; ``size`` is that of the
-    file in bytes, ``original`` the model as it was read.
+    file in bytes, ``beside`` that of the other files that constants are in. ``original`` is the model as it was read,
+    ``moves`` are its Transposes and its Reshapes.
     """
 
     proto: ModelProto
     constants: Mapping[str, Constant]
     size: int
     original: ModelProto
+    moves: tuple[int, int]
+    beside: int
 
     @cached_property
     def files(self) -> dict[str, bytes]:
@@ -58,10 +62,11 @@ def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
             raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
     original = model
     model = versions.inlined(model)
+    counts = moves(model).counts
     outline, constants = taken(model, folder)
     made = versions.converted(outline)
     constants |= {each.name: of(each) for each in made.graph.initializer if each.name not in constants}
-    return Source(made, constants, len(data), original)
+    return Source(made, constants, len(data), original, counts, beside(model, folder))
 
 
 def _check_names(graph: GraphProto) -> None:

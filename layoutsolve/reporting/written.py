@@ -9,12 +9,12 @@ import onnx
 from onnx import helper
 
 from layoutsolve.emit import located
-from layoutsolve.emit.nodes import graphs_of, outer_names
 from layoutsolve.explanation import Explanation, lines_of
 from layoutsolve.graph import Node
 from layoutsolve.protos import TYPES
 from layoutsolve.reporting.drawn import INPUT, OUTPUT, Drawn, Side, Tensor
 from layoutsolve.reporting.sourced import Numbers
+from layoutsolve.scopes import captures, graphs_of
 from layoutsolve.solver.explanation.explain import Explained, dimensions, source_names
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, order
@@ -147,7 +147,7 @@ class _Written:
         return fixed
 
     def _operator(self, node: onnx.NodeProto, about: str) -> Drawn:
-        inner = sorted({name for each in graphs_of(node) for name in outer_names(each)})
+        inner = sorted(captures(node))
         read = dict.fromkeys((*node.input, *inner))
         reads, gives = ([self._tensor(name) for name in names if name] for names in (read, node.output))
         op = f"{node.domain}:{node.op_type}" if node.domain else node.op_type

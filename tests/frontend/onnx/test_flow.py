@@ -13,7 +13,7 @@ from onnx import GraphProto, TensorProto, helper, numpy_helper
 
 import layoutsolve
 from layoutsolve.errors import ConversionError, ModelError
-from layoutsolve.kept import moves
+from layoutsolve.moves import moves
 from tests.frontend.onnx.test_random import run
 from tests.random_flow import random_flow
 
@@ -51,7 +51,7 @@ def alike(model: onnx.ModelProto, result: onnx.ModelProto, feeds: dict[str, np.n
 def test_results_stay(seed: int) -> None:
     writer, source = random_flow(seed, dynamic=seed % 3 == 0)
     result = converted(source, objective=("min-executed", "min-transpose")[seed % 2])
-    assert moves(result, 0).counts <= moves(source, 0).counts
+    assert moves(result).counts <= moves(source).counts
     rounds = operators(source)["QuantizeLinear"] > 0
     feeds = [writer.feeds(), {name: -data for name, data in writer.feeds(1).items()}]
     if seed % 3 == 0:
@@ -66,8 +66,8 @@ def test_results_stay(seed: int) -> None:
 def test_few_transposes_are_left() -> None:
     """All are in pairs but for those that are between different neighbours in branches, turns, and around them."""
     sources = [random_flow(seed)[1] for seed in range(100, 108)]
-    left = sum(moves(converted(source), 0).transposes for source in sources)
-    assert left <= 0.25 * sum(moves(source, 0).transposes for source in sources)
+    left = sum(moves(converted(source)).transposes for source in sources)
+    assert left <= 0.25 * sum(moves(source).transposes for source in sources)
 
 
 def text(source: str) -> onnx.ModelProto:

@@ -11,7 +11,7 @@ from onnx import helper
 
 import layoutsolve
 from layoutsolve.emit import serialise
-from layoutsolve.kept import moves
+from layoutsolve.moves import moves
 from layoutsolve.solver.theory.rule import RULES
 from layoutsolve.solver.theory.rules.siblings import LINES, SIBLINGS
 from tests.frontend.onnx.test_random import run
@@ -179,7 +179,7 @@ def test_transposes_go(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = helper.make_model(graph, opset_imports=imports, ir_version=8)
     kind = name.rpartition(":")[2]
     found = layoutsolve.convert(source.SerializeToString(), objective="min-transpose").model
-    assert moves(source, 0).transposes > moves(found, 0).transposes == 0
+    assert moves(source).transposes > moves(found).transposes == 0
     before, after = ([node for node in model.graph.node if node.op_type == kind] for model in (source, found))
     assert len(before) == len(after) > 0 and before[0].domain == after[0].domain
     for optimised in (False, True):
@@ -187,7 +187,7 @@ def test_transposes_go(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert truth.dtype == made.dtype and np.allclose(truth, made, rtol=1e-5, atol=1e-5) and np.ptp(truth) > 0
     monkeypatch.delitem(RULES, name)
     without = layoutsolve.convert(source.SerializeToString(), objective="min-transpose").model
-    assert moves(without, 0).transposes > 0
+    assert moves(without).transposes > 0
 
 
 @pytest.mark.parametrize("name", sorted(RELATED))
@@ -199,6 +199,6 @@ def test_results_stay(name: str) -> None:
         del source.graph.value_info[:]
         data = dict(zip([port.name for port in source.graph.input], feeds(graph, seed), strict=True))
         found = layoutsolve.convert(source.SerializeToString()).model
-        assert moves(found, 0).counts <= moves(source, 0).counts
+        assert moves(found).counts <= moves(source).counts
         for truth, made in zip(run(source, data), run(found, data), strict=True):
             assert truth.dtype == made.dtype and np.allclose(truth, made, rtol=1e-4, atol=1e-5)

@@ -9,7 +9,7 @@ import pytest
 
 import layoutsolve
 from layoutsolve.graph import Array
-from layoutsolve.kept import moves
+from layoutsolve.moves import moves
 from tests.random_onnx import random_model
 
 COUNT = 60
@@ -32,7 +32,7 @@ def test_results_stay(seed: int, objective: str) -> None:
     onnx.checker.check_model(found.model, full_check=True)
     ends = [[port.name for port in ports] for ports in (source.graph.input, source.graph.output)]
     assert ends == [[port.name for port in ports] for ports in (found.model.graph.input, found.model.graph.output)]
-    before, after = moves(source, 0), moves(found.model, 0)
+    before, after = moves(source), moves(found.model)
     assert (after.transposes, after.reshapes) <= (before.transposes, before.reshapes)
     for feeds in (writer.feeds(), {name: data[:1] for name, data in writer.feeds(1).items()}):
         if seed % 3 and next(iter(feeds.values())).shape[0] == 1:

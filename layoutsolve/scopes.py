@@ -1,21 +1,30 @@
-"""Which names stand for what: graphs of ONNX lie within each other, and see what is around them."""
+"""The nodes of graphs in ONNX, the graphs within nodes, and what names stand for: these see what is around them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from layoutsolve.errors import ModelError
 from layoutsolve.names import Names
 from layoutsolve.protos import GraphProto, NodeProto, graphs_in
 
 
+def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs of a node: branches, or the body of a loop."""
+    return (graph for attribute in node.attribute for graph in graphs_in(attribute))
+
+
+def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
+    """All nodes of a graph, those of branches and loops included."""
+    for node in graph.node:
+        yield node
+        for inner in graphs_of(node):
+            yield from nodes_of(inner)
+
+
 def captures(node: NodeProto) -> list[str]:
     """What the graphs within a node read from around it, in order, each once."""
-    found: dict[str, None] = {}
-    for attribute in node.attribute:
-        for inner in graphs_in(attribute):
-            found.update(dict.fromkeys(outer(inner)))
-    return list(found)
+    return list(dict.fromkeys(name for inner in graphs_of(node) for name in outer(inner)))
 
 
 def outer(graph: GraphProto) -> list[str]:
@@ -63,8 +72,7 @@ def renamed(graph: GraphProto, taken: Names, wishes: Mapping[str, str]) -> Graph
     """
     made = GraphProto()
     made.CopyFrom(graph)
-    inner = [each for node in graph.node for attribute in node.attribute for each in graphs_in(attribute)]
-    deeper = {name for each in inner for name in _all(each)}
+    deeper = {name for node in graph.node for inner in graphs_of(node) for name in _all(inner)}
     wishes = {name: wish for node in graph.node for name in node.output if (wish := wishes.get(name, "")) not in deeper}
     others = {name: wishes.get(name) or _free(name, taken, deeper) for name in _own(graph)}
     others = {name: other for name, other in others.items() if other != name}
@@ -80,8 +88,7 @@ def _own(graph: GraphProto) -> dict[str, None]:
 
 def _all(graph: GraphProto) -> set[str]:
     """What a graph is given and computes, and those within it."""
-    inner = (each for node in graph.node for attribute in node.attribute for each in graphs_in(attribute))
-    return set(_own(graph)).union(*map(_all, inner))
+    return set(_own(graph)).union(*(_all(inner) for node in graph.node for inner in graphs_of(node)))
 
 
 def _free(name: str, taken: Names, others: Collection[str]) -> str:
@@ -90,6 +97,12 @@ def _free(name: str, taken: Names, others: Collection[str]) -> str:
     while found in others:
         found = taken.unique(name)
     return found
+
+
+def rename(graph: GraphProto, others: Mapping[str, str]) -> None:
+    """Give what a graph reads from around it other names; those of its own that are among these stay its own."""
+    own = _own(graph)
+    _rename(graph, {name: other for name, other in others.items() if name not in own})
 
 
 def _rename(graph: GraphProto, others: Mapping[str, str]) -> None:
@@ -102,7 +115,5 @@ def _rename(graph: GraphProto, others: Mapping[str, str]) -> None:
     for node in graph.node:
         for ends in (node.input, node.output):
             ends[:] = [others.get(name, name) for name in ends]
-        for attribute in node.attribute:
-            for inner in graphs_in(attribute):
-                hidden = _own(inner)
-                _rename(inner, {name: other for name, other in others.items() if name not in hidden})
+        for inner in graphs_of(node):
+            rename(inner, others)
