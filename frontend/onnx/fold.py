@@ -87,6 +87,9 @@ def _grown(call: Call, present: Sequence[Array]) -> int:
     if call.op == "Range":
         start, limit, delta = (float(each) for each in present)
         return 8 * int(max(0.0, (limit - start) / delta))
+    if call.op == "Pad":
+        pads = [int(each) for each in present[1].reshape(2, -1).sum(0)]
+        return 8 * prod(int(size) + more for size, more in zip(present[0].shape, pads, strict=True))
     size = prod(int(each) for each in present[-1].reshape(-1))
     return 8 * size * (present[0].size if call.op in ("Tile", "Expand") else 1)
 
@@ -219,15 +222,89 @@ def _split(call: Call, data: Array, *sizes: Array) -> Sequence[Array]:
     return np.split(data, list(range(step, size, step))[: count - 1], axis)
 
 
+def _accumulated(call: Call, data: Array, axis: Array) -> Array:
+    if data.dtype.kind not in "iu" or call.attribute("exclusive", 0):
+        raise ValueError("for the runtime")
+    along = int(axis.reshape(-1)[0])
+    turned = np.flip(data, along) if call.attribute("reverse", 0) else data
+    found = np.cumsum(turned, along, dtype=data.dtype)
+    return np.flip(found, along) if call.attribute("reverse", 0) else found
+
+
+def _inside(places: Array, sizes: Sequence[int]) -> Array:
+    """Indices of which some may count from behind, the last dimension of which is that of these sizes."""
+    most = np.asarray(sizes, np.int64)
+    if ((places < -most) | (places >= most)).any():
+        raise IndexError("outside")
+    return np.where(places < 0, places + most, places)
+
+
+def _gather_nd(call: Call, data: Array, indices: Array) -> Array:
+    if call.attribute("batch_dims", 0):
+        raise ValueError("for the runtime")
+    places = _inside(indices, data.shape[: indices.shape[-1]])
+    return np.asarray(data[tuple(np.moveaxis(places, -1, 0))])
+
+
+def _gather_elements(call: Call, data: Array, indices: Array) -> Array:
+    axis = call.attribute("axis", 0)
+    places = _inside(indices[..., None], data.shape[axis : axis + 1 or None])[..., 0]
+    return np.asarray(data[_along(places, axis)])
+
+
+def _along(places: Array, axis: int) -> tuple[Array, ...]:
+    """The index of each element of a tensor that lies where it does, but along one axis."""
+    found: list[Array] = list(np.indices(places.shape, sparse=True))
+    found[axis] = places
+    return tuple(found)
+
+
+def _scatter_nd(call: Call, data: Array, indices: Array, updates: Array) -> Array:
+    if call.attribute("reduction", "none") != "none":
+        raise ValueError("for the runtime")
+    made, places = data.copy(), _inside(indices, data.shape[: indices.shape[-1]])
+    made[tuple(np.moveaxis(places, -1, 0))] = updates
+    return made
+
+
+def _scatter_elements(call: Call, data: Array, indices: Array, updates: Array) -> Array:
+    if call.attribute("reduction", "none") != "none":
+        raise ValueError("for the runtime")
+    made, axis = data.copy(), call.attribute("axis", 0)
+    places = _inside(indices[..., None], data.shape[axis : axis + 1 or None])[..., 0]
+    made[_along(places, axis)] = updates
+    return made
+
+
+def _triangle(call: Call, data: Array, *diagonal: Array) -> Array:
+    function, offset = (
+        np.triu if call.attribute("upper", 1) else np.tril,
+        int(diagonal[0].reshape(-1)[0]) if diagonal else 0,
+    )
+    return np.asarray(function(data, offset))
+
+
+def _padded(call: Call, data: Array, pads: Array, *more: Array) -> Array:
+    if len(more) > 1 or (pads < 0).any() or call.attribute("mode", "constant") != "constant":
+        raise ValueError("for the runtime")
+    widths = pads.reshape(2, -1).T.tolist()
+    return np.pad(data, widths, constant_values=more[0].reshape(-1)[0] if more else 0)
+
+
+def _flattened(call: Call, data: Array) -> Array:
+    axis = call.attribute("axis", 1)
+    return data.reshape(prod(data.shape[:axis]), prod(data.shape[axis:]))
+
+
 def _one(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
     return lambda call, *arrays: [function(call, *arrays)]
 
 
-def _ufunc(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
+def _ufunc(function: np.ufunc) -> Callable[..., Sequence[Array]]:
     def apply(call: Call, first: Array, *others: Array) -> Sequence[Array]:
         for other in others:
             first = function(first, other)
-        return [function(first) if not others else first]
+        return [function(first) if function.nin == 1 else first]
 
     return apply
 
@@ -253,30 +330,41 @@ def _range(call: Call, start: Array, limit: Array, delta: Array) -> Array:
     return np.arange(int(start), int(limit), int(delta)).astype(start.dtype)
 
 
-def _reduced(call: Call, data: Array, *axes: Array) -> Array:
-    if axes or data.dtype.kind not in "iu":
-        raise ValueError("for the runtime")
-    return np.asarray(np.prod(data, keepdims=bool(call.attribute("keepdims", 1)), dtype=data.dtype))
+def _reduced(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
+    def apply(call: Call, data: Array, *axes: Array) -> Sequence[Array]:
+        """Whole numbers: others are summed in an order that the runtime chooses."""
+        over = call.integers("axes") if not axes else tuple(int(each) for each in axes[0].reshape(-1))
+        if data.dtype.kind not in "iu" or not data.size or (over == () and call.attribute("noop_with_empty_axes", 0)):
+            raise ValueError("for the runtime")
+        keepdims = bool(call.attribute("keepdims", 1))
+        return [np.asarray(function(data, axis=over or None, keepdims=keepdims)).astype(data.dtype)]
+
+    return apply
 
 
 _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
     "Abs": _ufunc(np.abs), "Add": _ufunc(np.add), "And": _ufunc(np.logical_and), "Cast": _one(_cast_to),
-    "Ceil": _ufunc(np.ceil), "Concat": _one(_concat), "ConstantOfShape": _one(_full), "Div": _one(_integer_quotient),
-    "Equal": _ufunc(np.equal), "Expand": _one(lambda call, data, shape: np.ascontiguousarray(
+    "Ceil": _ufunc(np.ceil), "Concat": _one(_concat), "ConstantOfShape": _one(_full), "CumSum": _one(_accumulated),
+    "Div": _one(_integer_quotient), "Equal": _ufunc(np.equal),
+    "Expand": _one(lambda call, data, shape: np.ascontiguousarray(
         np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(int(each) for each in shape))))),
-    "Floor": _ufunc(np.floor), "Gather": _one(_gather), "Greater": _ufunc(np.greater),
-    "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data), "Less": _ufunc(np.less),
-    "LessOrEqual": _ufunc(np.less_equal), "Max": _ufunc(np.maximum), "Min": _ufunc(np.minimum), "Mod": _one(_remainder),
-    "Mul": _ufunc(np.multiply), "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or),
-    "Range": _one(_range), "ReduceProd": _one(_reduced),
-    "Reshape": _one(_reshape), "Slice": _one(_slice), "Split": _split,
-    "Sqrt": _ufunc(np.sqrt), "Squeeze": _one(_squeeze), "Sub": _ufunc(np.subtract),
-    "Tile": _one(lambda call, data, counts: np.tile(data, [int(each) for each in counts])),
-    "Transpose": _one(_transpose), "Unsqueeze": _one(_unsqueeze),
+    "Flatten": _one(_flattened), "Floor": _ufunc(np.floor), "Gather": _one(_gather),
+    "GatherElements": _one(_gather_elements), "GatherND": _one(_gather_nd), "Greater": _ufunc(np.greater),
+    "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data),
+    "IsNaN": _ufunc(np.isnan), "Less": _ufunc(np.less), "LessOrEqual": _ufunc(np.less_equal),
+    "Max": _ufunc(np.maximum), "Min": _ufunc(np.minimum), "Mod": _one(_remainder), "Mul": _ufunc(np.multiply),
+    "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or), "Pad": _one(_padded),
+    "Range": _one(_range), "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min),
+    "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum), "Reshape": _one(_reshape),
+    "ScatterElements": _one(_scatter_elements), "ScatterND": _one(_scatter_nd), "Sign": _ufunc(np.sign),
+    "Slice": _one(_slice), "Split": _split, "Sqrt": _ufunc(np.sqrt), "Squeeze": _one(_squeeze),
+    "Sub": _ufunc(np.subtract), "Tile": _one(lambda call, data, counts: np.tile(data, [int(each) for each in counts])),
+    "Transpose": _one(_transpose), "Trilu": _one(_triangle), "Unsqueeze": _one(_unsqueeze),
     "Where": _one(lambda call, test, one, other: np.asarray(np.where(test, one, other))),
+    "Xor": _ufunc(np.logical_xor),
 }  # fmt: skip
 
-_GROWING = ("ConstantOfShape", "Expand", "Range", "Tile")
+_GROWING = ("ConstantOfShape", "Expand", "Pad", "Range", "Tile")
 """Operators whose results may be far larger than what they are given."""
 
 _SYMBOLIC: dict[str, Callable[..., Array]] = {
