@@ -83,7 +83,11 @@ def _finite(found: object) -> object:
 def as_text(done: Done) -> str:
     """The summary for people, in which a name takes no line of its own."""
     conversion, report = done.conversion, done.conversion.report
-    proof = " (proven minimal)" if conversion.assignment.status == "optimal" else ""
+    chosen, written = conversion.price.transposes, report["transposes"]
+    proven = "proven minimal"
+    if isinstance(written, int) and written != chosen:  # an operator, or the model, stays as it stands
+        proven = f"{chosen} proven minimal, {written - chosen} as they stand"
+    proof = f" ({proven})" if conversion.assignment.status == "optimal" else ""
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
     hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
     output = "standard output" if done.output == STANDARD_OUTPUT else done.output

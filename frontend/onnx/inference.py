@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
 from layoutsolve.frontend.onnx import standins
 from layoutsolve.frontend.onnx.constants import TYPES
@@ -36,6 +37,7 @@ class Types:
     def __init__(self, model: ModelProto) -> None:
         self.symbols: dict[str, Size] = {}
         self.taken = Names()
+        self._schemas: dict[tuple[str, str], Any] = {}
         self.version = model.ir_version
         self.imports = [(each.domain, each.version) for each in model.opset_import]
         named = ModelProto()
@@ -164,14 +166,26 @@ class Types:
         found = {name: kinds[name] for name in node.output if name in kinds}
         return {name: self._dims(kind) for name, kind in found.items() if _is_tensor(kind) and _has_rank(kind)}
 
+    def schema(self, node: NodeProto) -> Any:
+        """What ONNX says of an operator in the operator set that is imported; None of one that it does not know."""
+        key = node.domain, node.op_type
+        if key not in self._schemas:
+            names = DOMAINS if node.domain in DOMAINS else (node.domain,)
+            version = next((number for name, number in self.imports if name in names), 0)
+            try:
+                self._schemas[key] = native.defs.get_schema(node.op_type, version, names[0])
+            except Exception:  # whose class is the library's own
+                self._schemas[key] = None
+        return self._schemas[key]
+
     def _of_one(
         self, node: NodeProto, kinds: Mapping[str, TypeProto], data: Mapping[str, bytes]
     ) -> dict[str, TypeProto]:
         """What one operator computes, given what it reads."""
-        names = DOMAINS if node.domain in DOMAINS else (node.domain,)
+        schema = self.schema(node)
+        if schema is None:
+            return {}
         try:
-            version = next(number for name, number in self.imports if name in names)
-            schema = native.defs.get_schema(node.op_type, version, names[0])
             read = {name: kinds[name].SerializeToString() for name in node.input if name}
             known = {name: content for name, content in data.items() if name in read}
             found = schema._infer_node_outputs(node.SerializeToString(), read, known, {}, dict(self.imports), 4)

@@ -20,7 +20,7 @@ from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import CAPTURES, KEPT, STATE, Dim, Graph, Node, Origin, Value
+from layoutsolve.graph import CAPTURES, CONTROL, KEPT, STATE, Dim, Graph, Node, Origin, Value
 from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto
 from layoutsolve.scopes import captures, ordered
 from layoutsolve.wording import listed, nearest
@@ -124,7 +124,9 @@ def _inputs(draft: Draft, source: Source) -> list[str]:
 
 
 def _check_ends(graph: GraphProto, inputs: Collection[str]) -> None:
-    """Raise :class:`ModelError` where an output is none."""
+    """Raise :class:`ModelError` where an input or an output is none."""
+    if "" in inputs:
+        raise ModelError("an input has no name: give it one")
     names = [port.name for port in graph.output]
     for name in names:
         if name in inputs:
@@ -167,10 +169,25 @@ def _write(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
 
 def _lower(call: Call) -> None:
     """Write one operator."""
+    _check_ports(call)
     try:
         _written(call)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
+
+
+def _check_ports(call: Call) -> None:
+    """Raise :class:`ModelError` for fewer or more inputs or outputs than an operator has that ONNX knows."""
+    schema = call.draft.types.schema(call.proto)
+    if schema is None:
+        return
+    for what, count, least, most in (
+        ("inputs", len(call.inputs), schema.min_input, schema.max_input),
+        ("outputs", len(call.outputs), schema.min_output, schema.max_output),
+    ):
+        if not least <= count <= most:
+            wanted = str(least) if least == most else f"{least} or more" if count < least else f"{most} at most"
+            raise ModelError(f"{call.origin} has {count} of its {what}, where {call.op} has {wanted}")
 
 
 def _written(call: Call) -> None:
@@ -213,7 +230,7 @@ def _as_it_stands(call: Call) -> None:
     for name, shape in zip(call.outputs, shapes, strict=True):
         if name and name not in draft.values:
             draft.declare(name, shape)
-    opaque = call.has_graphs or (call.op in VIEWS and not call.domain)
+    opaque = call.has_graphs or (call.op in (*VIEWS, *CONTROL) and not call.domain)
     call.emit(f"{KEPT}{call.op}" if opaque else call.op, names, call.outputs, attributes, storage)
 
 

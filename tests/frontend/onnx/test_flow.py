@@ -12,6 +12,7 @@ import pytest
 from onnx import GraphProto, TensorProto, helper, numpy_helper
 
 import layoutsolve
+from layoutsolve.cli import main
 from layoutsolve.errors import ConversionError, ModelError
 from layoutsolve.moves import moves
 from tests.frontend.onnx.test_random import run
@@ -278,3 +279,36 @@ def _loop() -> onnx.ModelProto:
             y = Loop(n, , x) <body = l (int64 i, bool go, {IMAGE} now) => (bool on, {IMAGE} next) {{
                 a = Relu(now) next = Tanh(a) on = Identity(go) }}> }}"""
     )
+
+
+def test_what_stays_as_it_stands_is_not_called_minimal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Transpose of a tensor whose number of dimensions is not known is no choice."""
+    model = text(
+        f"""g ({IMAGE} x, int64[k] s) => (float[2, 60] y) {{
+            r = Reshape(x, s) t = Transpose(r) u = Transpose(t) f = Constant<value_ints = [2, -1]>() v = Reshape(u, f)
+            a = {TO}(x) b = Relu(a) c = {FRO}(b) d = Reshape(c, f) y = Add(v, d) }}"""
+    )
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert main([str(path)]) == 0
+    assert "2 Transposes (0 proven minimal, 2 as they stand)" in capsys.readouterr().out
+    alike(model, onnx.load(tmp_path / "model.layoutsolve.onnx"), {"x": image(), "s": np.array([3, 8, 5], np.int64)})
+
+
+@pytest.mark.parametrize("spoil", ["fewer", "more", "unnamed", "empty"])
+def test_nodes_that_are_none(spoil: str) -> None:
+    model = text(f"g ({IMAGE} x, bool c) => ({IMAGE} y) {{ a = Add(x, x) y = Relu(a) }}")
+    if spoil == "fewer":
+        model.graph.node[0].input.pop()
+    elif spoil == "more":
+        model.graph.node[1].input.append("x")
+    elif spoil == "unnamed":
+        model.graph.input[1].name = ""
+    else:
+        model.graph.node[0].op_type = "If"
+        model.graph.node[0].input[:] = ["c"]
+    if spoil == "empty":  # which ONNX Runtime refuses as well
+        assert "If" in operators(layoutsolve.convert(model.SerializeToString()).model)
+    else:
+        with pytest.raises(ModelError, match=r"inputs|no name"):
+            layoutsolve.convert(model.SerializeToString())
