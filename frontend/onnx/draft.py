@@ -73,6 +73,11 @@ class Draft:
         finally:
             self.graph, self.region = around
 
+    def forget(self, start: int) -> None:
+        """Take back the nodes from one on."""
+        self.made = {key: name for key, name in self.made.items() if self.producers.get(name, -1) < start}
+        del self.nodes[start:]
+
     def _count(self, nodes: Iterable[NodeProto]) -> None:
         for node in nodes:
             self.uses.update(node.input)

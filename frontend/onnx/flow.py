@@ -41,7 +41,7 @@ def opened(call: Call, write: Write) -> bool:
     try:
         function(call, write)
     except _KeptError:
-        del draft.nodes[start:]
+        draft.forget(start)
         for name in call.outputs:
             draft.values.pop(name, None)
         return False

@@ -30,7 +30,7 @@ groupings.
 STARTS = ("min-executed", "min-transpose", "min-bytes")
 """Objectives whose orders are tried where orders and groupings were to be chosen at once."""
 
-WIDENED, WIDENED_EACH = 10_000, 2_000
+WIDENED, WIDENED_EACH = 500_000, 2_000
 """The most work that finding out whether other orders need fewer Reshapes may take: so much in any case, and so much
 for each Reshape that might be saved.
 """

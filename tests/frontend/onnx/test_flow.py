@@ -312,3 +312,23 @@ def test_nodes_that_are_none(spoil: str) -> None:
     else:
         with pytest.raises(ModelError, match=r"inputs|no name"):
             layoutsolve.convert(model.SerializeToString())
+
+
+def test_what_is_taken_back_leaves_nothing_behind() -> None:
+    """A loop that has to stay as it stands reads real numbers stored in steps, and so does its body."""
+    model = text(
+        f"""g ({IMAGE} x) => ({IMAGE} y, float[k] z) <float s = {{0.1}}, int8 o = {{3}}> {{
+            a = {TO}(x) q = QuantizeLinear(a, s, o) d = DequantizeLinear(q, s, o)
+            n = Constant<value_int = 2>() axis = Constant<value_ints = [0]>() flat = Constant<value_ints = [-1]>()
+            l = Loop(n, , d) <body = b (int64 i, bool go, float now) => (bool on, float next) {{
+                on = Identity(go) more = Add(now, d) next = Unsqueeze(more, axis) }}>
+            m = Loop(n, , d) <body = b (int64 j, bool go, float now) => (bool on, float next) {{
+                on = Identity(go) next = Unsqueeze(now, axis) }}>
+            sum = Add(l, m) z = Reshape(sum, flat) r = Neg(d) y = {FRO}(r) }}"""
+    )
+    for graph in (node.attribute[0].g for node in model.graph.node if node.op_type == "Loop"):
+        for port in (graph.input[2], graph.output[1]):
+            port.type.tensor_type.ClearField("shape")
+    result = converted(model)
+    assert operators(result)["Loop"] == 2
+    alike(model, result, {"x": image()})
