@@ -331,20 +331,41 @@ def pooled(call: Call) -> bool:
     return True
 
 
-@lowering("Range", "ConstantOfShape")
-def made_of_sizes(call: Call) -> bool:
-    """As it stands, with the sizes of its result where those that it is given are known."""
+@lowering("Range")
+def counted(call: Call) -> bool:
+    """As it stands, of a known size where its bounds are. ONNX Runtime takes vectors of one for these where it does not
+    see what they are: here they are numbers.
+    """
     draft, name = call.draft, call.outputs[0]
-    if call.op == "Range":
-        ends = [call.dims(number) for number in range(3)]
-        if any(each is None or len(each) != 1 for each in ends):
-            return False
-        (start,), (limit,), (delta,) = (each or () for each in ends)
-        if start != 0 or delta != 1 or draft.types.element(name) not in ("int64", "int32"):
-            return False
-        shape: Sequence[Dim] | None = (limit,)
-    else:
-        shape = call.dims(0) if call.known(0) else None
+    ends = [call.dims(number) for number in range(3)]
+    (start,), (limit,), (delta,) = (end if end is not None and len(end) == 1 else (None,) for end in ends)
+    whole = draft.types.element(name) in ("int64", "int32")
+    shape: Sequence[Dim | None] = (limit if start == 0 and delta == 1 and whole else None,)
+    names = [call.plain(each) for each in call.inputs]
+    if name in draft.asked or (None in shape and all(draft.values[each].shape != (1,) for each in names)):
+        return False
+    draft.declare(name, shape)
+    call.emit("Range", [_number(call, each) for each in names], [name])
+    return True
+
+
+def _number(call: Call, name: str) -> str:
+    """The element of a vector of one."""
+    draft, value = call.draft, call.draft.values[name]
+    if value.shape != (1,):
+        return name
+    if value.data is not None:
+        return draft.constant(value.data.reshape(()), f"{name}/number", value.dtype).name
+    found = draft.add(Value(draft.names.derived(name, "number"), value.dtype, ())).name
+    call.emit("Reshape", [name, draft.sizes((), name)], [found])
+    return found
+
+
+@lowering("ConstantOfShape")
+def filled(call: Call) -> bool:
+    """As it stands, with the sizes of its result where these are known."""
+    draft, name = call.draft, call.outputs[0]
+    shape = call.dims(0) if call.known(0) else None
     if shape is None or name in draft.asked:
         return False
     names, storage = call.operands()
