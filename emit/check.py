@@ -95,17 +95,24 @@ def _has_long_vectors(graph: GraphProto) -> bool:
     return any(size > _SMALL_SIZES for size in vectors)
 
 
-def _without_foreign(graph: GraphProto) -> list[ValueInfoProto]:
-    """Take nodes of other domains out of the graph and of those in it; returns what they compute."""
-    known = {info.name: info for info in (*graph.value_info, *graph.output)}
+def _without_foreign(graph: GraphProto, inner: bool = False) -> list[ValueInfoProto]:
+    """Take nodes of other domains out of the graph and of those in it; returns what they compute.
+
+    Those stay whose results no input can stand for: it has a rank, and what an inner graph returns is computed there.
+    ONNX is less strict about graphs with such nodes.
+    """
+    ports = (*graph.value_info, *graph.output)
+    known = {port.name: port for port in ports if port.type.tensor_type.HasField("shape")}
+    for port in graph.output if inner else ():
+        known.pop(port.name, None)
     found: list[ValueInfoProto] = []
     for index in reversed(range(len(graph.node))):
         node = graph.node[index]
-        if node.domain not in _DOMAINS:
-            found += [known.get(name, ValueInfoProto(name=name)) for name in node.output if name]
+        if node.domain in _DOMAINS:
+            found += (info for each in graphs_of(node) for info in _without_foreign(each, inner=True))
+        elif known.keys() >= set(filter(None, node.output)):
+            found += [known[name] for name in node.output if name]
             del graph.node[index]
-        else:
-            found += (info for inner in graphs_of(node) for info in _without_foreign(inner))
     return found
 
 
