@@ -9,6 +9,7 @@ has to be one that ONNX Runtime has a kernel for.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.emit.nodes import graphs_of
@@ -67,7 +68,8 @@ def _outline(model: ModelProto) -> ModelProto:
     inputs = {port.name for port in graph.input}
     for constant in graph.initializer:
         limit = _SMALL_SIZES if constant.data_type == TensorProto.INT64 else _SMALL
-        if len(constant.raw_data) <= limit and not constant.external_data:
+        few = prod(constant.dims) <= limit  # to ask for their bytes is to copy them
+        if few and len(constant.raw_data) <= limit and not constant.external_data:
             made.initializer.append(constant)
         elif constant.name not in inputs:
             tensor_type = made.input.add(name=constant.name).type.tensor_type

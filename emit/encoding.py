@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from layoutsolve.errors import OutputError
-from layoutsolve.protos import ModelProto
+from layoutsolve.protos import ModelProto, TensorProto
 
 MOST = (1 << 31) - (1 << 20)
 """The bytes of a graph that a message of protobuf surely holds, whatever is said of it besides."""
+
+_MANY = 1 << 14
+"""The bytes of a constant from which on they are written by themselves."""
 
 _OF_BYTES, _MORE = 2, 128
 """A field whose content is so many bytes. Numbers are written by seven bits, with one more where others follow."""
@@ -22,7 +25,8 @@ def pieces(model: ModelProto) -> Iterator[bytes]:
     """
     graph = model.graph
     (start, end), (nodes, ports) = _around(model, "graph"), _around(graph, "initializer")
-    sizes = [constant.ByteSize() for constant in graph.initializer]
+    framed = [_framed(constant) for constant in graph.initializer]
+    sizes = [len(before) + raw + len(behind) for before, raw, behind in framed]
     heads = [_head(graph, "initializer", size) for size in sizes]
     size = len(nodes) + sum(map(len, heads)) + sum(sizes) + len(ports)
     if size > MOST:
@@ -30,11 +34,24 @@ def pieces(model: ModelProto) -> Iterator[bytes]:
     yield start
     yield _head(model, "graph", size)
     yield nodes
-    for head, constant in zip(heads, graph.initializer, strict=True):
-        yield head
-        yield constant.SerializeToString(deterministic=True)
+    for head, constant, (before, raw, behind) in zip(heads, graph.initializer, framed, strict=True):
+        yield head + before
+        if raw:
+            yield constant.raw_data
+            yield behind
     yield ports
     yield end
+
+
+def _framed(constant: TensorProto) -> tuple[bytes, int, bytes]:
+    """What stands before and behind the elements of a constant, and how many bytes these are where they are many: even
+    to ask for its size, protobuf writes all of a message.
+    """
+    raw = len(constant.raw_data)
+    if raw < _MANY:
+        return constant.SerializeToString(deterministic=True), 0, b""
+    before, behind = _around(constant, "raw_data")
+    return before + _head(constant, "raw_data", raw), raw, behind
 
 
 def _around(message: Any, name: str) -> list[bytes]:

@@ -26,7 +26,7 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
-from layoutsolve.translation import content_of, emitted, reference, saved
+from layoutsolve.translation import content_of, emitted, read, reference, saved
 from layoutsolve.version import VERSION
 from layoutsolve.wording import printable
 
@@ -290,8 +290,8 @@ def convert(
     content, boundary, reading, goal = load(source), options.boundary, options.reading, options.goal
     stage = Stages(content, options.said())
     budget = Budget(len(content.data), options.max_size)
-    graph = reference(content, reading, stage, options.opset, budget)
-    if graph.imports:
+    graph, original = read(content, reading, stage, options.opset, budget)
+    if original is not None:
         _check_onnx(options)
 
     def converted(objective: str) -> Conversion:
@@ -308,9 +308,9 @@ def convert(
 
     found = converted(goal.objective)
     free = options.inputs == options.outputs == "keep" and not (options.layouts or options.shapes or options.opset)
-    if not graph.imports or options.strategy != "cpsat" or not free:
+    if original is None or options.strategy != "cpsat" or not free:
         return found
-    return _no_worse(content, found, converted)
+    return _no_worse(original, content.folder, found, converted)
 
 
 def _check_onnx(options: arguments.Options) -> None:
@@ -321,14 +321,15 @@ def _check_onnx(options: arguments.Options) -> None:
             raise OptionError(f"{name}: that is about models of TensorFlow Lite, and this one is in ONNX; leave it out")
 
 
-def _no_worse(content: Content, found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
+def _no_worse(
+    original: ModelProto, folder: Path | None, found: Conversion, converted: Callable[[str], Conversion]
+) -> Conversion:
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
     no better then.
     """
     from layoutsolve.frontend.onnx.versions import inlined
     from layoutsolve.kept import as_it_stands, moves
 
-    original = ModelProto.FromString(content.data)
     graph, goal = found.graph, found.assignment.goal
     hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
     before = moves(inlined(original), hidden.price.hidden)
@@ -341,7 +342,7 @@ def _no_worse(content: Content, found: Conversion, converted: Callable[[str], Co
         if after.gains(before) and after.executed <= before.executed:
             return other
     external = External() if found.external is not None else None
-    model = as_it_stands(original, content.folder, external)
+    model = as_it_stands(original, folder, external)
     known = {each.key for each in model.metadata_props}
     for each in found.model.metadata_props:  # how it was made
         if each.key not in known and not each.key.startswith(METADATA):

@@ -12,9 +12,10 @@ from layoutsolve.budget import Budget
 from layoutsolve.emit import LIMIT, External, Kernels, apply, constant_bytes, pieces, place, serialise
 from layoutsolve.ends import End, ends_of, every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
-from layoutsolve.frontend import Reading, lowered, parse
+from layoutsolve.frontend import Model, Reading, lowered, parse
 from layoutsolve.graph import Graph, Origin
 from layoutsolve.made import Provenance
+from layoutsolve.protos import ModelProto
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.target import Target
@@ -29,10 +30,18 @@ def reference(
     content: Content, reading: Reading, stage: Stages, opset: int | None = None, budget: Budget | None = None
 ) -> Graph:
     """The reference graph of a model; ``opset`` is the one that is asked for."""
+    return read(content, reading, stage, opset, budget)[0]
+
+
+def read(
+    content: Content, reading: Reading, stage: Stages, opset: int | None = None, budget: Budget | None = None
+) -> tuple[Graph, ModelProto | None]:
+    """The same, and a model in ONNX as it is in its file."""
     with stage("read"):
         parsed = parse(content.data, content.folder)
     with stage("lower", counted="read"):
-        return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
+        graph = lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
+    return graph, None if isinstance(parsed, Model) else parsed.original
 
 
 def kernels_of(reading: Reading, target: Target) -> Kernels | None:

@@ -16,6 +16,8 @@ def model(seed: int) -> onnx.ModelProto:
     random.seed(seed)
     sizes = random.choices([0, 1, 100, 110, 120, 127, 128, 16_370, 16_384, 70_000], k=seed)
     constants = [numpy_helper.from_array(np.zeros(size, np.uint8), f"constant{size}") for size in sizes]
+    for constant in constants[::2]:
+        constant.doc_string = "behind the elements"
     nodes = [helper.make_node("Identity", [f"n{place}"], [f"n{place + 1}"], n=[place]) for place in range(40 * seed)]
     ports = [helper.make_tensor_value_info(name, 1, [2, "n"]) for name in ("n0", "n1")]
     graph = helper.make_graph(
