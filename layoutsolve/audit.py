@@ -180,6 +180,9 @@ def _elements(constants: Iterable[onnx.TensorProto], kinds: set[_Kind]) -> Itera
             yield kind, *_sums(numpy_helper.to_array(constant))
 
 
+_WORDS = 1 << 64
+
+
 def _sums(data: _Array) -> tuple[int, int]:
     """Two numbers that constants with the same elements, in any order, have in common, and others hardly ever."""
     flat = data.reshape(-1)
@@ -188,11 +191,11 @@ def _sums(data: _Array) -> tuple[int, int]:
     elif flat.dtype.itemsize == 16:
         flat = flat.view(np.uint64)
     words = flat.view(f"u{flat.dtype.itemsize}")
-    first = second = np.uint64(0)
+    first = second = 0
     for start in range(0, words.size, _CHUNK):
         mixed = _mixed(words[start : start + _CHUNK].astype(np.uint64))
-        first, second = first + mixed.sum(), second + _mixed(mixed).sum()
-    return int(first), int(second)
+        first, second = first + int(mixed.sum()), second + int(_mixed(mixed).sum())
+    return first % _WORDS, second % _WORDS
 
 
 def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -75,14 +75,14 @@ def random_model(seed: int, dynamic: bool = False, steps: int = 7) -> tuple[Writ
     writer = Writer(seed, dynamic)
     random = writer.random
     x = writer.input(2, int(random.choice([3, 4, 6])), 4, 6)
-    kinds = (_conv, _conv, _normal, _pool, _unary, _add, _perm, _perm, _round, _flat, _scale, _softmax, _bytes, _split)
+    kinds = (conv, conv, normal, pool, unary, add, _perm, _perm, _round, _flat, _scale, _softmax, _bytes, _split)
     for _ in range(steps):
         x = kinds[int(random.integers(len(kinds)))](writer, x)
     x = writer.op("Relu", x, shape=writer.shapes[x])
     return writer, writer.model(x)
 
 
-def _conv(writer: Writer, x: str) -> str:
+def conv(writer: Writer, x: str) -> str:
     batch, channels, *space = writer.shapes[x]
     if len(space) != 2:
         return x
@@ -92,14 +92,14 @@ def _conv(writer: Writer, x: str) -> str:
     return writer.op("Conv", x, *weights, shape=[batch, count, *space], **pads)
 
 
-def _normal(writer: Writer, x: str) -> str:
+def normal(writer: Writer, x: str) -> str:
     channels = writer.shapes[x][1]
     numbers = [writer.weights(channels) for _ in range(3)]
     positive = writer.constant(writer.random.uniform(0.5, 2, channels))
     return writer.op("BatchNormalization", x, *numbers, positive, shape=writer.shapes[x])
 
 
-def _pool(writer: Writer, x: str) -> str:
+def pool(writer: Writer, x: str) -> str:
     if len(writer.shapes[x]) != 4 or writer.random.random() < 0.7:
         return x
     batch, channels, *_ = writer.shapes[x]
@@ -107,11 +107,11 @@ def _pool(writer: Writer, x: str) -> str:
     return writer.op("Mul", x, mean, shape=writer.shapes[x])
 
 
-def _unary(writer: Writer, x: str) -> str:
+def unary(writer: Writer, x: str) -> str:
     return writer.op(str(writer.random.choice(["Relu", "Sigmoid", "Tanh", "Identity"])), x, shape=writer.shapes[x])
 
 
-def _add(writer: Writer, x: str) -> str:
+def add(writer: Writer, x: str) -> str:
     shape = writer.shapes[x]
     other = [size if writer.random.random() < 0.5 else 1 for size in shape]
     return writer.op("Add", x, writer.weights(1, *other[1:]), shape=shape)

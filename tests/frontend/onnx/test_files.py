@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import layoutsolve
 from layoutsolve.errors import ConversionError, ModelError, OptionError
 from layoutsolve.frontend.onnx.detection import is_model
+from layoutsolve.graph import OPENING
 from layoutsolve.kept import moves
 from tests.frontend.onnx.test_random import run
 from tests.random_onnx import Writer, random_model
@@ -217,6 +218,8 @@ def test_sizes_that_are_computed_survive() -> None:
         (lambda model: model.opset_import[0].__setattr__("version", 999), ModelError),
         (lambda model: model.graph.output.add(name="x"), ModelError),
         (lambda model: model.graph.ClearField("output"), ModelError),
+        (lambda model: model.graph.input[0].__setattr__("name", ""), ModelError),
+        *((lambda model, op=op: model.graph.node[1].__setattr__("op_type", op), ModelError) for op in OPENING),
     ],
 )
 def test_wrong_models(spoil: Callable[[onnx.ModelProto], object], error: type[ConversionError]) -> None:
