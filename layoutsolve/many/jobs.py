@@ -108,6 +108,7 @@ def _found(path: Path) -> tuple[Path, list[Path]]:
     found = [each for each in base.glob(pattern) if each.is_file() and not each.name.startswith(".")]
     if not found:
         shown = printable(str(path))
-        what = f"the directory '{shown}' has no .tflite file" if path.is_dir() else f"nothing fits '{shown}'"
-        raise ModelError(f"{what}: give TensorFlow Lite models")
+        if path.is_dir():
+            raise ModelError(f"the directory '{shown}' has no .tflite file: give models in ONNX as '{shown}/*.onnx'")
+        raise ModelError(f"nothing fits '{shown}': give TensorFlow Lite models, or some in ONNX")
     return base, sorted(found)

@@ -229,6 +229,14 @@ def test_wrong_models(spoil: Callable[[onnx.ModelProto], object], error: type[Co
         converted(model)
 
 
+def test_a_constant_of_no_known_form_is_left_to_the_runtime() -> None:
+    model = text(
+        f"{HEAD} g (float[2, 3] x) => (float[2, 3] y) {{ c = Constant<value = float[1] {{2.0}}>() y = Mul(x, c) }}"
+    )
+    model.graph.node[0].attribute[0].name = "strength"  # ONNX Runtime reads the first attribute
+    same(model, converted(model), (2, 3))
+
+
 def test_options_that_are_for_tflite_are_refused() -> None:
     model = text(f"{HEAD} g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) {{ {ROUND} }}")
     for options in ({"quant": "exact"}, {"quant": "float"}, {"signature": "main"}, {"weights": "symmetric"}):
