@@ -9,6 +9,7 @@ has to be one that ONNX Runtime has a kernel for.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.errors import LoweringError
@@ -67,7 +68,8 @@ def _outline(model: ModelProto) -> ModelProto:
     inputs = {port.name for port in graph.input}
     for constant in graph.initializer:
         limit = _SMALL_SIZES if constant.data_type == TensorProto.INT64 else _SMALL
-        if len(constant.raw_data) <= limit and not constant.external_data:
+        few = prod(constant.dims) <= limit  # to ask for their bytes is to copy them
+        if few and len(constant.raw_data) <= limit and not constant.external_data:
             made.initializer.append(constant)
         elif constant.name not in inputs:
             tensor_type = made.input.add(name=constant.name).type.tensor_type
@@ -95,17 +97,24 @@ def _has_long_vectors(graph: GraphProto) -> bool:
     return any(size > _SMALL_SIZES for size in vectors)
 
 
-def _without_foreign(graph: GraphProto) -> list[ValueInfoProto]:
-    """Take nodes of other domains out of the graph and of those in it; returns what they compute."""
-    known = {info.name: info for info in (*graph.value_info, *graph.output)}
+def _without_foreign(graph: GraphProto, inner: bool = False) -> list[ValueInfoProto]:
+    """Take nodes of other domains out of the graph and of those in it; returns what they compute.
+
+    Those stay whose results no input can stand for: it has a rank, and what an inner graph returns is computed there.
+    ONNX is less strict about graphs with such nodes.
+    """
+    ports = (*graph.value_info, *graph.output)
+    known = {port.name: port for port in ports if port.type.tensor_type.HasField("shape")}
+    for port in graph.output if inner else ():
+        known.pop(port.name, None)
     found: list[ValueInfoProto] = []
     for index in reversed(range(len(graph.node))):
         node = graph.node[index]
-        if node.domain not in _DOMAINS:
-            found += [known.get(name, ValueInfoProto(name=name)) for name in node.output if name]
+        if node.domain in _DOMAINS:
+            found += (info for each in graphs_of(node) for info in _without_foreign(each, inner=True))
+        elif known.keys() >= set(filter(None, node.output)):
+            found += [known[name] for name in node.output if name]
             del graph.node[index]
-        else:
-            found += (info for inner in graphs_of(node) for info in _without_foreign(inner))
     return found
 
 

@@ -1,9 +1,10 @@
 """Mutants of the ONNX models in a folder: each has to become a right model, or one clear error.
 
-A mutation changes bytes, or one thing that the format has a field for: what a node reads or is, an attribute, a type, a
-size, a constant, an import. Where ONNX Runtime runs the mutant, what layoutsolve makes of it has to run and to give the
-same; where it does not, the mutant is refused or converted. Mutants are numbered: the same number, folder and version
-give the same mutant again (``--first N --mutants 1 --keep FOLDER`` writes it down).
+A mutation changes bytes, or one thing that the format has a field for, in a graph or in one within it: what a node
+reads or is, an attribute, a type, a size, a constant, an import. Where ONNX Runtime runs the mutant, what layoutsolve
+makes of it has to run and to give the same; where it does not, the mutant is refused or converted. Mutants are
+numbered: the same number, folder and version give the same mutant again (``--first N --mutants 1 --keep FOLDER`` writes
+it down).
 
     python -m experiments.onnx_fuzz FOLDER [--mutants 1000] [--keep FOLDER]
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from layoutsolve.emit.nodes import graphs_of
 
 import layoutsolve
 from experiments.onnx_shared import FailedError, Sample, apart, distance, samples, session
@@ -46,6 +48,8 @@ class Opened:
     def __init__(self, source: bytes, seed: int) -> None:
         self.model = onnx.ModelProto.FromString(source)
         self.random = np.random.default_rng(seed)
+        within = list(_within(self.model.graph))
+        self.graph = self.one([self.model.graph, self.one(within)]) if within else self.model.graph
 
     def one(self, choices: Sequence[Any]) -> Any:
         """One of some things. Raises ValueError where there are none."""
@@ -57,18 +61,26 @@ class Opened:
 
     def name(self) -> str:
         """The name of a value."""
-        graph = self.model.graph
+        graph = self.graph
         names = [name for node in graph.node for name in (*node.input, *node.output)]
         return str(self.one([*names, *(port.name for port in graph.input), "nowhere", ""]))
 
     def port(self) -> onnx.ValueInfoProto:
         """An input, an output, or a value of which something is said."""
-        graph = self.model.graph
+        graph = self.graph
         return self.one([*graph.input, *graph.output, *graph.value_info])  # type: ignore[no-any-return]
 
     def number(self) -> int:
         """A number that may fit, or not at all."""
         return int(self.one(NUMBERS)) if self.random.random() < 0.5 else int(self.random.integers(-3, 9))
+
+
+def _within(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in a graph, and those in them."""
+    for node in graph.node:
+        for inner in graphs_of(node):
+            yield inner
+            yield from _within(inner)
 
 
 def _reads(opened: Opened) -> None:
@@ -95,19 +107,19 @@ def _domain(opened: Opened) -> None:
 
 
 def _order(opened: Opened) -> None:
-    nodes = list(opened.model.graph.node)
+    nodes = list(opened.graph.node)
     first, second = (int(opened.random.integers(len(nodes))) for _ in range(2))
     nodes[first], nodes[second] = nodes[second], nodes[first]
-    del opened.model.graph.node[:]
-    opened.model.graph.node.extend(nodes)
+    del opened.graph.node[:]
+    opened.graph.node.extend(nodes)
 
 
 def _gone(opened: Opened) -> None:
-    del opened.model.graph.node[int(opened.random.integers(len(opened.model.graph.node)))]
+    del opened.graph.node[int(opened.random.integers(len(opened.graph.node)))]
 
 
 def _attribute(opened: Opened) -> None:
-    attribute = opened.one([each for node in opened.model.graph.node for each in node.attribute])
+    attribute = opened.one([each for node in opened.graph.node for each in node.attribute])
     if attribute.ints:
         attribute.ints[int(opened.random.integers(len(attribute.ints)))] = opened.number()
     elif opened.random.random() < 0.3:
@@ -144,7 +156,7 @@ def _unsaid(opened: Opened) -> None:
 
 
 def _constant(opened: Opened) -> None:
-    tensor = opened.one(opened.model.graph.initializer)
+    tensor = opened.one(opened.graph.initializer)
     change = int(opened.random.integers(6))
     if change == 0:
         tensor.data_type = int(opened.random.integers(0, 27))
@@ -165,14 +177,14 @@ def _constant(opened: Opened) -> None:
 
 
 def _input(opened: Opened) -> None:
-    graph = opened.model.graph
+    graph = opened.graph
     port = graph.input.add()
     port.CopyFrom(opened.one([*graph.input, *graph.output]))
     port.name = opened.name()
 
 
 def _output(opened: Opened) -> None:
-    opened.model.graph.output.add().name = opened.name()
+    opened.graph.output.add().name = opened.name()
 
 
 def _import(opened: Opened) -> None:
@@ -193,7 +205,7 @@ def _header(opened: Opened) -> None:
 
 
 def _quantised(opened: Opened) -> None:
-    graph = opened.model.graph
+    graph = opened.graph
     said = graph.quantization_annotation.add(tensor_name=opened.name())
     said.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value=opened.name())
 

@@ -23,6 +23,12 @@ _RIGHT = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, Overfl
 """What is raised where a model asks for what cannot be: that is for the runtime to say."""
 
 
+_FORMS = frozenset(
+    ("sparse_value", "value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings")
+)
+"""The attributes of which a Constant has one."""
+
+
 def fold(call: Call) -> bool:
     """Compute an operator whose inputs are constants; False where it is left to be written. Sizes are noted."""
     if call.domain or call.has_graphs or not call.outputs:
@@ -38,6 +44,8 @@ def fold(call: Call) -> bool:
 
 def _constant(call: Call) -> bool:
     (proto,) = call.proto.attribute
+    if proto.name not in _FORMS:
+        return False
     texts = AttributeProto.STRING, AttributeProto.STRINGS
     if proto.name == "value":
         found = constants.of(proto.t)

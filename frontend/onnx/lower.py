@@ -20,7 +20,7 @@ from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import CAPTURES, CONTROL, KEPT, STATE, Dim, Graph, Node, Origin, Value
+from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value
 from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto
 from layoutsolve.scopes import captures, ordered
 from layoutsolve.wording import listed, nearest
@@ -124,10 +124,10 @@ def _inputs(draft: Draft, source: Source) -> list[str]:
 
 
 def _check_ends(graph: GraphProto, inputs: Collection[str]) -> None:
-    """Raise :class:`ModelError` where an input or an output is none."""
-    if "" in inputs:
-        raise ModelError("an input has no name: give it one")
+    """Raise :class:`ModelError` where an output is none, or an end has no name."""
     names = [port.name for port in graph.output]
+    if "" in (*inputs, *names):
+        raise ModelError("an input or an output has no name")
     for name in names:
         if name in inputs:
             raise ModelError(f"the output '{name}' is an input itself: put an Identity between them")
@@ -196,6 +196,8 @@ def _written(call: Call) -> None:
             if name in call.draft.outputs:
                 _copied(call.draft, name, call.origin)
         return
+    if call.op in OPENING and not call.domain and not call.has_graphs:
+        raise ModelError(f"{call.origin} has no graph in it")
     if call.has_graphs and opened(call, _write):
         return
     function = None if call.domain or call.has_graphs else LOWERINGS.get(call.op)

@@ -471,8 +471,9 @@ def matmul(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     m, k, n = dims(random, 3, (1, 2, 4))
     if random.random() < 0.2:
         return [result(builder, random, blocked_product(builder, random, (m, 2 * k, n), op))]
-    x = tensor(builder, random, [*batch, m, k])
     own = [1 if random.random() < 0.3 else dim for dim in batch] if random.random() < 0.7 else []
+    left, own = ([], batch) if random.random() < 0.15 else (batch, own)
+    x = tensor(builder, random, [*left, m, k])
     y = constant_like(builder, random, [*own, k, n]) if random.random() < 0.4 else tensor(builder, random, [*own, k, n])
     return [result(builder, random, builder.op(op, x, y, shape=[*batch, m, n]))]
 

@@ -133,18 +133,21 @@ def matmul(site: Site) -> Rule | None:
     batch = len(result) - 2
     labels, matrix, facts = batches(batch), len(right) == 2, numbers(site)
     dims = (_batched(left, batch, "mk"), _batched(right, batch, "kn"), _batched(result, batch, "mn"))
-    free, columns = frozenset("mkn") - whole(site), frozenset({1} if matrix else ())
+    free, columns = frozenset("mkn") - whole(site), frozenset({1} if matrix else {0} if len(left) == 2 else ())
     rows, lines = ((), (*labels, "m")) if matrix else ((M,), labels)
     plain = Placed(((*rows, K), (K, N), (*rows, N)), free - {*lines}, prefix=lines, columns=columns)
     turned = Placed(((K, M), (N, K), (N, M)), free, prefix=labels, columns=columns)
+    if matrix:
+        turned = Placed(((K,), (N, K), (N,)), free - {*lines}, prefix=lines, suffix=True, columns=columns)
     swapped = "swapped MatMul of weights" if site.constant(1) is not None else "swapped MatMul"
     ways = [product("MatMul", plain, facts), product(swapped, turned, facts, sizes=_sides(left[-2], right[-1]))]
-    if all(dim == 1 for dim in result[:-2]):
+    if matrix or all(dim == 1 for dim in result[:-2]):
+        p = lines if matrix else M
         for kind, *places in (
-            ("NT", (M, K), (N, K), (M, N)), ("TN", (K, M), (K, N), (M, N)), ("TT", (K, M), (N, K), (M, N)),
-            ("swapped NT", (M, K), (N, K), (N, M)),
+            ("NT", (p, K), (N, K), (p, N)), ("TN", (K, p), (K, N), (p, N)), ("TT", (K, p), (N, K), (p, N)),
+            ("swapped NT", (p, K), (N, K), (N, p)),
         ):  # fmt: skip
-            ways.append(product(kind, Placed(tuple(places), free), facts))
+            ways.append(product(kind, Placed(tuple(places), free | {*p}, mixed=matrix), facts))
     return Rule((0, 1), dims, tuple(ways))
 
 

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import layoutsolve
 from layoutsolve.errors import ConversionError, ModelError, OptionError
 from layoutsolve.frontend.onnx.detection import is_model
+from layoutsolve.graph import OPENING
 from layoutsolve.moves import moves
 from tests.frontend.onnx.test_random import run
 from tests.random_onnx import Writer, random_model
@@ -241,6 +242,8 @@ def test_sizes_that_are_computed_survive() -> None:
         (lambda model: model.opset_import[0].__setattr__("version", 999), ModelError),
         (lambda model: model.graph.output.add(name="x"), ModelError),
         (lambda model: model.graph.ClearField("output"), ModelError),
+        (lambda model: model.graph.input[0].__setattr__("name", ""), ModelError),
+        *((lambda model, op=op: model.graph.node[1].__setattr__("op_type", op), ModelError) for op in OPENING),
     ],
 )
 def test_wrong_models(spoil: Callable[[onnx.ModelProto], object], error: type[ConversionError]) -> None:
@@ -248,6 +251,14 @@ def test_wrong_models(spoil: Callable[[onnx.ModelProto], object], error: type[Co
     spoil(model)
     with pytest.raises(error):
         converted(model)
+
+
+def test_a_constant_of_no_known_form_is_left_to_the_runtime() -> None:
+    model = text(
+        f"{HEAD} g (float[2, 3] x) => (float[2, 3] y) {{ c = Constant<value = float[1] {{2.0}}>() y = Mul(x, c) }}"
+    )
+    model.graph.node[0].attribute[0].name = "strength"  # ONNX Runtime reads the first attribute
+    same(model, converted(model), (2, 3))
 
 
 def test_options_that_are_for_tflite_are_refused() -> None:
@@ -470,3 +481,47 @@ def test_long_vectors_take_no_memory() -> None:
     with contextlib.suppress(ConversionError):
         converted(model)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18  # KiB
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_rows_of_a_product_lie_around_what_is_contracted(rank: int) -> None:
+    for place, following in [*((place, place) for place in range(rank)), (0, rank - 1), (rank - 1, 0)]:
+        writer, sizes = Writer(place), [2, 3, 4, 5][:rank]
+        rows = [axis for axis in range(rank) if axis != place]
+        x = writer.transpose(writer.input(*sizes), [*rows, place])
+        y = writer.op("MatMul", x, writer.weights(sizes[place], 6), shape=[*(sizes[axis] for axis in rows), 6])
+        back = list(range(rank - 1))
+        back.insert(following, rank - 1)
+        model = writer.model(writer.transpose(y, back))
+        result = converted(model, objective="min-transpose")
+        assert moves(result).transposes == 0
+        assert np.allclose(*run(model, writer.feeds()), *run(result, writer.feeds()), rtol=0, atol=1e-5)
+
+
+def test_a_matrix_is_multiplied_by_each_of_several() -> None:
+    for batch in ((4,), (1, 8), (3, 2)):
+        writer = Writer(0)
+        x, y = writer.input(3, 6), writer.input(*batch, 6, 5)
+        model = writer.model(writer.op("Relu", writer.op("MatMul", x, y, shape=[*batch, 3, 5]), shape=[*batch, 3, 5]))
+        found = layoutsolve.convert(model.SerializeToString())
+        assert not found.price.reshapes and operators(found.model) == ["MatMul", "Relu"]
+
+
+@pytest.mark.parametrize("told", [None, (), (2, 3)])
+@pytest.mark.parametrize("last", ["r = com.microsoft.QuickGelu(c)", "s = com.microsoft.QuickGelu(c) r = Neg(s)"])
+def test_operators_of_others_in_branches(told: tuple[int, ...] | None, last: str) -> None:
+    model = text(
+        f"""<ir_version: 8, opset_import: ["" : 18, "com.microsoft" : 1]>
+        g (float[2, 3] x, bool test) => (float[2, 3] y) {{
+            a = Transpose<perm = [1, 0]>(x) b = Relu(a) c = Transpose<perm = [1, 0]>(b)
+            y = If(test) <then_branch = t () => (r) {{ {last} }}, else_branch = e () => (q) {{ q = Neg(c) }}> }}"""
+    )
+    if told is not None:
+        info = helper.make_tensor_value_info("s", FLOAT, told or None)
+        model.graph.node[3].attribute[0].g.value_info.append(info)
+    result = converted(model)
+    assert operators(result) == ["Relu", "If"]
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    for test in (False, True):
+        feeds = {"x": x, "test": np.array(test)}
+        assert np.array_equal(*run(model, feeds), *run(result, feeds))

@@ -307,11 +307,8 @@ def test_nodes_that_are_none(spoil: str) -> None:
     else:
         model.graph.node[0].op_type = "If"
         model.graph.node[0].input[:] = ["c"]
-    if spoil == "empty":  # which ONNX Runtime refuses as well
-        assert "If" in operators(layoutsolve.convert(model.SerializeToString()).model)
-    else:
-        with pytest.raises(ModelError, match=r"inputs|no name"):
-            layoutsolve.convert(model.SerializeToString())
+    with pytest.raises(ModelError, match=r"inputs|no name|no graph"):
+        layoutsolve.convert(model.SerializeToString())
 
 
 def test_what_is_taken_back_leaves_nothing_behind() -> None:

@@ -10,7 +10,7 @@ import pytest
 import layoutsolve
 from layoutsolve.graph import Array
 from layoutsolve.moves import moves
-from tests.random_onnx import random_model
+from tests.random_onnx import Writer, add, conv, normal, pool, random_model, unary
 
 COUNT = 60
 
@@ -63,3 +63,18 @@ def test_channels_last_ends(seed: int) -> None:
     truth, result = run(source, feeds)[0], run(found.model, moved)[0]
     assert [dim.dim_value for dim in found.model.graph.input[0].type.tensor_type.shape.dim][-1] == feeds[name].shape[1]
     assert np.allclose(truth, result, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_images_with_channels_last_at_both_ends(seed: int) -> None:
+    """A network of convolutions with a way around them has a Transpose at each end at most, and the same results."""
+    writer = Writer(seed)
+    first = x = writer.input(1, 3, 4, 6)
+    for kind in writer.random.choice([conv, normal, pool, unary, add], 6):
+        x = kind(writer, x)
+    channels = [writer.shapes[each][1] for each in (first, x)]
+    source = writer.model(writer.op("Concat", first, x, shape=[1, sum(channels), 4, 6], axis=1))
+    found = layoutsolve.convert(source.SerializeToString(), inputs="nhwc", outputs="nhwc")
+    assert [end.permutation for end in found.moved_ends] == [(0, 2, 3, 1)] * 2
+    assert found.assignment.status == "optimal" and moves(found.model).transposes <= 2
+    assert layoutsolve.verify(source.SerializeToString(), found).passed
