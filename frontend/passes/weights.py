@@ -46,7 +46,8 @@ def _stored(graph: Graph, source: str, target: str, fits: Callable[[Node], bool]
     """The graph with weights of type ``source`` as ``target`` where all that reads them are products that ``fits``."""
     weights, others = set[str](), {*graph.inputs, *graph.outputs}
     for node in graph.nodes:
-        product = node.op in WEIGHED and not (node.storage or node.domain) and fits(node)
+        known = node.op in WEIGHED and len(node.inputs) > WEIGHED[node.op] and not (node.storage or node.domain)
+        product = known and fits(node)
         for port, name in enumerate(node.inputs):
             (weights if product and port == WEIGHED[node.op] else others).add(name)
     chosen = (graph.values[name] for name in weights - others)

@@ -125,7 +125,8 @@ def _bias(shape: Shape) -> Dims:
 def matmul(site: Site) -> Rule | None:
     """``[..., m, k] x [..., k, n]``, or the operands swapped and everything transposed; a Gemm where there is no batch.
 
-    Batch dimensions come in any arrangement; where the right side has none, so do the rows of the left side.
+    Batch dimensions come in any arrangement; where the right side has none, so do the rows of the left side, before or
+    around what is contracted. Either side may be a matrix.
     """
     left, right, result = site.required(0).shape, site.required(1).shape, site.output().shape
     if min(len(left), len(right)) < 2:
@@ -141,13 +142,13 @@ def matmul(site: Site) -> Rule | None:
         turned = Placed(((K,), (N, K), (N,)), free - {*lines}, prefix=lines, suffix=True, columns=columns)
     swapped = "swapped MatMul of weights" if site.constant(1) is not None else "swapped MatMul"
     ways = [product("MatMul", plain, facts), product(swapped, turned, facts, sizes=_sides(left[-2], right[-1]))]
-    if matrix or all(dim == 1 for dim in result[:-2]):
+    if sum(dim != 1 for dim in result[:-1]) < 2 if matrix else all(dim == 1 for dim in result[:-2]):
         p = lines if matrix else M
         for kind, *places in (
             ("NT", (p, K), (N, K), (p, N)), ("TN", (K, p), (K, N), (p, N)), ("TT", (K, p), (N, K), (p, N)),
             ("swapped NT", (p, K), (N, K), (N, p)),
         ):  # fmt: skip
-            ways.append(product(kind, Placed(tuple(places), free | {*p}, mixed=matrix), facts))
+            ways.append(product(kind, Placed(tuple(places), free | {*p}), facts))
     return Rule((0, 1), dims, tuple(ways))
 
 

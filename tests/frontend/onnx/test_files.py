@@ -485,10 +485,10 @@ def test_long_vectors_take_no_memory() -> None:
 
 @pytest.mark.parametrize("rank", [3, 4])
 def test_rows_of_a_product_lie_around_what_is_contracted(rank: int) -> None:
-    for place, following in [*((place, place) for place in range(rank)), (0, rank - 1), (rank - 1, 0)]:
-        writer, sizes = Writer(place), [2, 3, 4, 5][:rank]
-        rows = [axis for axis in range(rank) if axis != place]
-        x = writer.transpose(writer.input(*sizes), [*rows, place])
+    around = [(place, place, [2, 3, 4, 5]) for place in range(rank)]
+    for place, following, sizes in [*around, (0, rank - 1, [6, 1, 4, 1]), (rank - 1, 0, [1, 3, 5, 1])]:
+        writer, rows = Writer(place), [axis for axis in range(rank) if axis != place]
+        x = writer.transpose(writer.input(*sizes[:rank]), [*rows, place])
         y = writer.op("MatMul", x, writer.weights(sizes[place], 6), shape=[*(sizes[axis] for axis in rows), 6])
         back = list(range(rank - 1))
         back.insert(following, rank - 1)
