@@ -77,7 +77,7 @@ def _guard(graph: GraphProto, version: int, around: Mapping[str, TensorProto], f
             _guard(inner, version, constants, fresh)
     scope = Scope(graph, version, constants, fresh)
     for node in nodes:
-        for each in _BY_OPERATOR.get(node.op_type, ()):
+        for each in _BY_OPERATOR.get(node.op_type, ()) if node.input and node.output else ():
             if concerned := each.concerned(scope, node):
                 each.rewrite(scope, node, concerned)
     if scope.ahead or scope.behind:

@@ -146,8 +146,8 @@ def _check_kernels(
 ) -> None:
     """Raise where ONNX Runtime has no kernel for a node."""
     infos = (*graph.value_info, *graph.input, *graph.output)
-    types = {**outer, **{info.name: ELEMENTS[info.type.tensor_type.elem_type] for info in infos}}
-    types.update((constant.name, ELEMENTS[constant.data_type]) for constant in graph.initializer)
+    types = {**outer, **{info.name: ELEMENTS.get(info.type.tensor_type.elem_type, "") for info in infos}}
+    types.update((constant.name, ELEMENTS.get(constant.data_type, "")) for constant in graph.initializer)
     for node in graph.node:
         given, made = (tuple(types.get(name, "") for name in names) for names in (node.input, node.output))
         where = origins.get(node.name)

@@ -1,14 +1,21 @@
-"""Control flow and state: the graphs of branches and loops, and the inputs and outputs that states become."""
+"""Control flow and state: the graphs of branches and loops, and the inputs and outputs that states become.
+
+What ties regions together is written as the operator that opens them has it. A Join hands on what one of two branches
+gives. A Carry begins with what is there before a loop, and tells what it is in a turn, and after the last one. A Turn
+tells the number of a turn, and that it goes on. An Element is what a turn of a Scan is given of a tensor, a Stack what
+is collected of all turns. A State is what an output has left in the run before.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import field
 
 import numpy as np
 
 from layoutsolve.emit.writer import Body, Writer
-from layoutsolve.graph import STATE, Node, Region
+from layoutsolve.graph import OPENING, STATE, Node, Region
 from layoutsolve.names import short
 from layoutsolve.protos import GraphProto, NodeProto, TensorProto, ValueInfoProto, attribute, port
 from layoutsolve.records import dataclass
@@ -21,15 +28,24 @@ def following_of(metadata: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(eq=False)
 class _Flow:
-    """An If or a Loop in the making, with its Joins or Carries."""
+    """An operator with regions in the making, and what ties these to what is around them: by operator, in order."""
 
     proto: NodeProto
     node: Node
-    ties: list[Node] = field(default_factory=list)
+    ties: dict[str, list[Node]] = field(default_factory=lambda: defaultdict(list))
+
+    def ends(self, op: str, number: int) -> list[str]:
+        """An input of each of the ties of a kind."""
+        return [tie.inputs[number] for tie in self.ties[op]]
+
+    @property
+    def results(self) -> list[str]:
+        """What the operator gives."""
+        return [tie.outputs[-1] for op in ("Join", "Carry", "Stack") for tie in self.ties[op]]
 
 
 class Regions:
-    """What ties the regions of a model together; an If or Loop is complete when all nodes are written."""
+    """What ties the regions of a model together; what opens them is complete when all nodes are written."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer, self.graph = writer, writer.graph
@@ -37,7 +53,7 @@ class Regions:
 
     def note(self, node: Node) -> None:
         """Enter an operator of :data:`layoutsolve.graph.CONTROL`, in its turn among all nodes."""
-        if node.op in ("If", "Loop"):
+        if node.op in OPENING:
             proto = NodeProto(op_type=node.op)
             around = self.writer.body
             around.nodes.append(proto)
@@ -47,20 +63,23 @@ class Regions:
             if node.inputs[0]:
                 self._initial_state(node)
         else:
-            self.flows[node.regions[0]].ties.append(node)
-            self.writer.describe(node.outputs[-1])
+            self.flows[node.regions[0]].ties[node.op].append(node)
+            if node.op not in ("Element", "Turn"):
+                self.writer.describe(node.outputs[-1])
 
     def close(self) -> None:
-        """Give each If and Loop its graphs, the inner ones first."""
+        """Give each operator with regions its graphs, the inner ones first."""
+        fill = {"If": self._fill_if, "Loop": self._fill_loop, "Scan": self._fill_scan}
         for flow in reversed(self.flows.values()):
-            fill = self._fill_loop if flow.node.op == "Loop" else self._fill_if
-            fill(flow)
-            results = [self.writer.name(tie.outputs[-1]) for tie in flow.ties]
+            fill[flow.node.op](flow)
+            results = [self.writer.name(name) for name in flow.results]
             flow.proto.output.extend(results)
-            title = short(str(flow.node.origin or results[0]))
-            flow.proto.name = self.writer.taken.unique(f"{flow.node.op}:{title}")
-            if flow.node.origin is not None:
-                self.writer.origins[flow.proto.name] = flow.node.origin
+            origin = flow.node.origin
+            title = short(str(origin or results[0]))
+            own = origin.name if origin is not None and origin.operator == flow.node.op else ""
+            flow.proto.name = self.writer.taken.unique(own or f"{flow.node.op}:{title}")
+            if origin is not None:
+                self.writer.origins[flow.proto.name] = origin
 
     def next_state(self, node: Node) -> ValueInfoProto:
         """Write the output that says what a state is after a run."""
@@ -78,20 +97,43 @@ class Regions:
         self.writer.here = flow.node.region
         flow.proto.input.append(self.writer.stored(flow.node.inputs[0]))
         for branch, region in enumerate(flow.node.regions):
-            names = [tie.inputs[branch] for tie in flow.ties]
-            self._attach(flow.proto, region, [], self._results(region, names))
+            self._attach(flow.proto, region, [], self._results(region, flow.ends("Join", branch)))
 
     def _fill_loop(self, flow: _Flow) -> None:
         (region,) = flow.node.regions
-        first = self.writer.stored(flow.node.inputs[0])
-        flow.proto.input.extend(["", first, *(self._start(flow, tie.inputs[0]) for tie in flow.ties)])
-        turn, going = self.writer.taken.unique("turn"), self.writer.taken.unique("going")
-        inputs = [
-            port(turn, TensorProto.INT64, []),
-            port(going, TensorProto.BOOL, []),
-            *(self.writer.info(self.graph.values[tie.outputs[0]], tie.outputs[0]) for tie in flow.ties),
+        first, again, *trips = flow.node.inputs
+        before = [self.writer.stored(name) if name else "" for name in (*(trips or [""]), first)]
+        flow.proto.input.extend([*before, *(self._start(flow, name) for name in flow.ends("Carry", 0))])
+        inputs = [*self._counted(flow), *self._infos(flow, "Carry")]
+        ends = [again, *flow.ends("Carry", 1), *flow.ends("Stack", 0)]
+        self._attach(flow.proto, region, inputs, self._results(region, ends))
+
+    def _counted(self, flow: _Flow) -> list[ValueInfoProto]:
+        """What a loop tells its body: the number of the turn, and that it goes on."""
+        told = next((tie.outputs for tie in flow.ties["Turn"]), ("", ""))
+        taken, kinds = self.writer.taken, (("turn", TensorProto.INT64), ("going", TensorProto.BOOL))
+        return [
+            self.writer.info(self.graph.values[name], name) if name else port(taken.unique(wish), kind, [])
+            for name, (wish, kind) in zip(told, kinds, strict=True)
         ]
-        ends = [flow.node.inputs[1], *(tie.inputs[1] for tie in flow.ties)]
+
+    def _infos(self, flow: _Flow, op: str) -> list[ValueInfoProto]:
+        """What ties of a kind give a region."""
+        names = [tie.outputs[0] for tie in flow.ties[op]]
+        return [self.writer.info(self.graph.values[name], name) for name in names]
+
+    def _fill_scan(self, flow: _Flow) -> None:
+        (region,) = flow.node.regions
+        sources = [self.writer.stored(name) for name in flow.ends("Element", 0)]
+        flow.proto.input.extend([*(self._start(flow, name) for name in flow.ends("Carry", 0)), *sources])
+        inputs = [*self._infos(flow, "Carry"), *self._infos(flow, "Element")]
+        ends = [*flow.ends("Carry", 1), *flow.ends("Stack", 0)]
+        flow.proto.attribute.append(attribute("num_scan_inputs", len(sources)))
+        for op, kind in (("Element", "scan_input"), ("Stack", "scan_output")):
+            for plural, key in (("axes", "axis"), ("directions", "direction")):
+                numbers = [tie.attributes[key] for tie in flow.ties[op]]
+                if any(numbers):
+                    flow.proto.attribute.append(attribute(f"{kind}_{plural}", numbers))
         self._attach(flow.proto, region, inputs, self._results(region, ends))
 
     def _start(self, flow: _Flow, name: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.errors import ConversionError
-from layoutsolve.graph import Dim, Graph, Node, Region, Size, Value
+from layoutsolve.graph import INSIDE, OPENING, Dim, Graph, Node, Region, Size, Value
 from layoutsolve.names import Names
 from layoutsolve.records import dataclass
 from layoutsolve.sizes import Formula, Polynomial
@@ -56,11 +56,11 @@ class _Computer:
         for name in self.graph.inputs:
             self._note(name, None, given=True)
         for node in self.graph.nodes:
-            self.opened.update(dict.fromkeys(node.regions if node.op in ("If", "Loop") else (), len(self.nodes)))
+            self.opened.update(dict.fromkeys(node.regions if node.op in OPENING else (), len(self.nodes)))
             if node.op != "Sizes":
                 self.nodes.append(node)
                 for name in filter(None, node.outputs):
-                    inside = node.op == "Carry" and name == node.outputs[0]
+                    inside = name in node.outputs[: INSIDE.get(node.op, 0)]
                     self._note(name, node.regions[0] if inside else node.region, inside or node.op == "State")
             elif read.intersection(node.outputs):
                 self.node = node

@@ -98,7 +98,7 @@ def _nodes(graph: onnx.GraphProto, around: _Types, turns: int) -> Iterator[tuple
         yield node, types, turns
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g, types, turns * (TURNS if node.op_type == "Loop" else 1))
+                yield from _nodes(attribute.g, types, turns * (TURNS if node.op_type in ("Loop", "Scan") else 1))
 
 
 def _moved(node: onnx.NodeProto, types: _Types) -> tuple[int, list[tuple[int | str, int]], list[int]]:

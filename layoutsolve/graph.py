@@ -169,18 +169,24 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A part of the graph that runs on a condition, or repeatedly: a branch of an If or the body of a Loop.
+    """A part of the graph that runs on a condition, or repeatedly: a branch of an If or the body of a Loop or Scan.
 
     ``role`` is the name that ONNX has for it: 'then_branch', 'else_branch', 'body'. ``parent`` is the region in which
-    the If or Loop itself stands, None for the main graph.
+    the operator itself stands that opens it, None for the main graph.
     """
 
     role: str
     parent: Region | None = None
 
 
-CONTROL = frozenset(("If", "Join", "Loop", "Carry", "State"))
-"""The operators that tie regions together."""
+OPENING = frozenset(("If", "Loop", "Scan"))
+"""The operators that open regions."""
+
+CONTROL = OPENING | frozenset(("Carry", "Element", "Join", "Stack", "State", "Turn"))
+"""The operators that tie regions together: see :mod:`layoutsolve.emit.regions`."""
+
+INSIDE: Mapping[str, int] = {"Carry": 1, "Element": 1, "Turn": 2}
+"""By operator, how many of its outputs, the first ones, are values of the region that it belongs to."""
 
 STATE = "layoutsolve.state."
 """What an entry of a model's metadata begins with that tells by a state's input the output that replaces it."""
@@ -204,8 +210,7 @@ class Node:
     model. ``given`` is a node of a source in ONNX, which can always be written as it stands, with attributes that
     may be as they are in the file; the last of its inputs, as many as its attribute ``captures`` names, are read by
     graphs within it under those names. ``domain`` is '' for ONNX's own operators. ``region`` is where the node
-    runs, None for the main graph; ``regions`` are those that an If or a Loop opens, or that a Join or Carry belongs
-    to.
+    runs, None for the main graph; ``regions`` are those that it opens, or that it ties to what is around them.
     """
 
     op: str
@@ -255,12 +260,12 @@ class Graph:
         return frozenset(self.outputs)
 
     def region(self, name: str) -> Region | None:
-        """Where a value comes to be: the value that a Carry writes first is one of the loop's body."""
+        """Where a value comes to be."""
         index = self.producers.get(name)
         if index is None:
             return None
         node = self.nodes[index]
-        return node.regions[0] if node.op == "Carry" and name == node.outputs[0] else node.region
+        return node.regions[0] if name in node.outputs[: INSIDE.get(node.op, 0)] else node.region
 
     def constant(self, name: str) -> Array | None:
         """The data of a constant input, None where it is computed or left out."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Array, Graph, Node, Quant, Region, Value
+from layoutsolve.graph import OPENING, Array, Graph, Node, Quant, Region, Value
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
@@ -90,8 +90,8 @@ def _text(lines: Iterable[str]) -> str:
 
 
 def _regions(graph: Graph) -> dict[Region, str]:
-    """A name for each region, in the order in which their If or Loop comes."""
-    opened = (region for node in graph.nodes if node.op in ("If", "Loop") for region in node.regions)
+    """A name for each region, in the order in which they are opened."""
+    opened = (region for node in graph.nodes if node.op in OPENING for region in node.regions)
     return {region: f"r{number}" for number, region in enumerate(opened)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -13,9 +13,10 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
 from layoutsolve.frontend.onnx import constants
-from layoutsolve.frontend.onnx.inference import Types
+from layoutsolve.frontend.onnx.inference import Known, Types
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Size, Value, product, symbol
+from layoutsolve.frontend.onnx.scopes import captures
+from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value, product, symbol
 from layoutsolve.names import Names
 from layoutsolve.protos import DOMAINS, TYPES, AttributeProto, NodeProto, TensorProto, graphs_in
 
@@ -29,7 +30,8 @@ class Draft:
     ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
     means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
     know. ``contents`` are vectors of sizes that are computed: arrays of objects. ``asked`` are the parameters with
-    which tensors of whole numbers are dequantised.
+    which tensors of whole numbers are dequantised. ``region`` is where nodes are written, of the graph of the file that
+    has the number ``graph``; ``made`` has by region what was written there once for all that ask for it.
     """
 
     def __init__(self, source: Source, budget: Budget, equal: Mapping[str, Dim] | None = None) -> None:
@@ -41,21 +43,33 @@ class Draft:
         self.real: dict[str, str] = {}
         self.alias: dict[str, str] = {}
         self.contents: dict[str, Array] = {}
-        self.sized: dict[tuple[Dim, ...], str] = {}
+        self.made: dict[tuple[Region | None, object], str] = {}
+        self.region: Region | None = None
+        self.graph = self.graphs = 0
         self.asked: dict[str, Quant] = {}
         self.defaults: dict[str, Value] = {}
         self.unknown: list[TensorProto] = []
         self.given: dict[str, constants.Constant] = dict(source.constants)
         graph = source.proto.graph
         ports = [name for node in graph.node for name in (*node.input, *node.output)]
-        self.uses: dict[str, int] = {}
-        for node in graph.node:
-            for name in node.input:
-                self.uses[name] = self.uses.get(name, 0) + 1
+        self.uses = Counter[str]()
+        self._count(graph.node)
         self.outputs = frozenset(port.name for port in graph.output)
         self.names = Names([*ports, *self.given, *(port.name for port in (*graph.input, *graph.output))])
         self.meanings = Meanings(lambda wish: self.types.fresh(wish).symbols[0])
         self.producers: dict[str, int] = {}
+
+    def enter(self, nodes: Iterable[NodeProto], region: Region | None) -> None:
+        """Go on with the nodes of a graph within the file's."""
+        self.region = region
+        self.graphs += 1
+        self.graph = self.graphs
+        self._count(nodes)
+
+    def _count(self, nodes: Iterable[NodeProto]) -> None:
+        for node in nodes:
+            self.uses.update(node.input)
+            self.uses.update(captures(node))
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -71,6 +85,8 @@ class Draft:
 
     def equate(self, one: Dim, other: Dim) -> None:
         """Note that two sizes are equal wherever the model runs at all, if that tells what a symbol is."""
+        if self.region is not None:
+            return  # which may never run
         left, right = (dim if isinstance(dim, Size) else Size(dim, ()) for dim in (one, other))
         common = list((Counter(left.symbols) & Counter(right.symbols)).elements())
         rests = [Counter(each.symbols) - Counter(common) for each in (left, right)]
@@ -135,16 +151,24 @@ class Draft:
     def sizes(self, dims: Sequence[Dim], near: str) -> str:
         """The name of a vector of sizes."""
         key = tuple(dims)
-        if key not in self.sized:
+        made = self._made(key)
+        if not made:
             numbers = [dim for dim in dims if isinstance(dim, int)]
-            name = self.names.derived(near, "sizes")
+            made = self.names.derived(near, "sizes")
             if len(numbers) == len(key):
-                self.add(Value(name, "int64", (len(key),), None, np.array(numbers, np.int64)))
+                self.add(Value(made, "int64", (len(key),), None, np.array(numbers, np.int64)))
             else:
-                self.add(Value(name, "int64", (len(key),)))
-                self.nodes.append(Node("Sizes", (), (name,), {"dims": key}))
-            self.sized[key] = name
-        return self.sized[key]
+                self.add(Value(made, "int64", (len(key),)))
+                self.emit(Node("Sizes", (), (made,), {"dims": key}))
+            self.made[self.region, key] = made
+        return made
+
+    def _made(self, key: object) -> str:
+        """What was written once, here or around; '' where that is to be done yet."""
+        region = self.region
+        while region is not None and (region, key) not in self.made:
+            region = region.parent
+        return self.made.get((region, key), "")
 
     def plain(self, name: str, origin: Origin | None = None) -> str:
         """The value that a tensor of the file is, as the numbers that the file's operators see."""
@@ -153,24 +177,39 @@ class Draft:
         real = resolved in self.real
         if value.quant is None:
             return value.name
-        own = f"{resolved}/{'real' if real else 'plain'}"
-        if own not in self.values:
+        own = self._made(resolved)
+        if not own:
+            own = self.made[self.region, resolved] = self.names.derived(resolved, "real" if real else "plain")
             dtype = "float32" if real else value.dtype
             if not real and value.data is not None:
                 self.add(Value(own, dtype, value.shape, None, value.data))
             else:
-                self.names.unique(own)
                 self.add(Value(own, dtype, value.shape))
                 self.emit(Node("Identity", (value.name,), (own,), {}, origin, not real))
         return own
 
-    def emit(self, node: Node) -> Node:
-        """Write a node."""
+    def told(self, names: Sequence[str]) -> tuple[dict[str, Known], dict[str, bytes]]:
+        """Types and sizes of tensors of the file, of those where these are known, and the content of small constants,
+        as inference is given them.
+        """
+        values = {name: self.value(name) for name in names}
+        known = {name: value for name, value in values.items() if value.foreign is None}
+        kinds: dict[str, Known] = {
+            name: ("float32" if self.is_real(name) else value.dtype, value.shape) for name, value in known.items()
+        }
+        small = {
+            name: _small(value, name)
+            for name, value in known.items()
+            if value.data is not None and value.quant is None and value.data.nbytes <= constants.SMALL
+        }
+        return kinds, small
+
+    def emit(self, node: Node) -> None:
+        """Write a node where the draft has come to."""
         self.budget.enter(1)
         for name in node.outputs:
             self.producers[name] = len(self.nodes)
-        self.nodes.append(node)
-        return node
+        self.nodes.append(node if self.region is None else replace(node, region=self.region))
 
 
 def _merged(one: Sequence[Dim | None] | None, other: Sequence[Dim | None] | None) -> list[Dim | None] | None:
@@ -187,7 +226,7 @@ class Call:
     def __init__(self, draft: Draft, proto: NodeProto, index: int) -> None:
         self.draft, self.proto = draft, proto
         self.op, self.domain = proto.op_type, "" if proto.domain in DOMAINS else proto.domain
-        self.origin = Origin(0, index, proto.op_type, proto.name)
+        self.origin = Origin(draft.graph, index, proto.op_type, proto.name)
         self.inputs, self.outputs = _stripped(proto.input), _stripped(proto.output)
 
     @cached_property
@@ -288,19 +327,10 @@ class Call:
         if all(dims is not None and None not in dims for dims in known):
             return known
         names = [name for name in dict.fromkeys(self.inputs) if name]
-        values = {name: self.draft.value(name) for name in names}
-        if any(value.foreign is not None for value in values.values()) or self.has_graphs:
+        told, data = self.draft.told(names)
+        if len(told) < len(names) or self.has_graphs:
             return known
-        told = {
-            name: ("float32" if self.draft.is_real(name) else value.dtype, value.shape)
-            for name, value in values.items()
-        }
-        data = {
-            name: _small(value, name)
-            for name, value in values.items()
-            if value.data is not None and value.quant is None and value.data.nbytes <= constants.SMALL
-        }
-        found = self.draft.types.of_node(self.proto.SerializeToString(), self.op, self.domain, told, data)
+        found = self.draft.types.of_node(self.proto, told, data)
         merged = [_merged(found.get(name), dims) for name, dims in zip(self.outputs, known, strict=True)]
         return [None if dims is None else tuple(dims) for dims in merged]
 

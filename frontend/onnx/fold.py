@@ -204,6 +204,12 @@ def _integer_quotient(call: Call, one: Array, two: Array) -> Array:
     return np.asarray(np.sign(left) * np.sign(right) * (abs(left) // abs(right))).astype(one.dtype)
 
 
+def _remainder(call: Call, one: Array, two: Array) -> Array:
+    if one.dtype.kind not in "iu" or call.attribute("fmod", 0) or not np.all(two):
+        raise ValueError("for the runtime")
+    return np.asarray(np.mod(one, two))
+
+
 def _split(call: Call, data: Array, *sizes: Array) -> Sequence[Array]:
     axis = call.attribute("axis", 0)
     if sizes:
@@ -260,7 +266,7 @@ _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
         np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(int(each) for each in shape))))),
     "Floor": _ufunc(np.floor), "Gather": _one(_gather), "Greater": _ufunc(np.greater),
     "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data), "Less": _ufunc(np.less),
-    "LessOrEqual": _ufunc(np.less_equal), "Max": _ufunc(np.maximum), "Min": _ufunc(np.minimum),
+    "LessOrEqual": _ufunc(np.less_equal), "Max": _ufunc(np.maximum), "Min": _ufunc(np.minimum), "Mod": _one(_remainder),
     "Mul": _ufunc(np.multiply), "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or),
     "Range": _one(_range), "ReduceProd": _one(_reduced),
     "Reshape": _one(_reshape), "Slice": _one(_slice), "Split": _split,

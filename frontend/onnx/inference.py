@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from layoutsolve.frontend.onnx import standins
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.graph import Dim, Size, symbol
 from layoutsolve.names import Names
+from layoutsolve.protos import (
+    DOMAINS,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TensorShapeProto,
+    TypeProto,
+    ValueInfoProto,
+    native,
+    port,
+)
 from layoutsolve.protos import TYPES as CODES
-from layoutsolve.protos import ModelProto, TensorShapeProto, TypeProto, ValueInfoProto, native, port
 
 Dims = tuple[Dim | None, ...]
 """Sizes, None where nothing is known of one."""
+
+Known = tuple[str, Sequence[Dim]]
+"""The type of a tensor's elements, and its sizes."""
 
 
 class Types:
@@ -21,24 +36,63 @@ class Types:
     def __init__(self, model: ModelProto) -> None:
         self.symbols: dict[str, Size] = {}
         self.taken = Names()
+        self.version = model.ir_version
         self.imports = [(each.domain, each.version) for each in model.opset_import]
         named = ModelProto()
         named.CopyFrom(model)
-        told = {info.name: info.type for info in (*named.graph.value_info, *named.graph.output)}
-        del named.graph.value_info[:]
+        self.known: dict[str, TypeProto] = {}
         for info in named.graph.input:
             self._name(info)
-        for info in named.graph.output:  # which may be told wrongly
+        self._learn(named)
+
+    def _learn(self, model: ModelProto) -> None:
+        """Infer what is to be known of a model, whose inputs have all their sizes; it is changed."""
+        told = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output)}
+        del model.graph.value_info[:]
+        for info in model.graph.output:  # which may be told wrongly
             if _is_tensor(info.type):
                 info.type.tensor_type.ClearField("shape")
-        found = self._inferred(named)
-        graph = found.graph
-        self.known = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
+        stated = {dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
+        if any(domain == standins.CONTRIB for domain, _ in self.imports):
+            calls = list(model.graph.node)
+            del model.graph.node[:]
+            model.graph.node.extend(standins.standing_in(calls))
+        graph = self._inferred(model).graph
+        found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():
-            if name not in self.known or not _has_rank(self.known[name]):
-                self.known[name] = _anonymous(kind) if _is_tensor(kind) else kind
-            elif _is_tensor(kind) and _is_tensor(self.known[name]):
-                _complete(self.known[name], kind)
+            if name not in found or not _has_rank(found[name]):
+                found[name] = _anonymous(kind) if _is_tensor(kind) else kind
+            elif _is_tensor(kind) and _is_tensor(found[name]):
+                _complete(found[name], kind)
+        for kind in found.values():
+            for dim in kind.tensor_type.shape.dim if _is_tensor(kind) else ():
+                if dim.dim_param not in stated:  # a name that inference made up, which may be one elsewhere
+                    dim.ClearField("dim_param")
+        self.known |= found
+
+    def learn(
+        self,
+        graph: GraphProto,
+        outer: Mapping[str, Known],
+        data: Mapping[str, bytes],
+        inputs: Mapping[str, Known],
+    ) -> None:
+        """Infer what is to be known of a graph within a model's, given types and sizes of what it reads from around it,
+        the content of some of that, and its inputs.
+        """
+        model = ModelProto(ir_version=self.version)
+        for domain, version in self.imports:
+            model.opset_import.add(domain=domain, version=version)
+        model.graph.CopyFrom(graph)
+        del model.graph.input[:]
+        model.graph.input.extend(self._port(name, known) for name, known in {**outer, **inputs}.items())
+        model.graph.initializer.extend(map(TensorProto.FromString, data.values()))
+        self._learn(model)
+
+    def _port(self, name: str, known: Known) -> ValueInfoProto:
+        element, dims = known
+        self.note(dims)
+        return port(name, CODES[element], [dim if isinstance(dim, int) else str(dim) for dim in dims])
 
     def _inferred(self, model: ModelProto) -> ModelProto:
         """What the library infers; it follows numbers where none are many."""
@@ -98,28 +152,31 @@ class Types:
 
     def of_node(
         self,
-        node: bytes,
-        op: str,
-        domain: str,
-        inputs: Mapping[str, tuple[str, Sequence[Dim]]],
+        node: NodeProto,
+        inputs: Mapping[str, Known],
         data: Mapping[str, bytes],
     ) -> dict[str, Dims]:
         """The sizes of what one node computes, by name, given types and sizes of its inputs and the content of some."""
-        version = next((number for name, number in self.imports if name in (domain, domain or "ai.onnx")), None)
-        if version is None:
-            return {}
-        kinds = {}
-        for name, (element, dims) in inputs.items():
-            self.note(dims)
-            kinds[name] = port(name, CODES[element], [dim if isinstance(dim, int) else str(dim) for dim in dims]).type
+        kinds = {name: self._port(name, known).type for name, known in inputs.items()}
+        for each in standins.stand_ins(node) or [node]:
+            kinds |= self._of_one(each, kinds, data)
+        found = {name: kinds[name] for name in node.output if name in kinds}
+        return {name: self._dims(kind) for name, kind in found.items() if _is_tensor(kind) and _has_rank(kind)}
+
+    def _of_one(
+        self, node: NodeProto, kinds: Mapping[str, TypeProto], data: Mapping[str, bytes]
+    ) -> dict[str, TypeProto]:
+        """What one operator computes, given what it reads."""
+        names = DOMAINS if node.domain in DOMAINS else (node.domain,)
         try:
-            schema = native.defs.get_schema(op, version, domain)
-            encoded = {name: kind.SerializeToString() for name, kind in kinds.items()}
-            found = schema._infer_node_outputs(node, encoded, dict(data), {}, dict(self.imports), 4)
+            version = next(number for name, number in self.imports if name in names)
+            schema = native.defs.get_schema(node.op_type, version, names[0])
+            read = {name: kinds[name].SerializeToString() for name in node.input if name}
+            known = {name: content for name, content in data.items() if name in read}
+            found = schema._infer_node_outputs(node.SerializeToString(), read, known, {}, dict(self.imports), 4)
         except Exception:  # an operator of its own, or one that inference refuses: nothing is known of it
             return {}
-        made = {name: TypeProto.FromString(kind) for name, kind in found.items()}
-        return {name: self._dims(kind) for name, kind in made.items() if _is_tensor(kind) and _has_rank(kind)}
+        return {name: TypeProto.FromString(kind) for name, kind in found.items()}
 
 
 def _is_tensor(kind: TypeProto) -> bool:
@@ -154,8 +211,13 @@ def _anonymous(kind: TypeProto) -> TypeProto:
 
 
 def _is_followed(model: ModelProto, inferred: ModelProto) -> bool:
-    """Whether all that is known beforehand are few numbers: inference that follows them follows each."""
+    """Whether all that is known beforehand are few numbers, and no vector is long: inference that follows numbers
+    follows each of theirs, known or not.
+    """
     graph = inferred.graph
+    vectors = (info.type.tensor_type.shape.dim for info in (*graph.input, *graph.output, *graph.value_info))
+    if any(len(dims) == 1 and dims[0].dim_value > _MOST for dims in vectors):
+        return False
     kinds = {info.name: info.type for info in (*graph.output, *graph.value_info)}
     known = {each.name for each in model.graph.initializer}
     for node in model.graph.node:

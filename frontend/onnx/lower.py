@@ -7,20 +7,22 @@ values that are no tensors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.budget import Budget
 from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.draft import Call, Draft
+from layoutsolve.frontend.onnx.flow import opened
 from layoutsolve.frontend.onnx.fold import fold
 from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
+from layoutsolve.frontend.onnx.scopes import captures, ordered
 from layoutsolve.frontend.passes.live import live
 from layoutsolve.graph import KEPT, STATE, Dim, Graph, Node, Origin, Value
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, graphs_in
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto
 from layoutsolve.wording import listed, nearest
 
 OVERRIDABLE = 4
@@ -28,6 +30,9 @@ OVERRIDABLE = 4
 
 VIEWS = ("Reshape", "Transpose")
 """Operators that are views unless they come here: then they are asked for what is known only at run time."""
+
+MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that hand on what is stored in another order, or as it is."""
 
 FORCED = 16
 """How many sizes may be found out by lowering once more."""
@@ -75,15 +80,14 @@ def _lowered(source: Source, name: str, budget: Budget, equal: Mapping[str, Dim]
     inputs = _inputs(draft, source)
     states = _states(source, inputs)
     draft.outputs -= frozenset(states.values())
-    ordered = _checked(graph, {*draft.given, *inputs}, frozenset(inputs))
-    _ask(draft, ordered)
+    nodes = ordered(graph, draft.given)
+    _check_ends(graph, frozenset(inputs))
     for port in inputs:
         draft.declare(port)
     for port in graph.output:
         if port.name in draft.given:
             _copied(draft, port.name, None)
-    for index, proto in ordered:
-        _lower(Call(draft, proto, index))
+    _write(draft, nodes)
     if draft.forced and len(draft.equal) < FORCED:
         return _lowered(source, name, budget, {**draft.forced, **draft.equal})
     for state, following in reversed(states.items()):
@@ -118,63 +122,46 @@ def _inputs(draft: Draft, source: Source) -> list[str]:
     return found
 
 
-def _checked(graph: GraphProto, known: set[str], inputs: frozenset[str]) -> list[tuple[int, NodeProto]]:
-    """All nodes with their numbers. Raises :class:`ModelError` where a tensor is computed twice, or too late."""
-    seen = {*known, ""}
-    for index, node in enumerate(graph.node):
-        for name in (*node.input, *captures(node)):
-            if name not in seen:
-                raise ModelError(f"operator {index} {node.op_type} reads '{name}', which nothing before it computes")
-        for name in filter(None, node.output):
-            if name in seen:
-                raise ModelError(f"operator {index} {node.op_type} computes '{name}', which is there already")
-            seen.add(name)
+def _check_ends(graph: GraphProto, inputs: Collection[str]) -> None:
+    """Raise :class:`ModelError` where an output is none."""
     names = [port.name for port in graph.output]
     for name in names:
-        if name not in seen or not name:
-            raise ModelError(f"nothing computes the output '{name}'")
         if name in inputs:
             raise ModelError(f"the output '{name}' is an input itself: put an Identity between them")
     if len(set(names)) < len(names):
         raise ModelError("two outputs have the same name")
-    return list(enumerate(graph.node))
 
 
-def captures(node: NodeProto) -> list[str]:
-    """What the graphs within a node read from around it, in order, each once."""
-    found: dict[str, None] = {}
-    for attribute in node.attribute:
-        for inner in graphs_in(attribute):
-            found.update(dict.fromkeys(outer(inner)))
-    return list(found)
-
-
-def outer(graph: GraphProto) -> list[str]:
-    """What a graph reads that is not its own."""
-    own = {port.name for port in graph.input} | {each.name for each in graph.initializer} | {""}
-    own |= {each.values.name for each in graph.sparse_initializer}
-    found: dict[str, None] = {}
-    for node in graph.node:
-        for name in (*node.input, *captures(node)):
-            if name not in own:
-                found[name] = None
-        own.update(node.output)
-    found.update(dict.fromkeys(port.name for port in graph.output if port.name not in own))
-    return list(found)
-
-
-def _ask(draft: Draft, nodes: list[tuple[int, NodeProto]]) -> None:
-    """Note how tensors of whole numbers that are computed or given are dequantised first."""
-    for index, proto in nodes:
-        if proto.op_type == "DequantizeLinear" and proto.domain in DOMAINS:
+def _ask(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
+    """Note how tensors of whole numbers that are computed or given are dequantised first, by themselves or behind
+    views.
+    """
+    known = [(index, node) for index, node in nodes if node.domain in DOMAINS and node.input and node.output]
+    for index, proto in known:
+        if proto.op_type == "DequantizeLinear":
             call, name = Call(draft, proto, index), proto.input[0]
-            dtype, dims = draft.types.element(name), draft.types.dims(name)
-            if name in draft.asked or name in draft.given or dtype not in STORED or dims is None:
-                continue
-            if len(call.inputs) > 1 and draft.given.keys() >= set(call.inputs[1:]):
-                quant = parameters(call, dtype, len(dims))
+            if _may_ask(draft, name) and len(call.inputs) > 1 and draft.given.keys() >= set(call.inputs[1:]):
+                quant = parameters(call, draft.types.element(name), len(draft.types.dims(name) or ()))
                 if quant is not None and quant.axis is None:
                     draft.asked[name] = quant
+    for _, proto in reversed(known):
+        if proto.op_type in MOVING and _may_ask(draft, proto.input[0]):
+            quant = draft.asked.get(proto.output[0])
+            if quant is not None:
+                draft.asked[proto.input[0]] = quant
+
+
+def _may_ask(draft: Draft, name: str) -> bool:
+    """Whether a tensor is one of whole numbers of which it is not known yet what they mean."""
+    stored = draft.types.element(name) in STORED and draft.types.dims(name) is not None
+    return stored and name not in draft.asked and name not in draft.given
+
+
+def _write(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
+    """Write all operators of a graph."""
+    _ask(draft, nodes)
+    for index, proto in nodes:
+        _lower(Call(draft, proto, index))
 
 
 def _lower(call: Call) -> None:
@@ -190,6 +177,8 @@ def _written(call: Call) -> None:
         for name in call.outputs:
             if name in call.draft.outputs:
                 _copied(call.draft, name, call.origin)
+        return
+    if call.has_graphs and opened(call, _write):
         return
     function = None if call.domain or call.has_graphs else LOWERINGS.get(call.op)
     if function is None or not function(call):

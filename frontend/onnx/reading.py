@@ -5,7 +5,7 @@ The bytes are not trusted: protobuf reads them, and whatever it finds is looked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -49,6 +49,9 @@ def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
         raise ModelError(f"not a model in ONNX: {printable(str(error)) or 'it is damaged'}") from error
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError("the model has no graph with outputs: state what it is to compute")
+    told = (model.producer_name, model.producer_version, model.domain, model.doc_string)
+    _check_texts([*told, *(each.domain for each in model.opset_import)])
+    _check_texts([text for each in model.metadata_props for text in (each.key, each.value)])
     for depth, graph in _graphs(model.graph):
         _check_names(graph)
         if depth > _DEEPEST:
@@ -63,12 +66,16 @@ def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
 
 def _check_names(graph: GraphProto) -> None:
     """Raise :class:`ModelError` where a name is no text, which protobuf gives as bytes."""
-    names = [graph.name, *(port.name for port in (*graph.input, *graph.output, *graph.value_info))]
+    names = [graph.name, graph.doc_string, *(port.name for port in (*graph.input, *graph.output, *graph.value_info))]
     names += (name for constant in graph.initializer for name in (constant.name, constant.doc_string))
     for node in graph.node:
         names += (node.name, node.op_type, node.domain, node.doc_string, *node.input, *node.output)
         names += (attribute.name for attribute in node.attribute)
-    if not all(isinstance(name, str) for name in names):
+    _check_texts(names)
+
+
+def _check_texts(texts: Sequence[object]) -> None:
+    if not all(isinstance(text, str) for text in texts):
         raise ModelError("the file is damaged: a name in it is no text")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto
 
@@ -10,6 +12,11 @@ LOWEST, OLDEST = 18, 7
 
 _DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
 """How deeply functions may call each other, and how many operators they may become for each of the file, and more."""
+
+_EARLY, _ASIDE = {"LayerNormalization": 17}, "layoutsolve.aside"
+"""Operators that ONNX Runtime's optimiser writes into operator sets before the one that they are of, where the library
+finds nothing to convert; and the domain that they are in meanwhile.
+"""
 
 _SCANS = 9
 """The operator set from which on Scan is what it is today, which the library does not know."""
@@ -72,13 +79,31 @@ def converted(model: ModelProto) -> ModelProto:
         raise UnsupportedError([Gap(0, -1, "Scan", "", reason, f"export the model in {LOWEST} or newer")])
     from onnx import version_converter
 
+    early = {name: since for name, since in _EARLY.items() if version < since}
     try:
-        made = version_converter.convert_version(model, LOWEST)
+        made = _moved(version_converter.convert_version(_moved(model, early, "", _ASIDE), LOWEST), early, _ASIDE, "")
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {_line(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error
     del made.metadata_props[:]
     made.metadata_props.extend(model.metadata_props)
+    return made
+
+
+def _moved(model: ModelProto, operators: Container[str], before: str, after: str) -> ModelProto:
+    """A model with some operators in another domain; itself where it has none of these."""
+    if not any(node.domain == before and node.op_type in operators for node in model.graph.node):
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    for node in made.graph.node:
+        if node.domain == before and node.op_type in operators:
+            node.domain = after
+    imports = [each for each in made.opset_import if each.domain != _ASIDE]
+    del made.opset_import[:]
+    made.opset_import.extend(imports)
+    if after == _ASIDE:
+        made.opset_import.add(domain=_ASIDE, version=1)
     return made
 
 

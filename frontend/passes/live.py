@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
-from layoutsolve.graph import Graph, Node, Size, Value
+from layoutsolve.graph import OPENING, Graph, Node, Size, Value
 from layoutsolve.sizes import Formula, free_symbols
 
 
 def live(
     nodes: Sequence[Node], outputs: Sequence[str], values: Mapping[str, Value], formulas: Mapping[str, Formula]
 ) -> tuple[Node, ...]:
-    """The nodes on which the outputs and the states depend, with the If or Loop that each of them is in, and the nodes
-    that tell sizes which others ask for.
+    """The nodes on which the outputs and the states depend, with what opens the region that each of them is in, and the
+    nodes that tell sizes which others ask for.
     """
     producers = {output: node for node in nodes for output in node.outputs}
-    owners = {region: node for node in nodes if node.op in ("If", "Loop") for region in node.regions}
+    owners = {region: node for node in nodes if node.op in OPENING for region in node.regions}
+    elements = [node for node in nodes if node.op == "Element"]
     sources = _size_sources(nodes, values) if any(node.op == "Sizes" for node in nodes) else {}
     kept: set[Node] = set()
     stack = [producers[name] for name in outputs if name in producers] + [node for node in nodes if node.op == "State"]
@@ -27,6 +28,8 @@ def live(
         kept.add(node)
         stack += [producers[name] for name in node.inputs if name in producers]
         stack += [owners[region] for region in (node.region, *node.regions) if region is not None]
+        if node.op == "Scan":  # which runs as often as these have elements
+            stack += [element for element in elements if element.regions == node.regions]
         if node.op == "Sizes":
             symbols = [name for dim in node.attributes["dims"] if isinstance(dim, Size) for name in dim.symbols]
             stack += [sources[name] for name in free_symbols(symbols, formulas) if name in sources]

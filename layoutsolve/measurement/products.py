@@ -49,11 +49,12 @@ def _gemms(p: int, k: int, m: int) -> Iterator[Variant]:
 def _bare(p: int, k: int, m: int) -> Iterator[Variant]:
     """``x W`` with constant W, either way round."""
     moved = transpose(Spec((p, min(k, m))), (1, 0))
-    for kind, spec, operands, weights in (
-        ("MatMul", Spec((p, k)), ["x", "w"], (k, m)),
-        ("swapped MatMul of weights", Spec((k, p)), ["w", "x"], (m, k)),
+    for kind, spec, node, weights in (
+        ("MatMul", Spec((p, k)), Node("MatMul", ["x", "w"]), (k, m)),
+        ("swapped MatMul of weights", Spec((k, p)), Node("MatMul", ["w", "x"]), (m, k)),
+        ("swapped NT", Spec((p, k)), Node("Gemm", ["w", "x"], attributes={"transB": 1}), (m, k)),
     ):
-        yield product(kind, [Node("MatMul", operands)], spec, weights, (1,), moved)
+        yield product(kind, [node], spec, weights, (1,), moved)
 
 
 def quantised_products() -> Iterator[Group]:

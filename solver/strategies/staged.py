@@ -35,6 +35,9 @@ WIDENED, WIDENED_EACH = 10_000, 2_000
 for each Reshape that might be saved.
 """
 
+CAPPED = 10
+"""How many times as much that is where candidates are as many as they may be: of Reshapes nothing is proven then."""
+
 NEEDED = 5_500_000
 """The most work of finding out which orders cost as little, and of how many Reshapes are needed for them."""
 
@@ -116,12 +119,16 @@ def _staged(statement: Statement, coarse: Tiers, limit: Limit, needed: int) -> A
     if found is None or limit.expired or not found.price.reshapes or not _sure(orders, found, coarse):
         return found
     most = WIDENED + WIDENED_EACH * found.price.reshapes
+    if orders.problem.capped:
+        return widened(statement, orders, found, limit, CAPPED * most, 0)
     return widened(statement, orders, found, limit, most, needed)
 
 
 def _sure(orders: Solution, found: Assignment, coarse: Tiers) -> bool:
-    """Whether orders are proven to be the cheapest, and groupings cost no more, but for their time."""
-    proof = orders.optimal and not orders.problem.capped
+    """Whether orders are proven to be the cheapest, among capped candidates as they cost nothing, and groupings cost no
+    more, but for their time.
+    """
+    proof = orders.optimal and not (orders.problem.capped and any(orders.values))
     return proof and (found.goal.timed or ranked(found.price, coarse) == orders.values)
 
 

@@ -9,7 +9,7 @@ operator without a rule is opaque: all its tensors keep their logical layout.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -228,12 +228,71 @@ def known_rule(site: Site) -> Rule | None:
     if function is None or _per_channel(site) or _is_foreign(site):
         return None
     if not site.node.given:
-        return function(site)
+        return _with_numbers(site, function(site))
     try:
-        found = function(site)
+        found = _with_numbers(site, function(site))
     except (ArithmeticError, LookupError, TypeError, ValueError):  # what ONNX allows, and the rule does not cover
         return None
     return found if found is not None and _covers(site, found) else None
+
+
+def _with_numbers(site: Site, found: Rule | None) -> Rule | None:
+    """A rule that has single numbers that are computed as ports as well: bounds of a Clip, steps and zeros."""
+    if found is None:
+        return None
+    values, numbers = site.graph.values, dict[int, Extra]()
+    for number, name in enumerate(site.node.inputs):
+        computed = name and number not in found.inputs and values[name].data is None
+        if computed and values[name].shape in NUMBERS and not _is_size(site, name):
+            numbers[number] = NUMBERS[values[name].shape]
+    return extended(found, numbers) if numbers else found
+
+
+def _is_size(site: Site, name: str) -> bool:
+    """Whether a vector is of sizes that are written anew."""
+    producer = site.graph.producers.get(name)
+    return producer is not None and site.graph.nodes[producer].op == "Sizes"
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An input beside those of a rule: ``dims`` gives its dimensions of those that the first result has. It has none
+    of what comes before a form's places, but where it is as large as the result (``whole``).
+    """
+
+    dims: Callable[[Dims], Dims]
+    whole: bool = False
+
+
+NUMBERS: Mapping[Shape, Extra] = {(): Extra(lambda dims: ()), (1,): Extra(lambda dims: ((),))}
+"""The shapes of single numbers, which have no layout."""
+
+
+def extended(found: Rule, extras: Mapping[int, Extra]) -> Rule:
+    """A rule with more inputs, by their numbers."""
+    count, added = len(found.inputs), len(extras)
+    apart = frozenset(count + index for index, each in enumerate(extras.values()) if not each.whole)
+
+    def port(number: int) -> int:
+        return number if number < count else number + added
+
+    def ports(numbers: frozenset[int]) -> frozenset[int]:
+        return frozenset(map(port, numbers))
+
+    def grown(dims: tuple[Dims, ...]) -> tuple[Dims, ...]:
+        return (*dims[:count], *(each.dims(dims[count]) for each in extras.values()), *dims[count:])
+
+    def form(before: Form) -> Form:
+        if isinstance(before, Placed):
+            return replace(before, places=grown(before.places), columns=ports(before.columns) | apart)
+        pinned, complete = ports(before.pinned) | apart, ports(before.complete)
+        return replace(before, frame=port(before.frame), pinned=pinned, complete=complete)
+
+    def rewrite(way: Way) -> Rewrite:
+        return lambda row, shapes: way.rewrite(row, (*shapes[:count], *shapes[count + added :]))
+
+    ways = tuple(replace(way, form=form(way.form), rewrite=rewrite(way)) for way in found.ways)
+    return replace(found, inputs=(*found.inputs, *extras), dims=grown(found.dims), ways=ways)
 
 
 def _is_foreign(site: Site) -> bool:
@@ -247,14 +306,11 @@ def _covers(site: Site, found: Rule) -> bool:
     sizes that are written anew.
     """
     others = [name for number, name in enumerate(site.node.inputs) if name and number not in found.inputs]
-    producers, values = site.graph.producers, site.graph.values
+    values = site.graph.values
     ports = [*(site.node.inputs[number] for number in found.inputs), *filter(None, site.node.outputs)]
     if [len(dims) for dims in found.dims] != [len(values[name].shape) for name in ports]:
         return False  # what the file says of a tensor contradicts its operators
-    return all(
-        values[name].data is not None or (name in producers and site.graph.nodes[producers[name]].op == "Sizes")
-        for name in others
-    )
+    return all(values[name].data is not None or _is_size(site, name) for name in others)
 
 
 def operator_name(node: Node) -> str:
@@ -332,10 +388,12 @@ def int64(*numbers: int) -> Array:
 
 __all__ = [
     "CONTRIB",
+    "NUMBERS",
     "RULES",
     "Arranged",
     "Between",
     "Dims",
+    "Extra",
     "Idiom",
     "Placed",
     "Rewrite",
@@ -343,6 +401,7 @@ __all__ = [
     "Site",
     "Step",
     "Way",
+    "extended",
     "int64",
     "integers",
     "known_rule",

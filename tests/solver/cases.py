@@ -17,14 +17,18 @@ Case = Callable[[GraphBuilder, Random], Sequence[str]]
 """Adds one operator (with its views) to a builder and returns the graph's outputs."""
 
 CASES: dict[str, Case] = {}
+RELATED: dict[str, Case] = {}
+"""Those of operators that are laid out as others are, in :mod:`tests.solver.siblings`."""
 
 
-def case(*operators: str) -> Callable[[Callable[..., Sequence[str]]], Callable[..., Sequence[str]]]:
+def case(
+    *operators: str, among: dict[str, Case] = CASES
+) -> Callable[[Callable[..., Sequence[str]]], Callable[..., Sequence[str]]]:
     """Register a case for each of some operators; it is called with the operator's name as a third argument."""
 
     def register(function: Callable[..., Sequence[str]]) -> Callable[..., Sequence[str]]:
         for operator in operators:
-            CASES[operator] = lambda builder, random, operator=operator: function(builder, random, operator)
+            among[operator] = lambda builder, random, operator=operator: function(builder, random, operator)
         return function
 
     return register
@@ -34,7 +38,7 @@ def graph_of(operator: str, seed: int) -> tuple[Graph, Random]:
     """A random graph around one operator, and the generator to go on with."""
     random = np.random.default_rng([seed, *operator.encode()])
     builder = GraphBuilder(seed)
-    outputs = CASES[operator](builder, random)
+    outputs = {**CASES, **RELATED}[operator](builder, random)
     return builder.graph(*outputs), random
 
 
@@ -471,17 +475,6 @@ def matmul(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     own = [1 if random.random() < 0.3 else dim for dim in batch] if random.random() < 0.7 else []
     y = constant_like(builder, random, [*own, k, n]) if random.random() < 0.4 else tensor(builder, random, [*own, k, n])
     return [result(builder, random, builder.op(op, x, y, shape=[*batch, m, n]))]
-
-
-@case("MatMulInteger")
-def matmul_integer(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    """Bytes with a sign or without one on either side; data without a sign, as ONNX Runtime has kernels for alone."""
-    p, k, n = dims(random, 3, (1, 2, 4, 6))
-    x, dtype = tensor(builder, random, [p, k], "uint8"), str(random.choice(["int8", "uint8"]))
-    fixed = builder.constant(random.integers(0, 100, [k, n]), dtype)
-    y = fixed if random.random() < 0.7 else tensor(builder, random, [k, n], dtype)
-    zeros = [builder.constant(128, "uint8"), builder.constant(random.integers(0, 100), dtype)]
-    return [result(builder, random, builder.op(op, x, y, *zeros, shape=[p, n], dtype="int32"))]
 
 
 @case("DynamicQuantizeLinear")

@@ -9,6 +9,7 @@ import numpy as np
 
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
+from layoutsolve.frontend.onnx.operators.views import stands_for
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.graph import Dim, Size, Value, product
 
@@ -38,7 +39,7 @@ def window(call: Call) -> bool:
     for name in [name for name, value in attributes.items() if not isinstance(value, (int, float, str, tuple))]:
         del attributes[name]  # an empty list
     made = _result(call, shape, kernel, strides, dilations, attributes)
-    names, storage = call.operands()
+    names, storage = call.operands(call.stores)
     call.draft.declare(call.outputs[0], made)
     for name in call.outputs[1:]:
         call.draft.declare(name, made)
@@ -130,27 +131,31 @@ def split(call: Call) -> bool:
 
 @lowering("Gather")
 def gather(call: Call) -> bool:
-    """Along a vector of indices: a Reshape before and behind it where they are more, or one alone."""
-    if not (call.known(0) and call.known(1)) or call.value(0).data is not None or call.draft.is_real(call.inputs[0]):
+    """Along a vector of indices: a Reshape before and behind it where they are more, or one alone. What is stored is
+    picked where the numbers that it means are.
+    """
+    if not (call.known(0) and call.known(1)):
         return False
-    table, indices, draft = call.value(0), call.value(1), call.draft
-    if len(indices.shape) == 1 or indices.quant is not None or table.quant is not None or call.stores:
+    table, indices, draft, name = call.value(0), call.value(1), call.draft, call.outputs[0]
+    real, steps = draft.is_real(call.inputs[0]), table.quant is not None and table.quant.axis is not None
+    if len(indices.shape) == 1 or len(table.shape) == 1 or indices.quant is not None or table.data is not None or steps:
         return False
     axis = axis_of(call.attribute("axis", 0), len(table.shape))
-    if len(table.shape) == 1:
-        return False
     before, after, count = table.shape[:axis], table.shape[axis + 1 :], product(indices.shape)
-    name = call.outputs[0]
     if indices.data is not None:
         flat = draft.constant(indices.data.reshape(-1), f"{name}/indices", indices.dtype).name
     else:
         flat = draft.add(Value(draft.names.derived(name, "indices"), indices.dtype, (count,))).name
         call.emit("Reshape", [indices.name, draft.sizes([-1], name)], [flat])
-    inner = draft.add(Value(draft.names.derived(name, "gathered"), table.dtype, (*before, count, *after))).name
-    call.emit("Gather", [table.name, flat], [inner], {"axis": axis})
-    shape = (*before, *indices.shape, *after)
-    draft.add(Value(name, table.dtype, shape))
-    call.emit("Reshape", [inner, draft.sizes(shape, name)], [name], {"allowzero": 1} if 0 in shape else {})
+    quant = table.quant if real else draft.asked.get(name)
+    storage = table.quant is not None or quant is not None
+    shape, inner = (*before, *indices.shape, *after), draft.names.derived(name, "gathered")
+    draft.add(Value(inner, table.dtype, (*before, count, *after), table.quant))
+    call.emit("Gather", [table.name, flat], [inner], {"axis": axis}, storage)
+    made = draft.add(Value(draft.names.derived(name, "stored") if real else name, table.dtype, shape, quant)).name
+    call.emit("Reshape", [inner, draft.sizes(shape, name)], [made], {"allowzero": 1} if 0 in shape else {}, storage)
+    if real:
+        stands_for(call, made)
     return True
 
 

@@ -26,7 +26,7 @@ def parameters(call: Call, dtype: str, rank: int) -> Quant | None:
         zero = np.zeros(scale.shape, {"int4": "int8", "uint4": "uint8"}.get(dtype, dtype))
     if (
         not (np.isfinite(scale).all() and (scale > 0).all())
-        or scale.shape != zero.shape
+        or (scale.shape != zero.shape and (scale.size, zero.size) != (1, 1))
         or call.attribute("block_size", 0)
     ):
         return None

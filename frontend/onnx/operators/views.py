@@ -139,17 +139,17 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
     """Write a view of the first input, which may be what a stored tensor means."""
     draft, source, name = call.draft, call.value(0), call.outputs[0]
     real = draft.is_real(call.inputs[0])
-    quant = _turned(source.quant, attributes.get("perm")) if real else draft.asked.get(name)
+    quant = _turned(source.quant, attributes.get("perm")) if real else draft.asked.get(name, _stored(source))
     if real and source.quant is not None and quant is None:
         source, real = draft.values[call.plain(call.inputs[0])], False
     made = draft.names.derived(name, "stored") if real else name
-    if real:
-        draft.real[name] = made
     if source.data is not None and all(isinstance(dim, int) for dim in shape):
         perm = attributes.get("perm")
         numbers = [dim for dim in shape if isinstance(dim, int)]
         data = source.data.transpose(perm) if isinstance(perm, tuple) else source.data.reshape(numbers)
         draft.add(Value(made, source.dtype, tuple(data.shape), quant, data))
+        if real:
+            draft.real[name] = made
         return
     draft.types.note(shape)
     draft.add(Value(made, source.dtype, tuple(shape), quant))
@@ -160,7 +160,7 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
         attributes = {"allowzero": 1} if entries is None or 0 in shape else {}
     call.emit(op, inputs, [made], attributes, storage=source.quant is not None or quant is not None)
     if real:
-        _end(call, made)
+        stands_for(call, made)
 
 
 @lowering("DepthToSpace", "SpaceToDepth")
@@ -175,17 +175,22 @@ def regrouped(call: Call) -> bool:
         return False
     made = draft.add(Value(draft.names.derived(name, "stored"), source.dtype, tuple(shape), source.quant)).name
     call.emit(call.op, [source.name], [made], call.attributes, storage=True)
-    draft.real[name] = made
-    _end(call, made)
+    stands_for(call, made)
     return True
 
 
-def _end(call: Call, stored: str) -> None:
-    """Write what a stored tensor means where that is an output of the model."""
+def stands_for(call: Call, stored: str) -> None:
+    """Let a stored tensor mean the result, which is written where that is an output of the model."""
     draft, name = call.draft, call.outputs[0]
+    draft.real[name] = stored
     if name in draft.outputs:
         draft.add(Value(name, "float32", draft.values[stored].shape))
         call.emit("Identity", [stored], [name])
+
+
+def _stored(source: Value) -> Quant | None:
+    """What is stored means the same behind a view, where that is the same of all of it."""
+    return source.quant if source.quant is not None and source.quant.axis is None else None
 
 
 def _turned(quant: Quant | None, perm: object) -> Quant | None:

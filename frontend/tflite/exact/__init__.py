@@ -18,6 +18,9 @@ from layoutsolve.graph import Node
 
 __all__ = ["lower_exactly"]
 
+FLOATS = ("EXP",)
+"""Operators that are lowered exactly on floats as well: those of which runtimes have approximations."""
+
 
 def lower_exactly(call: Call, usual: Callable[[], None]) -> None:
     """Lower an operator exactly. Raises :class:`GapError` where that is not covered; the outputs are written all the
@@ -25,7 +28,7 @@ def lower_exactly(call: Call, usual: Callable[[], None]) -> None:
     """
     function = EXACT.get(call.operator.name)
     try:
-        if function is not None and _quantised(call):
+        if function is not None and (_quantised(call) or call.operator.name in FLOATS):
             function(call)
             return
     except GapError:

@@ -30,6 +30,8 @@ from layoutsolve.frontend.tflite.exact.writing import (
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import agree, limits
+from layoutsolve.frontend.tflite.operators.activation import repeated
+from layoutsolve.frontend.tflite.operators.common import cast_to
 from layoutsolve.graph import Array, Dim, Shape, Value
 
 _SHIFT = 20
@@ -155,8 +157,7 @@ def prelu(call: Call) -> None:
     """PRELU: a product where the input is below zero."""
     x, slopes, slot = call.input(0), call.input(1), call.slot()
     scale, after = scale_of(quant_in(call, x)), scale_of(quant_in(call, slot))
-    if broadcast([x.shape, slopes.shape], call.arithmetic) != x.shape:
-        raise GapError("its slope is larger than its input", REMEDY)
+    repeated(call, x, slopes)
     below = Rescaling.by(np.float64(scale * scale_of(quant_in(call, slopes)) / after))
     above = Rescaling.by(np.float64(scale / after))
     products = np.multiply.outer(np.minimum(_all(call, x), 0), every_number(call, slopes)).ravel()
@@ -178,3 +179,14 @@ def multiplied(call: Call) -> None:
         raise GapError("its products are wider than LiteRT's kernel is", REMEDY)
     product = step(call, "Mul", numbers(call, a), numbers(call, b))
     finish(call, product, Rescaling.by(np.float64(factor)), (least, greatest))
+
+
+@exactly("EXP")
+def exponential(call: Call) -> None:
+    """EXP of floats, rounded once, as the platform's C library does it but for a few in a thousand at most."""
+    x, slot = call.input(0), call.slot()
+    if x.dtype != "float32" or slot.dtype != "float32":
+        raise GapError("--quant exact does not cover it on quantised numbers", REMEDY)
+    wide = cast_to(call, x, "float64")
+    power = call.write("Exp", [wide], x.shape, call.temporary("power", "float64"))
+    call.write("Cast", [power], x.shape, slot, real="float32", to="float32")

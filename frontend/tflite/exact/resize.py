@@ -1,4 +1,6 @@
-"""RESIZE_BILINEAR of int8: LiteRT interpolates in integers, with positions and weights of 10 bits behind the point."""
+"""RESIZE_BILINEAR. LiteRT interpolates int8 in integers, with positions and weights of 10 bits behind the point, and
+uint8 in float32, one neighbour after the other.
+"""
 
 from __future__ import annotations
 
@@ -15,43 +17,88 @@ from layoutsolve.graph import Array, Value
 
 _ONE = 1 << 10
 
+Neighbours = tuple[tuple[Array, Array], tuple[Array, Array]]
+"""Of each place of an axis the pixels before and behind it, each with its weight."""
+
 
 @exactly("RESIZE_BILINEAR")
 def resize_bilinear(call: Call) -> None:
-    """Rows are mixed in float32, columns in doubles: so all sums are exact. Halves go away from zero."""
+    """RESIZE_BILINEAR of images of known sizes."""
     x = ranked(call, call.input(0), 4)
     quant_in(call, x)
     sizes = call.integers(1, "size")
     before = [dim for dim in x.shape[1:3] if isinstance(dim, int)]
-    if x.dtype != "int8" or len(before) != len(sizes) or min(*before, *sizes) < 1:
-        raise GapError("--quant exact covers int8 images of a known size", REMEDY)
-    mixed = _mixed(call, stored(call, x, "float32"), 1, before[0], sizes[0])
-    mixed = _mixed(call, cast_to(call, mixed, "float64"), 2, before[1], sizes[1])
+    if len(before) != len(sizes) or min(*before, *sizes) < 1:
+        raise GapError("--quant exact covers images of a known size", REMEDY)
+    call.draft.ask(sum(sizes))
+    neighbours = _in_integers if x.dtype == "int8" else _in_floats
+    rows, columns = (neighbours(call, *pair) for pair in zip(before, sizes, strict=True))
+    (_write_integers if x.dtype == "int8" else _write_floats)(call, x, rows, columns)
+
+
+def _write_integers(call: Call, x: Value, rows: Neighbours, columns: Neighbours) -> None:
+    """Rows are mixed in float32, columns in doubles: so all sums are exact. Halves go away from zero."""
+    mixed = _mixed(call, stored(call, x, "float32"), 1, rows)
+    mixed = _mixed(call, cast_to(call, mixed, "float64"), 2, columns)
     # whole multiples of 2^-20, of which only halves are changed by what has their sign
     store(call, write_doubles(call, mixed, Doubles(*np.array([[2.0**-20], [2.0**-22], [0.5]]))))
 
 
-def _mixed(call: Call, x: Value, axis: int, before: int, after: int) -> Value:
+def _write_floats(call: Call, x: Value, rows: Neighbours, columns: Neighbours) -> None:
+    """Four products in turn, each by a product of two weights: float32 rounds every one, and every sum."""
+    lines = [(_taken(call, stored(call, x, "float32"), 1, places), weights) for places, weights in rows]
+    total: Value | None = None
+    for line, high in lines:
+        for places, wide in columns:
+            weight = step(call, "Mul", call.constant(high[:, None, None], "rows", "float32"), wide[:, None])
+            term = step(call, "Mul", _taken(call, line, 2, places), weight)
+            total = term if total is None else step(call, "Add", total, term)
+    assert total is not None
+    store(call, step(call, "Floor", step(call, "Add", total, 0.5)))
+
+
+def _mixed(call: Call, x: Value, axis: int, neighbours: Neighbours) -> Value:
     """An axis interpolated: two neighbours by their weights."""
-    aligned, half = bool(call.option("align_corners", False)), bool(call.option("half_pixel_centers", False))
-    call.draft.ask(after)
-    lower, upper, weights = _neighbours(before, after, aligned, half)
-    shape = (after, *(1,) * (len(x.shape) - 1 - axis))
-    parts = []
-    for places, factors in ((lower, _ONE - weights), (upper, weights)):
-        label = call.temporary("neighbours", x.dtype)
-        taken = write_gather(call, x, call.vector(places.tolist(), "places"), axis, label)
-        parts.append(step(call, "Mul", taken, factors.reshape(shape)))
+    form = (-1, *(1,) * (len(x.shape) - 1 - axis))
+    parts = [step(call, "Mul", _taken(call, x, axis, places), weights.reshape(form)) for places, weights in neighbours]
     return step(call, "Add", *parts)
 
 
-def _neighbours(before: int, after: int, aligned: bool, half: bool) -> tuple[Array, Array, Array]:
-    """The pixels before and behind each place, and the weight of the latter."""
+def _taken(call: Call, x: Value, axis: int, places: Array) -> Value:
+    """The pixels of an axis at places."""
+    label = call.temporary("neighbours", x.dtype)
+    return write_gather(call, x, call.vector(places.tolist(), "places"), axis, label)
+
+
+def _in_integers(call: Call, before: int, after: int) -> Neighbours:
     scale = (_ONE * before + after // 2) // after
-    if aligned and after > 1:
+    if _aligned(call) and after > 1:
         scale = (_ONE * (before - 1) + (after - 1) // 2) // (after - 1)
     place = np.arange(after, dtype=np.int64) * scale
-    place = place + scale // 2 - _ONE // 2 if half else place
+    place = place + scale // 2 - _ONE // 2 if _half(call) else place
     lower = np.maximum(np.trunc(place / _ONE).astype(np.int64), 0)
     upper = np.minimum(np.trunc((place + _ONE - 1) / _ONE).astype(np.int64), before - 1)
-    return lower, upper, place - _ONE * lower
+    weights = place - _ONE * lower
+    return (lower, _ONE - weights), (upper, weights)
+
+
+def _in_floats(call: Call, before: int, after: int) -> Neighbours:
+    """The same where every step is rounded to float32."""
+    one, half = np.float32(1), np.float32(0.5)
+    scale = np.float32(before) / np.float32(after)
+    if _aligned(call) and after > 1:
+        scale = np.float32(before - 1) / np.float32(after - 1)
+    place = np.arange(after, dtype=np.float32)
+    place = (place + half) * scale - half if _half(call) else place * scale
+    lower = np.maximum(np.floor(place).astype(np.int64), 0)
+    upper = np.minimum(np.ceil(place).astype(np.int64), before - 1)
+    weights = place - lower.astype(np.float32)
+    return (lower, one - weights), (upper, weights)
+
+
+def _aligned(call: Call) -> bool:
+    return bool(call.option("align_corners", False))
+
+
+def _half(call: Call) -> bool:
+    return bool(call.option("half_pixel_centers", False))

@@ -14,7 +14,7 @@ from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.lowering.rounding import multiplied, settled
 from layoutsolve.frontend.tflite.operators.common import BYTES, cast_to, lift_of, raised, store, write_clamped
-from layoutsolve.graph import Value
+from layoutsolve.graph import Shape, Value
 
 CLAMPS = {"RELU": (0.0, inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 _PLAIN = {"ELU": "Elu", "HARD_SWISH": "HardSwish", "LOGISTIC": "Sigmoid", "TANH": "Tanh"}
@@ -71,12 +71,20 @@ def _slope(x: Value, slot: Slot, count: int, step: float) -> float:
 def prelu(call: Call) -> None:
     """PRELU, its slope broadcast to the input."""
     x, slope = call.input(0), call.input(1)
-    if broadcast([x.shape, slope.shape], call.arithmetic) != x.shape:
-        raise GapError("its slope is larger than its input", "broadcast the input first")
+    shape = repeated(call, x, slope)
     if x.dtype == slope.dtype == "int16":
         raise GapError("its slope is of 16 bits, of which LiteRT reads 8", "quantise the slope to int8")
     slot = call.slot()
-    call.write("PRelu", [x, _slopes(call, x, slope, slot)], x.shape, slot)
+    call.write("PRelu", [x, _slopes(call, x, slope, slot)], shape, slot)
+
+
+def repeated(call: Call, x: Value, slope: Value) -> Shape:
+    """The shape of a PRELU: a size of its input that is not known is that of its slope, as LiteRT repeats no input."""
+    shape = broadcast([x.shape, slope.shape], call.arithmetic)
+    known = [(dim, size) for dim, size in zip(x.shape, shape, strict=False) if isinstance(dim, int)]
+    if len(shape) != len(x.shape) or any(dim != size for dim, size in known):
+        raise GapError("its slope is larger than its input", "broadcast the input first")
+    return shape
 
 
 def _slopes(call: Call, x: Value, slope: Value, slot: Slot) -> Value:

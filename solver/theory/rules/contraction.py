@@ -140,8 +140,11 @@ def matmul(site: Site) -> Rule | None:
     swapped = "swapped MatMul of weights" if site.constant(1) is not None else "swapped MatMul"
     ways = [product("MatMul", plain, facts), product(swapped, turned, facts, sizes=_sides(left[-2], right[-1]))]
     if all(dim == 1 for dim in result[:-2]):
-        for kind, one, other in (("NT", (M, K), (N, K)), ("TN", (K, M), (K, N)), ("TT", (K, M), (N, K))):
-            ways.append(product(kind, Placed((one, other, (M, N)), free), facts))
+        for kind, *places in (
+            ("NT", (M, K), (N, K), (M, N)), ("TN", (K, M), (K, N), (M, N)), ("TT", (K, M), (N, K), (M, N)),
+            ("swapped NT", (M, K), (N, K), (N, M)),
+        ):  # fmt: skip
+            ways.append(product(kind, Placed(tuple(places), free), facts))
     return Rule((0, 1), dims, tuple(ways))
 
 
@@ -162,14 +165,3 @@ def _batched(shape: Shape, batch: int, matrix: str) -> Dims:
     offset = batch - (len(shape) - 2)
     leading = tuple((f"b{offset + axis}",) if dim != 1 else () for axis, dim in enumerate(shape[:-2]))
     return (*leading, *((label,) for label in matrix))
-
-
-@rule("MatMulInteger")
-def matmul_integer(site: Site) -> Rule | None:
-    """``[p, k] x [k, n]`` of stored integers, with one zero point for each side: the rows in any arrangement."""
-    left, right = site.required(0).shape, site.required(1).shape
-    if len(left) != 2 or len(right) != 2 or any(site.required(number).shape for number in (2, 3)):
-        return None
-    free = frozenset("kn" if site.constant(1) is not None else "")
-    form = Placed(((K,), (K, N), (N,)), free, prefix=P, columns=frozenset({1}))
-    return Rule((0, 1), ((P, K), (K, N), (P, N)), (Way(form, site.unchanged, "MatMul, integers"),))

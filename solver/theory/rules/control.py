@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from layoutsolve.solver.theory.rule import Arranged, Rule, Site, Way, marked, rule
+from itertools import permutations
+
+from layoutsolve.graph import Shape
+from layoutsolve.solver.theory.kind import Along
+from layoutsolve.solver.theory.row import Row, position
+from layoutsolve.solver.theory.rule import Arranged, Placed, Rule, Site, Step, Way, marked, numbered, rule
+
+MOST = 4
+"""The most dimensions of an element of which all orders are looked at."""
 
 
 @rule("Carry", "Join", "State")
@@ -18,3 +26,36 @@ def tie(site: Site) -> Rule:
     dims = tuple(marked(shape, differing, str(port)) for port, shape in enumerate(shapes))
     solid = frozenset(f"k{axis}" for axis in differing)
     return Rule(inputs, dims, (Way(Arranged(frame=len(shapes) - 1), site.unchanged),), solid=solid)
+
+
+@rule("Element")
+def element(site: Site) -> Rule:
+    """What a turn of a Scan is given: the axis that it goes along is a dimension by itself, anywhere."""
+    axis, shape = site.attribute("axis"), site.required(0).shape
+    dims, label = marked(shape, [axis], "i"), f"k{axis}"
+    along = frozenset({label})
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, label)})
+
+    form = Arranged(frame=0, alone=along, dropped=along, sensitive=along)
+    return Rule((0,), (dims, dims[:axis] + dims[axis + 1 :]), (Way(form, rewrite, Along(label)),), solid=along)
+
+
+@rule("Stack")
+def stack(site: Site) -> Rule | None:
+    """What is collected of all turns: in front of elements in any order, which is that of the result."""
+    axis, inner = site.attribute("axis"), numbered(site.required(0).shape)
+    turns = (("turns",),)
+    orders = permutations(range(len(inner))) if len(inner) <= MOST else [tuple(range(len(inner)))]
+
+    def way(order: tuple[int, ...], at: int) -> Way:
+        places = tuple(inner[each] for each in order)
+        return Way(
+            Placed((places, places[:at] + turns + places[at:])),
+            lambda row, shapes: site.same({"axis": at}),
+        )
+
+    ways = [way(tuple(range(len(inner))), axis)]
+    ways += [way(order, 0) for order in orders if (list(order), 0) != (list(range(len(inner))), axis)]
+    return Rule((0,), (inner, inner[:axis] + turns + inner[axis:]), tuple(ways), solid=frozenset({"turns"}))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product as product_of
+from types import MappingProxyType
 
 from layoutsolve.graph import Shape
 from layoutsolve.solver.theory.offer import form
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import CONTRIB, Dims, Rule, Site, Step, Way
+from layoutsolve.solver.theory.rule import CONTRIB, Dims, Rule, Site, Step, Way, rule
 from layoutsolve.solver.theory.rules.contraction import K, M, N, batches, numbers
 
 
@@ -27,6 +28,57 @@ def fused(site: Site, rule: Rule) -> Iterator[Way]:
     facts = numbers(site)
     for kind, placed in _by_matrix(labels) if matrix else _by_batch(labels):
         yield _way(kind, placed, facts)
+
+
+@rule(f"{CONTRIB}:FusedMatMul", f"{CONTRIB}:TransposeMatMul")
+def given(site: Site) -> Rule | None:
+    """One that the source has, which may transpose its operands in other ways, as that one would."""
+    left, right = ("".join(_own(site, side)) for side in (("A", "m", "k"), ("B", "k", "n")))
+    shapes = site.required(0).shape, site.required(1).shape, site.output().shape
+    labels, matrix = batches(len(shapes[2]) - 2), len(shapes[1]) == 2
+    if min(map(len, shapes)) < 2 or (len(labels) > 1 and "b" in (left[1], right[1])):
+        return None
+    dims = tuple(_operand(*each, len(labels)) for each in zip(shapes, (left, right, "bmn"), strict=True))
+    batched = [{label for group in each for label in group if label[0] == "b"} for each in dims]
+    found = [*_aligned(labels, matrix)]
+    if matrix:
+        found += _by_matrix(labels)
+    elif labels and batched[0] == batched[1]:
+        found += _by_batch(labels)
+    elif "b" in (left[1], right[1]):
+        return None
+    forms = sorted(found, key=lambda each: each[0] != f"fused {left} {right}")
+    alpha = {"alpha": site.attribute("alpha")} if "alpha" in site.node.attributes else {}
+    ways = (_way(kind, placed, numbers(site), alpha) for kind, placed in forms)
+    return Rule((0, 1), dims, tuple(ways))
+
+
+def _own(site: Site, side: tuple[str, str, str]) -> Iterator[str]:
+    """The dimensions of an operand as the source has it."""
+    name, *matrix = side
+    first, second = matrix[::-1] if site.attribute(f"trans{name}", 0) else matrix
+    yield from (first, "b", second) if site.attribute(f"transBatch{name}", 0) else ("b", first, second)
+
+
+def _operand(shape: Shape, letters: str, count: int) -> Dims:
+    """The labels of an operand; batch dimensions are aligned from the right."""
+    offset, start = count - (len(shape) - 2), letters.index("b")
+    batch = shape[start : start + len(shape) - 2]
+    labels = tuple((f"b{offset + axis}",) if dim != 1 else () for axis, dim in enumerate(batch))
+    first, second = ((letter,) for letter in letters if letter != "b")
+    return (*labels, first, second) if start == 0 else (first, *labels, second)
+
+
+def _aligned(labels: tuple[str, ...], matrix: bool) -> Iterator[tuple[str, Placed]]:
+    """Each matrix either way round behind its batch, and with a right side that is one, all rows in any arrangement."""
+    free, columns = frozenset("mkn"), frozenset({1} if matrix else ())
+    for left, right in product_of(("mk", "km"), ("kn", "nk")):
+        sides = _places(left, ()), _places(right, ()), (M, N)
+        yield f"fused b{left} b{right}", Placed(sides, free, prefix=labels, columns=columns)
+    if matrix:
+        for right in ("kn", "nk"):
+            line = Placed(((K,), _places(right, ()), (N,)), frozenset("kn"), prefix=(*labels, "m"), columns=columns)
+            yield f"fused bmk b{right}", line
 
 
 def _by_matrix(labels: tuple[str, ...]) -> Iterator[tuple[str, Placed]]:
@@ -57,11 +109,11 @@ def _places(letters: str, labels: tuple[str, ...]) -> Dims:
     return tuple(labels if letter == "b" else (letter,) for letter in letters)
 
 
-def _way(kind: str, placed: Placed, facts: str) -> Way:
+def _way(kind: str, placed: Placed, facts: str, alpha: Mapping[str, float] = MappingProxyType({})) -> Way:
     """The FusedMatMul of a form: an operand's rows or columns come last where it is transposed."""
     *way, left, right = kind.split()
     swapped = "swapped" in way
-    attributes = {}
+    attributes: dict[str, float] = {**alpha}
     for side, letters, rows in (("A", left, "n" if swapped else "m"), ("B", right, "k")):
         attributes[f"trans{side}"] = int(letters.replace("b", "")[0] != rows)
         attributes[f"transBatch{side}"] = int(letters[1] == "b")

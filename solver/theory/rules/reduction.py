@@ -119,8 +119,10 @@ def layer_normalization(site: Site) -> Rule | None:
         )
 
     dims = (data, *(own for _ in constants), data)
-    ways = (Way(operator, innermost, "operator"), Way(written, by_steps, "written out"))
-    return Rule((0, *constants), dims, ways)
+    ways = [Way(operator, innermost, "operator"), Way(written, by_steps, "written out")]
+    if first and not around:  # nothing before it but dimensions of size 1, which a form has where it says so
+        ways.insert(0, Way(Placed(dims, inner), innermost, "operator"))
+    return Rule((0, *constants), dims, tuple(ways))
 
 
 WHOLE = frozenset("k")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -348,3 +350,99 @@ def test_states_are_known_again(tmp_path: Path) -> None:
             order = [int(each) for each in told[f"layoutsolve.layout.{name}"].split()]
             moved[name] = np.ascontiguousarray(feeds[name].transpose(order))
     assert np.allclose(run(plain, feeds)[0], run(result, moved)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
+@pytest.mark.parametrize("by", ["scales", "sizes"])
+def test_resized_images_stay_channels_first(mode: str, by: str) -> None:
+    """However pixels are made, and whatever it is slow at, the operator runs where its image is."""
+    given = "none, none, sizes" if by == "sizes" else "none, scales"
+    model = text(
+        f"""{HEAD} g (float[2, 3, 4, 5] x) => (float[2, 3, 8, 15] z)
+        <float[0] none = {{}}, float[4] scales = {{1, 1, 2, 3}}, int64[4] sizes = {{2, 3, 8, 15}}> {{
+            {ROUND} r = Resize<mode = "{mode}">(y, {given})
+            s = Transpose<perm = [0, 2, 3, 1]>(r) t = Neg(s) z = Transpose<perm = [0, 3, 1, 2]>(t) }}"""
+    )
+    found = layoutsolve.convert(model.SerializeToString(), objective="min-transpose")
+    assert operators(found.model) == ["Relu", "Resize", "Neg"]
+    same(model, found.model, (2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("bounds", ["low, high", '"", high', "low"])
+@pytest.mark.parametrize("shape", ["", "[1]"])
+def test_bounds_that_are_computed(bounds: str, shape: str) -> None:
+    """They are single numbers, and no reason to leave data where it is."""
+    given = bounds.replace('""', "")
+    model = text(
+        f"""{HEAD} g (float[2, 3, 4, 5] x, float{shape} l) => (float[2, 3, 4, 5] y) {{
+            low = Neg(l) high = Exp(l) a = Transpose<perm = [0, 2, 3, 1]>(x) b = Clip({given})
+            y = Transpose<perm = [0, 3, 1, 2]>(b) }}""".replace("Clip(", "Clip(a, ")
+    )
+    if shape:  # ONNX has scalars alone there
+        for number, name in enumerate(("low", "high")):
+            node = model.graph.node[number]
+            node.output[0] = f"{name}_line"
+            model.graph.node.insert(3, helper.make_node("Squeeze", [f"{name}_line"], [name]))
+    found = converted(model)
+    assert operators(found).count("Transpose") == 0
+    x, low = np.random.default_rng(0).normal(size=(2, 3, 4, 5)), np.full((1,) if shape else (), 0.2)
+    feeds = {"x": x.astype(np.float32), "l": low.astype(np.float32)}
+    assert np.array_equal(run(model, feeds)[0], run(found, feeds)[0])
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 1, 9), (1, 9, 1, 1), (2, 1, 7, 1)])
+def test_counts_that_follow_from_sizes(shape: tuple[int, ...]) -> None:
+    """The largest of a line, as many as its sizes say, beside dimensions of size 1 that layouts leave out or add."""
+    space = shape[1:]
+    flat = int(np.prod(space))
+    model = text(
+        f"""{HEAD} g (float[n, {", ".join(map(str, space))}] x) => (float[n, m] y, int64[n, m] z)
+        <int64[2] line = {{0, {flat}}}, int64[1] one = {{1}}, int64[1] most = {{6}}> {{
+            a = Transpose<perm = [0, 2, 3, 1]>(x) b = Relu(a) c = Transpose<perm = [0, 3, 1, 2]>(b)
+            flat = Reshape(c, line) all = Shape(flat) count = Gather(all, one) k = Min(count, most)
+            y, z = TopK(flat, k) }}"""
+    )
+    found = converted(model)
+    assert operators(found).count("Transpose") == 0
+    feeds = {"x": np.random.default_rng(0).normal(size=shape).astype(np.float32)}
+    assert all(np.array_equal(*pair) for pair in zip(run(model, feeds), run(found, feeds), strict=True))
+
+
+@pytest.mark.parametrize("opset", [9, 13, 16])
+def test_normalisation_in_early_operator_sets(opset: int) -> None:
+    """As ONNX Runtime's optimiser writes it, before ONNX has it."""
+    model = text(
+        f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] z)
+        <float[5] k = {{1, 2, 3, 4, 5}}> {{ {ROUND} z = LayerNormalization<axis = -1, epsilon = 0.001>(y, k, k) }}"""
+    )
+    result = converted(model)
+    assert operators(result) == ["Relu", "LayerNormalization"] and {each.domain for each in result.opset_import} == {""}
+    same(model, result, (1, 3, 4, 5))
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_one_of_several_is_picked_as_it_is_stored(real: bool) -> None:
+    """By an index without dimensions, computed ahead: of bytes, or of what they mean."""
+    pick = "p = Gather<axis = 0>(u, i)" if not real else "r = DequantizeLinear(u, s, n) f = Gather<axis = 0>(r, i)"
+    last = "f = DequantizeLinear(p, s, n)" if not real else ""
+    model = text(
+        f"""{HEAD} g (float[2, 3, 4, 12] x) => (float[2, 3, 4, 3] z)
+        <float s = {{0.05}}, int8 n = {{2}}, int64 a = {{7}}, int64 b = {{4}}, int64[5] d = {{2, 3, 4, 4, 3}}> {{
+            q = QuantizeLinear(x, s, n) t = Reshape(q, d) u = Transpose<perm = [3, 0, 1, 2, 4]>(t) i = Mod(a, b)
+            {pick} {last} z = Relu(f) }}"""
+    )
+    found = layoutsolve.convert(model.SerializeToString(), objective="min-transpose").model
+    assert not {"Transpose", "Mod", "Identity"} & {*operators(found)}
+    same(model, found, (2, 3, 4, 12))
+
+
+def test_long_vectors_take_no_memory() -> None:
+    """What the library infers of them by following numbers would."""
+    model = text(
+        f"""{HEAD} g (float[3] x) => (float[n] z) <int64[1] many = {{20000000}}, float half = {{0.5}}>
+        {{ y = Reshape(x, many) z = Mul(y, half) }}"""
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with contextlib.suppress(ConversionError):
+        converted(model)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18  # KiB

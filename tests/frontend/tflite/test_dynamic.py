@@ -109,6 +109,23 @@ def test_different_batches(operator: str, sizes: tuple[int, int]) -> None:
     assert verify(source, layoutsolve.convert(source).model, shapes=shapes).passed
 
 
+@pytest.mark.parametrize("slopes", [(3,), (4, 1, 3), (1, 5, 3)])
+@pytest.mark.parametrize("ends", ["keep", "free"])
+def test_slopes_tell_sizes(slopes: tuple[int, ...], ends: str) -> None:
+    """LiteRT repeats no input of PRELU: what is not known of it is as large as its slopes are."""
+    builder = Builder()
+    x = builder.input("x", (1, 1, 1, 1), signature=(-1, -1, -1, -1))
+    given = np.random.default_rng(0).uniform(-1, 1, slopes).astype(np.float32)
+    y = builder.tensor("y", (1, 1, 1, 1), signature=(-1, -1, -1, -1))
+    builder.operator("PRELU", [x, builder.constant("slopes", given)], [y], {})
+    source = builder.finish(y)
+    conversion = layoutsolve.convert(source, inputs=ends, outputs=ends)
+    moved = {
+        name: conversion.permutations(inputs=name[0] == "i") for name in ("input_permutations", "output_permutations")
+    }
+    assert verify(source, conversion.model, shapes={"x": (2, 4, 5, 3)}, **moved).passed
+
+
 def network(build: Callable[[Dynamic, int], int]) -> bytes:
     """One operator or few over images of any number and size."""
     net = Dynamic(1)

@@ -13,6 +13,7 @@ import pytest
 from layoutsolve.emit import serialise
 from layoutsolve.errors import UnsupportedError
 from layoutsolve.frontend import Reading, read
+from layoutsolve.frontend.tflite.exact import FLOATS
 from layoutsolve.frontend.tflite.exact.registry import EXACT
 from layoutsolve.graph import Array
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
@@ -48,9 +49,9 @@ class Network:
         limits = np.iinfo(dtype or self.dtype)
         return self.random.integers(limits.min, limits.max, shape, endpoint=True).astype(dtype or self.dtype)
 
-    def input(self, *shape: int, quant: Quant | None = None) -> int:
+    def input(self, *shape: int, quant: Quant | None = None, **more: Any) -> int:
         self.given.append(self.bytes(*shape))
-        return self.builder.input(f"x{len(self.given)}", shape, self.dtype, quant=quant or self.quant())
+        return self.builder.input(f"x{len(self.given)}", shape, self.dtype, quant=quant or self.quant(), **more)
 
     def output(self, *shape: int, quant: Quant | None = None) -> int:
         return self.builder.tensor("y", shape, self.dtype, quant=quant or self.quant())
@@ -140,9 +141,10 @@ def extremum(net: Network, name: str) -> bytes:
 
 
 def prelu(net: Network, name: str) -> bytes:
-    size = net.choice(*SIZES)
-    slopes = net.builder.constant("slopes", net.bytes(1, 1, size), net.dtype, net.quant())
-    return net.finish(name, [net.input(1, 3, 2, size), slopes], net.output(1, 3, 2, size))
+    shape = (1, 3, 2, net.choice(*SIZES))
+    slopes = net.builder.constant("slopes", net.bytes(1, 1, shape[-1]), net.dtype, net.quant())
+    open_ = {"signature": (1, -1, 2, -1)} if net.choice(True, False) else {}
+    return net.finish(name, [net.input(*shape, **open_), slopes], net.output(*shape))
 
 
 def unary(net: Network, name: str) -> bytes:
@@ -177,7 +179,7 @@ def pool(net: Network, name: str) -> bytes:
 
 
 def resize(net: Network, name: str) -> bytes:
-    size, after, quant = net.choice(*SIZES), net.choice((9, 14), (3, 3), (1, 5), (7, 11)), net.quant()
+    size, after, quant = net.choice(*SIZES), net.choice((9, 14), (3, 3), (1, 5), (7, 11), (40, 32)), net.quant()
     aligned = net.choice(True, False)
     given = [net.input(2, 5, 4, size, quant=quant), net.builder.constant("size", np.array(after, np.int32))]
     y, half = net.output(2, *after, size, quant=quant), not aligned and net.choice(True, False)
@@ -289,10 +291,10 @@ def test_vectors_and_what_is_left_over(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("name", sorted(EXACT))
+@pytest.mark.parametrize("name", sorted({*EXACT} - {*FLOATS}))
 def test_results_are_equal(name: str, dtype: str) -> None:
-    if name in ("ELU", "RESIZE_BILINEAR") and dtype == "uint8":
-        pytest.skip("LiteRT has no such kernel, or it is not covered")
+    if name == "ELU" and dtype == "uint8":
+        pytest.skip("LiteRT has no such kernel")
     covered = 0
     for seed in SEEDS:
         net = Network(dtype, seed)
@@ -312,6 +314,20 @@ def test_results_are_equal(name: str, dtype: str) -> None:
                 f"seed {seed} at {level}: {len(places)} of {found.size} differ, at {places[:3].tolist()}"
             )
     assert covered > len(SEEDS) // 2
+
+
+def test_exponentials_are_rounded_once() -> None:
+    """LiteRT's come from the platform's C library, which rounds a few in a thousand otherwise at most."""
+    net, count = Network("int8", 0), 100_000
+    source = net.finish("EXP", [net.builder.input("x", (count,))], net.builder.tensor("y", (count,)))
+    net.given.append(net.random.uniform(-20, 20, count).astype(np.float32))
+    (expected,) = litert().run(source, net.given).results
+    model = serialise(read(source, "case", Reading(quant="exact"))).SerializeToString()
+    for level in LEVELS:
+        runtime = OnnxRuntime(model, threads=1, level=level)
+        (found,) = runtime.run(feeds(runtime, net.given, {}))
+        assert (found != expected).mean() < 0.004
+        assert np.array_equal(found, np.exp(net.given[0].astype(np.float64)).astype(np.float32))
 
 
 @pytest.mark.parametrize("groups", [2, 4, 8])

@@ -136,3 +136,32 @@ def test_nothing_is_claimed_where_some_atoms_prove_the_orders(objective: str, mo
         assert not (found.unseen and claimed(found)), seed
         open_tiers += bool(found.unseen) and found.tiers[-2].status == "conditional"
     assert open_tiers > 5
+
+
+def shuffled(blocks: int, channels: int = 16) -> Graph:
+    """Half of the channels go through a convolution, again and again, and all of them are shuffled."""
+    builder, half = GraphBuilder(), channels // 2
+
+    def conv(x: str, count: int) -> str:
+        weights = builder.weights(count, count, 3, 3)
+        return builder.op("Conv", x, weights, shape=(1, count, 4, 4), pads=[1] * 4)
+
+    x = conv(builder.input(1, channels, 4, 4), channels)
+    for _ in range(blocks):
+        sizes = builder.constant([half, half], "int64")
+        one, other = builder.many("Split", x, sizes, shapes=[(1, half, 4, 4)] * 2, axis=1)
+        joined = builder.op("Concat", one, conv(other, half), shape=(1, channels, 4, 4), axis=1)
+        apart = builder.transpose(builder.reshape(joined, 1, 2, half, 4, 4), 0, 2, 1, 3, 4)
+        x = builder.reshape(apart, 1, channels, 4, 4)
+    return builder.graph(conv(x, channels))
+
+
+@pytest.mark.parametrize("blocks", [4, 6])
+def test_capped_candidates_are_looked_at_where_they_cost_nothing(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [assign(shuffled(blocks))]
+    monkeypatch.setattr(staged, "CAPPED", 0)
+    found.append(assign(shuffled(blocks)))
+    assert found[0].price.reshapes < found[1].price.reshapes
+    for each in found:
+        assert each.price.transposes == each.price.hidden == 0
+        assert [tier.status for tier in each.tiers if "reshapes" in tier.names] == ["conditional"]

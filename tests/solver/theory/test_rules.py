@@ -11,6 +11,7 @@ import pytest
 
 from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Array, Dim, Graph, Size, symbol
+from layoutsolve.solver import assign
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal
@@ -20,18 +21,22 @@ from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TAR
 from layoutsolve.solver.theory.kind import Along, Among, Marked, Runs
 from layoutsolve.solver.theory.offer import rule_of
 from layoutsolve.solver.theory.relation import Arranged
-from layoutsolve.solver.theory.rule import RULES, Site
+from layoutsolve.solver.theory.rule import RULES, Site, known_rule, operator_name
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import CASES, Random, graph_of
+from tests.solver.siblings import RELATED
 
 SEEDS = range(12)
+FEWER = range(4)
+"""Seeds of operators that are as others are."""
+
 ROWS = 12
 Permutations = dict[str, tuple[int, ...]]
 
 
 def test_every_rule_has_a_case() -> None:
-    assert set(RULES) == set(CASES)
+    assert set(RULES) == {*CASES, *RELATED}
 
 
 def random_ends(graph: Graph, random: Random) -> tuple[Boundary, Permutations]:
@@ -98,6 +103,22 @@ def test_rows(operator: str, target: str, seed: int) -> None:
     truth = run(graph, data)
     for assignment in samples(Statement(graph, boundary, Goal(target=shipped(target))), random):
         check(graph, assignment, permutations, data, truth)
+
+
+@pytest.mark.parametrize("operator", sorted(RELATED))
+def test_rows_of_siblings(operator: str) -> None:
+    for seed in FEWER:
+        test_rows(operator, DEFAULT_TARGET, seed)
+
+
+@pytest.mark.parametrize("operator", sorted(RELATED))
+def test_siblings_are_covered(operator: str) -> None:
+    """They have rules, and where a row may be of several ways each has a name."""
+    graphs = [graph_of(operator, seed)[0] for seed in FEWER]
+    nodes = [(graph, node) for graph in graphs for node in graph.nodes if operator_name(node) == operator]
+    found = [known_rule(Site(*each)) for each in nodes]
+    ways = [way for each in found if each is not None and len(each.ways) > 1 for way in each.ways]
+    assert any(found) and all(way.kind for way in ways)
 
 
 @pytest.mark.parametrize("operator", sorted(CASES))
@@ -258,3 +279,24 @@ def test_between_steps(write: Callable[[GraphBuilder], str], wanted: set[str]) -
         check(graph, assignment, {}, data, truth)
         found.update(name.rpartition("/")[2] for name in apply(assignment).values)
     assert found >= wanted
+
+
+@pytest.mark.parametrize("leading", [0, 1, 2, 3])
+@pytest.mark.parametrize("strategy", ["cpsat", "transpose"])
+def test_a_normalised_line_keeps_its_dimensions(leading: int, strategy: str) -> None:
+    """It is as fast with dimensions of size 1 before it as without, and takes no Reshape."""
+    builder, shape = GraphBuilder(), (1,) * leading + (6,)
+    x = builder.op("LayerNormalization", builder.relu(builder.input(*shape)), builder.weights(6), shape=shape, axis=-1)
+    found = assign(builder.graph(builder.relu(x)), strategy=strategy).price
+    assert (found.transposes, found.hidden, found.reshapes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("turned", [(False, True), (True, False), (True, True), (False, False)])
+def test_a_product_is_turned_as_it_is_read(turned: tuple[bool, bool]) -> None:
+    """Either side of a product with constant weights may come and go the other way round."""
+    builder, (before, after) = GraphBuilder(), turned
+    x = builder.input(1, 6, 4) if before else builder.input(1, 4, 6)
+    x = builder.transpose(x, 0, 2, 1) if before else x
+    y = builder.op("MatMul", x, builder.weights(6, 8), shape=(1, 4, 8))
+    y = builder.relu(builder.transpose(y, 0, 2, 1) if after else y)
+    assert assign(builder.graph(y), objective="min-transpose").price.transposes == 0

@@ -1,0 +1,120 @@
+"""What stands in for operators that only ONNX Runtime has, while types and sizes are inferred: operators of ONNX itself
+whose results have the same.
+
+They are those that ONNX Runtime's optimiser writes, and its quantiser (``docs/ContribOperators.md`` there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from layoutsolve.protos import AttributeProto, NodeProto, attribute
+
+CONTRIB = "com.microsoft"
+"""The domain of these operators."""
+
+_WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
+"""The attributes that the sizes of a window's results depend on."""
+
+_SAME = (
+    "BiasGelu", "DequantizeLinear", "FastGelu", "Gelu", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax",
+    "QuantizeLinear", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+)  # fmt: skip
+"""Operators whose results are as large as what they are given first."""
+
+_TYPED = {"DequantizeLinear": 1, "MatMulIntegerToFloat": 2, "QuantizeLinear": 2}
+"""The input whose type a result has, where that is not the first one."""
+
+
+def standing_in(nodes: Sequence[NodeProto]) -> list[NodeProto]:
+    """All nodes, those that can be replaced by others with the same results."""
+    return [each for node in nodes for each in (stand_ins(node) or [node])]
+
+
+def stand_ins(node: NodeProto) -> list[NodeProto]:
+    """Operators of ONNX whose results are called as those of one of ONNX Runtime's are; none where none is known."""
+    if node.domain != CONTRIB or not node.output:
+        return []
+    given = {each.name: each for each in node.attribute}
+    try:
+        return list(_written(node, given, _is_last(node, given)))
+    except LookupError:  # fewer inputs or attributes than the operator has
+        return []
+
+
+def _is_last(node: NodeProto, given: dict[str, AttributeProto]) -> bool:
+    """Whether channels come last."""
+    return node.op_type == "NhwcMaxPool" or ("channels_last" in given and given["channels_last"].i != 0)
+
+
+def _written(node: NodeProto, given: dict[str, AttributeProto], last: bool) -> Iterator[NodeProto]:
+    op, inputs, output = node.op_type, list(node.input), node.output[0]
+    function = _AS.get(op)
+    if op in _SAME:
+        yield _node("Identity", [inputs[0]], _before(op, output))
+        if op.startswith("Skip") and len(node.output) > 3 and node.output[3]:
+            yield _node("Identity", [inputs[0]], node.output[3])
+    elif function is not None:
+        kind, numbers, kept = function
+        sizes = [given[name] for name in kept if name in given]
+        found = [inputs[number] for number in numbers if number < len(inputs)]
+        made = _node(kind, found, _before(op, output), sizes)
+        yield from _channels_first(made, len(given["kernel_shape"].ints)) if last else [made]
+    elif op == "MatMulNBits":
+        shape, weights = f"{output}/shape", f"{output}/weights"
+        yield _node("Constant", [], shape, [attribute("value_ints", [given["K"].i, given["N"].i])])
+        yield _node("ConstantOfShape", [shape], weights)
+        yield _node("MatMul", [inputs[0], weights], output)
+    elif op == "QLinearConcat":
+        yield _node("Concat", inputs[2::3], output, [given["axis"]])
+    elif op in ("FusedMatMul", "TransposeMatMul"):
+        yield _node("Einsum", inputs[:2], output, [attribute("equation", _equation(given))])
+    elif op in ("FusedGemm", "QGemm"):
+        sizes = [given[name] for name in ("transA", "transB") if name in given]
+        yield _node("Gemm", [inputs[0], inputs[3 if op == "QGemm" else 1]], _before(op, output), sizes)
+        if op == "QGemm":
+            yield _node("CastLike", [_before(op, output), inputs[8 if len(inputs) > 8 and inputs[8] else 1]], output)
+    if op in _TYPED:
+        yield _node("CastLike", [_before(op, output), inputs[_TYPED[op]]], output)
+
+
+_AS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
+    "DynamicQuantizeMatMul": ("MatMul", (0, 1), ()),
+    "FusedConv": ("Conv", (0, 1, 2), _WINDOW),
+    "MatMulIntegerToFloat": ("MatMul", (0, 1), ()),
+    "NhwcMaxPool": ("MaxPool", (0,), _WINDOW),
+    "QLinearAdd": ("Add", (0, 3), ()),
+    "QLinearAveragePool": ("MaxPool", (0,), _WINDOW),
+    "QLinearConv": ("QLinearConv", tuple(range(9)), _WINDOW),
+    "QLinearGlobalAveragePool": ("GlobalMaxPool", (0,), ()),
+    "QLinearMul": ("Mul", (0, 3), ()),
+    "QLinearWhere": ("Where", (0, 1, 4), ()),
+}
+"""Operators as others of ONNX on some of their inputs, with some of their attributes."""
+
+
+def _equation(given: dict[str, AttributeProto]) -> str:
+    """What FusedMatMul computes, as Einsum says it: an operand's rows come first, or its batch."""
+    sides = []
+    for side, (rows, columns) in (("A", "ik"), ("B", "kj")):
+        turned, apart = (given.get(name, AttributeProto()).i for name in (f"trans{side}", f"transBatch{side}"))
+        outer, inner = (columns, rows) if turned else (rows, columns)
+        sides.append(f"{outer}...{inner}" if apart else f"...{outer}{inner}")
+    return f"{','.join(sides)}->...ij"
+
+
+def _channels_first(node: NodeProto, rank: int) -> Iterator[NodeProto]:
+    """An operator between Transposes from and to channels-last, on images of so many dimensions beside channels."""
+    first, made = f"{node.output[0]}/image", f"{node.output[0]}/result"
+    yield _node("Transpose", [node.input[0]], first, [attribute("perm", [0, rank + 1, *range(1, rank + 1)])])
+    yield _node(node.op_type, [first, *node.input[1:]], made, node.attribute)
+    yield _node("Transpose", [made], node.output[0], [attribute("perm", [0, *range(2, rank + 2), 1])])
+
+
+def _before(op: str, output: str) -> str:
+    """What a result is called before it is of its type."""
+    return f"{output}/untyped" if op in _TYPED or op == "QGemm" else output
+
+
+def _node(op: str, inputs: Sequence[str], output: str, attributes: Sequence[AttributeProto] = ()) -> NodeProto:
+    return NodeProto(op_type=op, input=inputs, output=[output], attribute=attributes)
