@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from layoutsolve.solver.search import alternatives
 from layoutsolve.solver.strategies import staged
 
 
@@ -33,4 +34,5 @@ def briefly() -> Iterator[None]:
     """How few Reshapes are needed is not looked into for long, where a test is about what a model computes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staged, "NEEDED", 30_000)
+        patch.setattr(alternatives, "ROWS", 1_000)
         yield

@@ -187,6 +187,7 @@ def bytes_alone() -> list[Path]:
     return [ROOT / each["file"] for each in chosen if ROOT and each["size"] < EXACT]
 
 
+@pytest.mark.usefixtures("briefly")
 @pytest.mark.parametrize("path", bytes_alone(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_exact_models(path: Path) -> None:
     source = path.read_bytes()
@@ -197,7 +198,7 @@ def test_exact_models(path: Path) -> None:
     random = np.random.default_rng(0)
     given = [random_input(conversion.graph.values[name], random, 1) for name in conversion.graph.inputs]
     expected = litert().run(source, given).results
-    for level in LEVELS:
+    for level in (LEVELS[0], LEVELS[-1]):
         runtime = OnnxRuntime(conversion.model.SerializeToString(), threads=1, level=level)
         for truth, result in zip(expected, runtime.run(feeds(runtime, given, {})), strict=True):
             assert np.array_equal(truth, result), f"{(truth != result).sum()} of {truth.size} differ at {level}"

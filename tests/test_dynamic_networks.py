@@ -25,7 +25,7 @@ from tests.truth import litert
 
 pytestmark = pytest.mark.usefixtures("briefly")
 
-SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "40")) // 2
+SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "40")) // 3
 
 WAYS: tuple[Mapping[str, Any], ...] = (
     {"inputs": "free", "outputs": "free"},

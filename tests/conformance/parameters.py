@@ -56,8 +56,9 @@ class Variant:
         return f"{self.end}-{self.way}"
 
 
-def variants(case: Case, model: Model) -> tuple[str, list[Variant]]:
+def variants(case: Case, model: Model) -> tuple[str, Iterator[Variant]]:
     """The type of the numbers that the operator moves, and its variants: none where they are not of 8 or 16 bits."""
+    nothing: tuple[str, Iterator[Variant]] = ("", iter(()))
     build = Builder.reopened(model.source)
     graph = build.subgraph
     if (
@@ -67,37 +68,40 @@ def variants(case: Case, model: Model) -> tuple[str, list[Variant]]:
         or len(build.model.subgraphs) > 1
         or len(graph.operators) != 1
     ):
-        return "", []
+        return nothing
     operator = graph.operators[0]
     small = [index for index in (*operator.outputs, *operator.inputs) if index >= 0 and _small(graph.tensors[index])]
     if not small:
-        return "", []
+        return nothing
     scaled = [index for index in small if _scale(graph.tensors[index])]
     kind = graph.tensors[(scaled or small)[0]].type
     ends = dict.fromkeys(reversed(operator.outputs), "output")
     ends |= {index: f"input{at}" for at, index in reversed(list(enumerate(operator.inputs)))}
     moved = list(dict.fromkeys(index for index in scaled or small if graph.tensors[index].type == kind))
-    dressed = {index: parameters for index in moved for parameters in [_parameters(graph.tensors[index])]}
-    original = _with(model.source, dressed)
     groups = {
         end: [index for index in moved if ends[index] == end] for end in dict.fromkeys(map(ends.__getitem__, moved))
     }
     if len(groups) < 2:
-        return "", []
+        return nothing
     if case.operator in BIASED:
         groups = {end: group for end, group in groups.items() if end == "output"}
     elif len(groups) == 2 and "output" in groups:
         groups = {"output": groups["output"]}
-    found = []
+    return _NAMES[kind], _variants(model, graph, moved, groups)
+
+
+def _variants(model: Model, graph: Any, moved: list[int], groups: Mapping[str, list[int]]) -> Iterator[Variant]:
+    """The variants of a model some of whose tensors have parameters, in groups by the end that they are at."""
+    dressed = {index: parameters for index in moved for parameters in [_parameters(graph.tensors[index])]}
+    original, dtype = _with(model.source, dressed), _NAMES[graph.tensors[moved[0]].type]
     for end, group in groups.items():
         fed = list(graph.inputs).index(group[0]) if group[0] in graph.inputs else None
         for way in WAYS:
-            before, after = dressed[group[0]], _changed(dressed[group[0]], way, _NAMES[kind])
+            before, after = dressed[group[0]], _changed(dressed[group[0]], way, dtype)
             source = _with(original, dict.fromkeys(group, after))
             shared = after if group[0] == moved[0] else dressed[moved[0]]
             alike = _with(original, dict.fromkeys(moved, shared))
-            found.append(Variant(end, way, Model(source, model.inputs), alike, original, before, after, fed))
-    return _NAMES[kind], found
+            yield Variant(end, way, Model(source, model.inputs), alike, original, before, after, fed)
 
 
 def alone(case: Case, model: Model) -> Iterator[Model]:
@@ -157,10 +161,16 @@ def _with(source: bytes, parameters: Mapping[int, Parameters]) -> bytes:
 
 
 @cache
+def _results(variant: Variant) -> tuple[Array, ...]:
+    """What LiteRT makes of it."""
+    return litert().run(variant.model.source, variant.model.inputs).results
+
+
+@cache
 def done(variant: Variant) -> str:
     """What LiteRT does: 'refused', 'stored' where it looks at no parameters but the output's, or 'computed'."""
     try:
-        results = litert().run(variant.model.source, variant.model.inputs).results
+        results = _results(variant)
         alike = litert().run(variant.alike, variant.model.inputs).results
     except VerifyError:
         return "refused"
@@ -227,7 +237,7 @@ def expected(variant: Variant) -> tuple[Array, ...]:
     Raises :class:`VerifyError` where there is nothing to compare with.
     """
     if done(variant) != REFUSED:
-        return litert().run(variant.model.source, variant.model.inputs).results
+        return _results(variant)
     inputs = list(variant.model.inputs)
     if variant.end != "output":
         if variant.fed is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import onnx
@@ -18,10 +19,11 @@ Convert = Callable[[bytes], onnx.ModelProto]
 """From the bytes of a TensorFlow Lite model to an ONNX model, inputs and outputs in the same order."""
 
 
-def check(case: Case, convert: Convert) -> None:
-    """Raise AssertionError unless the converted model gives what LiteRT gives."""
+def check(case: Case, *converts: Convert) -> None:
+    """Raise AssertionError unless the model gives what LiteRT gives, in whichever way it is converted."""
     model = case.make()
-    judge(case, model, convert(model.source))
+    for convert in converts:
+        judge(case, model, convert(model.source))
 
 
 def judge(
@@ -65,8 +67,9 @@ def portable(model: onnx.ModelProto) -> None:
         assert node.op_type != "Loop" or empty.isdisjoint(node.input), f"{node.name} begins with an empty constant"
 
 
+@lru_cache(maxsize=8)
 def truth_of(model: Model) -> Run:
-    """What LiteRT gives, or what is expected in its place."""
+    """What LiteRT gives, or what is expected in its place; a model is mostly asked for several times in a row."""
     if model.expected is None:
         return litert().run(model.truth or model.source, model.inputs)
     ports = tuple(

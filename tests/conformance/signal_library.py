@@ -56,9 +56,9 @@ def scales(table: Table) -> None:
 
 def _extremes(table: Table, kernel: Callable[..., reference.Outputs], more: int) -> None:
     """Transforms of which every product is as large as can be."""
-    for dtype in ("int16", "int32"):
+    for dtype, lengths in (("int16", (8, 20)), ("int32", (12, 32))):
         limits = np.iinfo(dtype)
-        for length in (8, 12, 20, 32):
+        for length in lengths:
             ends = np.array([limits.min, limits.min + 1, limits.max], dtype)
             x = Operand(table.random.choice(ends, (24, length + more)), dtype)
             add(table, f"{dtype}-extreme-{length}", [x], packed(T=0, fft_length=length), kernel, length=length)
@@ -69,7 +69,7 @@ def spectra(table: Table) -> None:
     _extremes(table, reference.rfft, 0)
     sizes = ((4, 4), (6, 6), (16, 16), (24, 20), (30, 30), (40, 40), (50, 44), (64, 64), (512, 480))
     for dtype in ("int16", "int32", "float32"):
-        for length, given in sizes:
+        for length, given in sizes[1::2] if dtype == "int32" else sizes:
             outer = () if length > 100 else (2,) if length % 3 else (2, 1, 2)
             x = table.real(*outer, given) if dtype == "float32" else loud(table, dtype, *outer, given)
             options = packed(T=0, fft_length=length)
@@ -80,7 +80,7 @@ def spectra(table: Table) -> None:
 def inverses(table: Table) -> None:
     _extremes(table, reference.irfft, 2)
     for dtype in ("int16", "int32", "float32"):
-        for length in (4, 6, 16, 24, 30, 40, 64, 128):
+        for length in (4, 24, 40, 128) if dtype == "int32" else (4, 6, 16, 24, 30, 40, 64, 128):
             outer = (2,) if length % 3 else (2, 1, 2)
             shape = (*outer, length + 2)
             x = table.real(*shape) if dtype == "float32" else loud(table, dtype, *shape)

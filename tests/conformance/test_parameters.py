@@ -35,8 +35,7 @@ from tests.conformance.parameters import (
 )
 from tests.conformance.running import Convert, judge
 from tests.conformance.sandwich import NoSandwichError, sandwich
-from tests.conformance.test_conformance import CASES, reference
-from tests.conformance.test_solved import solved
+from tests.conformance.test_conformance import CASES, reference, solved
 from tests.truth import litert
 
 FEW = 3
@@ -60,15 +59,18 @@ PASSED_OVER = ("EMBEDDING_LOOKUP-int8-tensor-float16", "FULLY_CONNECTED-hybrid")
 
 @cache
 def found(operator: str, few: int = FEW) -> list[tuple[Case, str, list[Variant]]]:
-    """Cases of an operator, the type of their numbers, and what they become with parameters that differ."""
+    """Cases of an operator, the type of their numbers, and what they become with parameters that differ: of the first
+    few of a type in every way, of others in the typical one.
+    """
     counts: Counter[str] = Counter()
     chosen = []
     for case in CASES:
         if case.operator == operator:
             dtype, made = variants(case, case.make())
             counts[dtype] += 1
-            if made and counts[dtype] <= few:
-                chosen.append((case, dtype, made))
+            if dtype and counts[dtype] <= few:
+                every = counts[dtype] <= FEW
+                chosen.append((case, dtype, [each for each in made if every or typical(dtype, each)]))
     return chosen
 
 

@@ -48,7 +48,7 @@ def written(place: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_results_are_those_of_single_runs(folder: Path, jobs: int, capsys: pytest.CaptureFixture[str]) -> None:
     for number, name in enumerate(NAMES):
-        (folder / "models" / name).write_bytes(network(number).source)
+        (folder / "models" / name).write_bytes(network(number + 2).source)
     assert main(["models/", "-o", "out", "--jobs", str(jobs)]) == 2
     told = capsys.readouterr()
     found = written(folder / "out")

@@ -16,7 +16,7 @@ from tests.solver.every_layout import TARGETS, TooLargeError
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.turned_graphs import turned_graph
 
-GRAPHS = 30
+GRAPHS = 18
 """The random graphs of each family for each objective and target."""
 
 OBJECTIVES = ("min-executed", "min-transpose", "min-bytes")
@@ -77,7 +77,7 @@ def test_pieces_need_no_more_than_all(
 def test_what_is_proven_with_stops_is_fewest_of_all(objective: str) -> None:
     """The proof of the orders has all that a stop may be among its candidates, so that of Reshapes has them too."""
     compared = 0
-    for seed in range(20):
+    for seed in range(14):
         found = assign(turned_graph(seed), objective=objective)
         compared += bool(found.charged) and agrees(seed, found)
     assert compared > 3
@@ -86,7 +86,7 @@ def test_what_is_proven_with_stops_is_fewest_of_all(objective: str) -> None:
 def test_free_ends_demand_no_order() -> None:
     """Orders that nobody demands may cost as little there, and need fewer Reshapes: what is claimed is not beaten."""
     boundary, beaten, claimed = Boundary(inputs="free", outputs="free"), 0, 0
-    for seed in range(30, 60):
+    for seed in range(30, 50):
         found = assign(broadcast_graph(seed), boundary=boundary)
         tier = found.tiers[3]
         if not tier.value:

@@ -14,7 +14,7 @@ from tests.solver.every_layout import TARGETS, TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.turned_graphs import large_turned_graph
 
-GRAPHS = 60
+GRAPHS = 36
 """The random graphs for each objective and target."""
 
 
@@ -58,7 +58,7 @@ def test_stops_are_the_cheapest_of_all_orders(objective: str) -> None:
     proven, and no order that nobody demands is cheaper.
     """
     many = 0
-    for seed in range(25):
+    for seed in range(15):
         found = assign(large_turned_graph(seed), objective=objective)
         assert found.status == "optimal", seed
         try:
@@ -67,7 +67,7 @@ def test_stops_are_the_cheapest_of_all_orders(objective: str) -> None:
             continue
         assert (seed, best.ranks) == (seed, best.known)
         many += any(len(found.problem.variables[each].sizes) > FEW_BLOCKS for each in found.charged)
-    assert many > 5
+    assert many > 3
 
 
 def softmax_after(*perm: int) -> GraphBuilder:

@@ -47,7 +47,7 @@ def test_tiers_equal_brute_force(objective: str, relaxed: bool, monkeypatch: pyt
     if not relaxed:
         monkeypatch.setattr(relaxation, "relaxed", lambda *_: None)
     force, counts = BruteForce(), Counter[str]()
-    for seed in range(40):
+    for seed in range(28):
         graph = random_graph(seed, 1 + seed % 7, CONTROL)
         least = force.lowest(Statement(graph, goal=Goal(objective)).layouts(), OBJECTIVES[objective])
         if least is not None:
@@ -68,7 +68,7 @@ def test_the_first_tier_is_proven_before_the_others(objective: str, monkeypatch:
     best = assign(graph, objective=objective)
     assert {tier.status for tier in best.tiers} == {"optimal"}
     least = [tier.value for tier in best.tiers]
-    limited = [assign(graph, objective=objective, limit=Limit(work)) for work in range(20_000, 1_500_000, 200_000)]
+    limited = [assign(graph, objective=objective, limit=Limit(work)) for work in range(20_000, 1_020_000, 200_000)]
     proven = [claims(found, least)["optimal"] for found in limited]
     assert any(0 < count < len(least) for count in proven)
     assert any(found.tiers[0].status == "feasible" and found.bound > 0 for found in limited)

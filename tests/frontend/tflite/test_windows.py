@@ -93,9 +93,9 @@ def refused(kernel: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def diagonal(kernel: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """All heights and all widths up to 12, in pairs that vary with the window."""
+    """All heights and all widths up to 7, in pairs that vary with the window: of all remainders, and below kernels."""
     offset = sum(kernel) + 3 * strides[0] + strides[1]
-    return [(size, (5 * size + offset) % 12 + 1) for size in range(1, 13)]
+    return [(size, (5 * size + offset) % 7 + 1) for size in range(1, 8)]
 
 
 @pytest.mark.parametrize("kernel", PAIRS, ids=str)
@@ -118,7 +118,7 @@ def test_dynamic_sizes(operator: str, kernel: tuple[int, int]) -> None:
 def test_some_dynamic_sizes(operator: str, dynamic: tuple[bool, bool]) -> None:
     """One size is known, or both are."""
     random = np.random.default_rng(sum(map(ord, operator)))
-    for _ in range(60):
+    for _ in range(30):
         kernel, strides = tuple(random.integers(1, 5, 2).tolist()), tuple(random.integers(1, 5, 2).tolist())
         dtype = "float32" if operator == "L2_POOL_2D" or random.random() < 0.5 else "int8"
         sizes = tuple(random.integers(1, 13, 2).tolist())
@@ -126,7 +126,7 @@ def test_some_dynamic_sizes(operator: str, dynamic: tuple[bool, bool]) -> None:
         source = windowed(operator, dtype, kernel, strides, signature)
         shapes = [
             [each if free else size for size, free in zip(sizes, dynamic, strict=True)]
-            for each in (range(1, 13) if any(dynamic) else (1,))
+            for each in (range(1, 9) if any(dynamic) else (1,))
         ]
         slack = int(operator != "MAX_POOL_2D")
         try:

@@ -55,7 +55,7 @@ def at_once(found: Assignment) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("mixed", [False, True])
 def test_no_proven_tier_is_beaten(objective: str, mixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(16):
+    for seed in range(11):
         graph = mixed_graph(seed) if mixed else random_graph(seed, 1 + seed % 9, CONTROL)
         found = found_with(ALWAYS, graph, objective, monkeypatch)
         proven = [tier for tier in found.tiers[:-1] if tier.status == "optimal"]
@@ -65,7 +65,7 @@ def test_no_proven_tier_is_beaten(objective: str, mixed: bool, monkeypatch: pyte
             counts["compared"] += 1
             counts["reached"] += ranked(found.price, OBJECTIVES[objective])[:-1] <= least[:-1]
         counts["reshapes"] += found.price.reshapes
-    assert counts["compared"] > 20
+    assert counts["compared"] > 14
     assert counts["reached"] >= 0.95 * counts["compared"]
     assert counts["reshapes"] > 0
 
