@@ -34,5 +34,6 @@ def briefly() -> Iterator[None]:
     """How few Reshapes are needed is not looked into for long, where a test is about what a model computes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(staged, "NEEDED", 30_000)
+        patch.setattr(staged, "WIDENED", 10_000)
         patch.setattr(alternatives, "ROWS", 1_000)
         yield
