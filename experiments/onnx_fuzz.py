@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from layoutsolve.emit.nodes import graphs_of
+from layoutsolve.scopes import graphs_of
 
 import layoutsolve
 from experiments.onnx_shared import FailedError, Sample, apart, distance, samples, session

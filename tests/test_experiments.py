@@ -39,6 +39,7 @@ COMMANDS = {
     "loading": [MODELS, "--only", "CONV_2D-int8"],
     "minima": [MODELS],
     "onnx_fuzz": ["{onnx}", "--mutants", "4"],
+    "onnx_large": ["{scratch}", "--layers", "2", "--width", "64", "--rounds", "1"],
     "onnx_models": ["{onnx}", "--time"],
     "onnx_nodes": ["--only", "transpose_default"],
     "onnx_round": [MODELS, "--only", "network/00000"],
