@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from layoutsolve.scopes import graphs_of
 
 import layoutsolve
 from experiments.onnx_shared import FailedError, Sample, apart, distance, samples, session
+from layoutsolve.scopes import graphs_of
 
 SECONDS, MEMORY, MEMORY_PER_BYTE = 30.0, 1 << 30, 20
 """What a conversion may take: seconds, bytes beside those of the process, and so many for each byte of the model."""
