@@ -238,7 +238,7 @@ def tile(call: Call) -> bool:
 def resize(call: Call) -> bool:
     """By factors or to sizes of all dimensions; what else it says stays as it is."""
     by, to = (call.has(number) and not _is_empty(call, number) for number in (2, 3))
-    if not call.known(0) or by is to or call.stores:
+    if not call.known(0) or by is to:
         return False
     if call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return False
@@ -247,7 +247,7 @@ def resize(call: Call) -> bool:
     if "axes" in attributes and call.has(1) and not _is_empty(call, 1):
         return False
     attributes.pop("axes", None)
-    names, storage = call.operands()
+    names, storage = call.operands(call.stores)
     names = [
         name if number == 0 or (number == 1 and len(axes) == len(shape)) else "" for number, name in enumerate(names)
     ]

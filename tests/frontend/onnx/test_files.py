@@ -525,3 +525,20 @@ def test_operators_of_others_in_branches(told: tuple[int, ...] | None, last: str
     for test in (False, True):
         feeds = {"x": x, "test": np.array(test)}
         assert np.array_equal(*run(model, feeds), *run(result, feeds))
+
+
+@pytest.mark.parametrize("by", ["sizes", "scales"])
+def test_bytes_that_are_resized_along_some_axes(by: str) -> None:
+    """What they mean is known from behind the views that follow, and they lie as they are wanted."""
+    amount = {"sizes": "int64[2] a = {8, 10}", "scales": "float[2] a = {2.0, 2.0}"}[by]
+    ends = {"sizes": "q, , , a", "scales": "q, , a"}[by]
+    model = text(
+        f"""{HEAD} g (float[1, 3, 4, 5] x) => (float[1, 3, 8, 10] y) <float s = {{0.1}}, int8 o = {{3}}, {amount}> {{
+            t = Transpose<perm = [0, 2, 3, 1]>(x) q = QuantizeLinear(t, s, o)
+            r = Resize<axes = [1, 2], coordinate_transformation_mode = "asymmetric", mode = "nearest",
+                       nearest_mode = "floor">({ends})
+            u = Transpose<perm = [0, 3, 1, 2]>(r) y = DequantizeLinear(u, s, o) }}"""
+    )
+    result = converted(model)
+    assert operators(result).count("Transpose") == 0
+    same(model, result, (1, 3, 4, 5))
