@@ -21,12 +21,13 @@ from layoutsolve.solver.statement.target_file import SHIPPED, shipped
 from tests.solver.broadcast_graphs import broadcast_graph
 from tests.solver.every_grouping import fewest_reshapes, least_time
 from tests.solver.every_layout import TooLargeError, cheapest
+from tests.solver.inner_graphs import inner_graph
 from tests.solver.mixed_graphs import mixed_graph
 
 STAGED = tuple(name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None)
 """The objectives that are proven of orders alone."""
 
-FAMILIES = (mixed_graph, broadcast_graph)
+FAMILIES = (mixed_graph, broadcast_graph, inner_graph)
 """The graphs of which groupings are enumerated, in turn."""
 
 STATUSES = ("optimal", "conditional", "feasible", "too large", "beaten")

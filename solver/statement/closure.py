@@ -205,13 +205,29 @@ class Closure:
         many blocks. It goes on from the problem that is stated, whose operators it shares but for those that get more
         rows.
         """
+        made = self._going_on(limit, max(self.most, factorial(most)) * WITH_STOPS)
+        made.charged = made._with_stops(sorted(charged), most)
+        return made._problem()
+
+    def ordering(self, orders: Mapping[int, Collection[Order]], limit: Limit) -> LayoutProblem:
+        """The problem in which some variables have more orders, whether or not anybody demands them, and each move
+        costs what it does. It goes on from the problem that is stated, as above.
+        """
+        made = self._going_on(limit, self.most + max(map(len, orders.values()), default=0))
+        for variable, each in orders.items():
+            for atoms in sorted(each):
+                made._suggest(variable, finest((atoms,)))
+        made._exhaust()
+        return made._problem()
+
+    def _going_on(self, limit: Limit, most: int) -> Closure:
+        """A copy with what is found so far, in which a variable may have so many layouts."""
         made = copy(self)
-        made.limit, made.most = limit, max(self.most, factorial(most)) * WITH_STOPS
+        made.limit, made.most = limit, most
         made.generators = [each and each.copy(limit) for each in self.generators]
         made.rows, made.seen = list(map(list, self.rows)), list(map(dict, self.seen))
         made.stated, made.pushed, made.queue = list(self.stated), set(self.pushed), deque()
-        made.charged = made._with_stops(sorted(charged), most)
-        return made._problem()
+        return made
 
     def _problem(self) -> LayoutProblem:
         operators = tuple(self._operator(number) for number in range(len(self.entries)))

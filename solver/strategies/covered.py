@@ -2,29 +2,52 @@
 
 Operators that share an order which nobody demands border on others, by a move that is saved where they take the order
 of these; unless there are no others. What is free at an end demands nothing, so that all its orders have to be
-candidates.
+candidates, and so does what lies between operators alone
+(:mod:`layoutsolve.solver.strategies.undemanded`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from math import factorial
 
+from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.statement import CANDIDATES, Statement
+from layoutsolve.solver.strategies.undemanded import every_order, undemanded
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Row
 
 
-def covered(statement: Statement, orders: Solution) -> bool:
-    """Whether all orders that may cost as little as the cheapest ``orders`` are candidates of them.
+def covered(statement: Statement, orders: Solution, limit: Limit) -> Solution | None:
+    """The cheapest ``orders`` among candidates that cover all which may cost as little: some more than they were found
+    among. None where these are too many, or ends lack some.
 
     A proof by some atoms has few candidates of all.
     """
-    ends = zip(statement.entries, orders.candidates.operators, strict=True)
-    return not orders.unseen and all(_whole(entry.free, operator.rows) for entry, operator in ends if entry.free)
+    candidates = orders.candidates
+    ends = zip(statement.entries, candidates.operators, strict=True)
+    if orders.unseen or not all(_whole(entry.free, operator.rows) for entry, operator in ends if entry.free):
+        return None
+    more = undemanded(statement.entries, candidates, limit)
+    if not more:
+        return None if more is None else orders
+    closure = statement.candidates(limit, CANDIDATES)
+    closure.problem()
+    stated = closure.ordering(more, limit)
+    return None if stated.capped else replace(orders, among=_joined(candidates, stated))
+
+
+def _joined(candidates: LayoutProblem, more: LayoutProblem) -> LayoutProblem:
+    """A problem with the rows of two."""
+    operators = tuple(
+        replace(operator, rows=tuple(dict.fromkeys((*operator.rows, *other.rows))))
+        for operator, other in zip(candidates.operators, more.operators, strict=True)
+    )
+    return replace(candidates, operators=operators)
 
 
 def least_beyond(statement: Statement, orders: Solution) -> int:
@@ -35,16 +58,9 @@ def least_beyond(statement: Statement, orders: Solution) -> int:
     moves = (
         target.least_price(candidates.variables[variable], True).nanoseconds
         for variable in candidates.moving()
-        if not _every_order(candidates, variable)
+        if not every_order(candidates, variable)
     )
     return orders.bounds[0] + min(moves, default=sys.maxsize)
-
-
-def _every_order(candidates: LayoutProblem, variable: int) -> bool:
-    """Whether all orders that a variable can have are candidates."""
-    places = candidates.places(variable)
-    found = {order(row.layouts[port]) for number, port in places for row in candidates.operators[number].rows}
-    return len(found) == factorial(len(candidates.variables[variable].sizes))
 
 
 def _whole(free: Sequence[Layout], rows: Sequence[Row]) -> bool:

@@ -38,7 +38,7 @@ for each Reshape that might be saved.
 CAPPED = 10
 """How many times as much that is where candidates are as many as they may be: of Reshapes nothing is proven then."""
 
-NEEDED = 5_500_000
+NEEDED = 6_500_000
 """The most work of finding out which orders cost as little, and of how many Reshapes are needed for them."""
 
 

@@ -32,6 +32,9 @@ from layoutsolve.solver.theory.row import Price, Row
 STATED, SEARCHED = 200, 70
 """The least work of finding the groupings of one row of orders, and of searching among them for each."""
 
+STATED_ORDERS = 0.3
+"""The most of what is left of a limit that may go into stating orders which nobody demands."""
+
 FEWEST = 0.9
 """The most of what is left of that which a part of the zone may take as a whole."""
 
@@ -45,10 +48,13 @@ def widened(
     ``orders`` are some of the cheapest, proven among all candidates, and ``found`` has the fewest
     Reshapes for these. Where time counts, what is least is the time with that of Reshapes.
     """
-    scope = _scope(statement, orders, found, whole.attempt(max(work, needed)))
+    limit = whole.attempt(max(work, needed))
+    among = covered(statement, orders, limit.part(STATED_ORDERS)) if needed else None
+    orders = among or orders
+    scope = _scope(statement, orders, found, limit)
     if scope is None:
         return found
-    if needed and covered(statement, orders):
+    if among:
         scope, parts = _proven(scope, whole.attempt(needed))
         bounds = (
             _with_time(statement, orders, scope.found, parts)
