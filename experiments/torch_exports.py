@@ -1,7 +1,7 @@
 """Models as PyTorch users make them: small architectures, exported by litert-torch, quantised by ai-edge-quantizer.
 
-It needs an environment of its own, since litert-torch asks for releases of its own choice: PyTorch without CUDA first
-(``pip install torch --index-url https://download.pytorch.org/whl/cpu``), then ``pip install layoutsolve[exports]``.
+It needs an environment of its own, since litert-torch asks for releases of its own choice: PyTorch first, in the build
+without CUDA that its site tells how to install, then ``pip install layoutsolve[exports]``.
 Weights, and the data that static quantisation is calibrated with, are random with a fixed seed. Every architecture gets
 a folder with ``float32.tflite`` and one file for each recipe; what the exporter or the quantiser refuses is printed and
 left out. The other experiments measure the folder::
