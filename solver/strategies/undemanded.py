@@ -9,8 +9,8 @@ difference, but such an order may need fewer Reshapes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, permutations
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from itertools import chain, groupby, islice, permutations, product
 from math import factorial
 
 from layoutsolve.records import dataclass
@@ -21,8 +21,8 @@ from layoutsolve.solver.theory.layout import Order, order
 from layoutsolve.solver.theory.relation import Arranged, Form, Placed, Port
 from layoutsolve.solver.theory.row import Slot
 
-SLOTS = 7
-"""The most slots of a variable all of whose orders are looked at: there are 5040."""
+MOST = 5040
+"""The most orders of a variable that are looked at: those of seven blocks."""
 
 Ports = Sequence[Port]
 Orders = dict[int, set[Order]]
@@ -39,7 +39,7 @@ def undemanded(entries: Sequence[Entry], problem: LayoutProblem, limit: Limit) -
     orders = found.orders()
     if orders is None or limit.over:
         return None
-    fresh = {variable: each - found.known(variable) for variable, each in orders.items()}
+    fresh = {variable: each - found.known(variable, free=True) for variable, each in orders.items()}
     return {variable: each for variable, each in sorted(fresh.items()) if each}
 
 
@@ -47,15 +47,15 @@ def every_order(problem: LayoutProblem, variable: int) -> bool:
     """Whether a problem's rows have all orders of a variable, at each operator that follows what it reads: one that
     suggests an order may be the only one to have it.
     """
-    return len(_candidates(problem, variable)) == factorial(len(problem.variables[variable].sizes))
+    at = _at_places(problem, variable, following=True) or [set().union(*_at_places(problem, variable))]
+    every = factorial(len(problem.variables[variable].sizes))
+    return all(len(orders) == every for orders in at)
 
 
-def _candidates(problem: LayoutProblem, variable: int) -> set[Order]:
-    """The orders of a variable at all operators that follow what they read."""
+def _at_places(problem: LayoutProblem, variable: int, following: bool = False) -> list[set[Order]]:
+    """The orders of a variable at each operator that touches it, or follows what it reads."""
     places = [(problem.operators[number], port) for number, port in problem.places(variable)]
-    at = [(each.follows, {order(row.layouts[port]) for row in each.rows}) for each, port in places]
-    following = [orders for follows, orders in at if follows]
-    return set.intersection(*following) if following else set[Order]().union(*(orders for _, orders in at))
+    return [{order(row.layouts[port]) for row in each.rows} for each, port in places if each.follows or not following]
 
 
 class _Undemanded:
@@ -64,22 +64,24 @@ class _Undemanded:
     def __init__(self, entries: Sequence[Entry], problem: LayoutProblem, limit: Limit) -> None:
         self.entries, self.problem, self.limit = entries, problem, limit
         self._known: Orders = {}
+        self._agreed: dict[Hashable, set[Order]] = {}
+        self._kinds: dict[int, Hashable] = {}
 
-    def known(self, variable: int) -> set[Order]:
-        """The orders of a variable that are candidates."""
+    def known(self, variable: int, free: bool) -> set[Order]:
+        """The orders of a variable that are candidates; of one that is ``free`` those that all operators have: one that
+        suggests an order may be the only one to have it.
+        """
         if variable not in self._known:
-            self._known[variable] = _candidates(self.problem, variable)
+            at = _at_places(self.problem, variable)
+            self._known[variable] = set.intersection(*at) if free else set[Order]().union(*at)
         return self._known[variable]
 
     def orders(self) -> Orders | None:
         """All orders that such variables may have, candidates among them."""
         free = self._free()
-        found: Orders = {}
-        for variable in sorted(free):
-            every = self._every(variable)
-            if every is None:
-                return None
-            found[variable] = set(every)
+        found = self._at_first(free)
+        if found is None:
+            return None
         waiting = deque(found)
         while waiting and not self.limit.over:
             variable = waiting.popleft()
@@ -121,39 +123,111 @@ class _Undemanded:
             if other != port and all(_slots(ports[port]) <= _slots(ports[other]) for _, ports in forms)
         )
 
-    def _every(self, variable: int) -> Iterator[Order] | None:
-        """All orders of a variable that keep what is one slot somewhere together; None where these are too many."""
+    def _at_first(self, free: set[int]) -> Orders | None:
+        """All orders of some variables that keep what is one slot somewhere together, or as few as an operator with
+        fixed dimensions can have there, or one that has the same dimensions elsewhere. None where they are too many.
+        """
+        found: Orders = {}
+        for variable in sorted(free):
+            fixed = self._fixed(variable)
+            if fixed is not None:
+                found[variable] = fixed
+        waiting, rest = deque(sorted(found)), deque(sorted(free - found.keys()))
+        while waiting or rest:
+            if not waiting:
+                variable = rest.popleft()
+                if variable in found:
+                    continue
+                blocks = self._blocks(variable)
+                if factorial(len(blocks)) > MOST:
+                    return None
+                found[variable] = {tuple(chain.from_iterable(each)) for each in permutations(blocks)}
+                waiting.append(variable)
+            variable = waiting.popleft()
+            self.limit.spend(len(found[variable]))
+            for other, told in self._told(variable, found[variable]):
+                if other in free and other not in found:
+                    found[other] = told
+                    waiting.append(other)
+        return None if any(len(each) > MOST for each in found.values()) else found
+
+    def _fixed(self, variable: int) -> set[Order] | None:
+        """The orders of a variable that an operator can have whose forms all have fixed dimensions; None if there is no
+        such operator.
+        """
+        for number, port in self.problem.places(variable):
+            found = list(ways(self.entries[number]))
+            if all(isinstance(form, Placed) for form, _ in found):
+                some = (placed_orders(form, ports[port], port) for form, ports in found if isinstance(form, Placed))
+                return set(islice(chain.from_iterable(some), MOST + 1))
+        return None
+
+    def _told(self, variable: int, orders: set[Order]) -> Iterator[tuple[int, set[Order]]]:
+        """Variables that an operator with dimensions in any order has the very dimensions of, and their orders."""
+        for number, port in self.problem.places(variable):
+            (form, ports), *others = ways(self.entries[number])
+            if others or not isinstance(form, Arranged) or port in form.pinned:
+                continue
+            for other, each in enumerate(self.entries[number].ports):
+                moves = other not in form.pinned and not ports[other].constant
+                if other != port and moves and _slots(ports[other]) == _slots(ports[port]):
+                    yield each, {_as_at(ports[other], ports[port], atoms) for atoms in orders}
+
+    def _blocks(self, variable: int) -> list[Order]:
+        """The atoms of a variable that are one slot somewhere."""
         blocks: list[Order] = [(atom,) for atom in range(len(self.problem.variables[variable].sizes))]
         for number, port in self.problem.places(variable):
             for atoms in (self.entries[number].relations or ())[port].atoms.values():
                 touched = [block for block in blocks if not set(block).isdisjoint(atoms)]
                 if len(touched) > 1 and all(set(block) <= set(atoms) for block in touched):
                     blocks = [*(block for block in blocks if block not in touched), tuple(atoms)]
-        if len(blocks) > SLOTS:
-            return None
-        self.limit.spend(factorial(len(blocks)))
-        return (tuple(chain.from_iterable(each)) for each in permutations(blocks))
+        return blocks
 
     def _agreeing(self, number: int, port: int, found: Orders) -> set[Order]:
         """Those orders of a port's variable that an operator can have with orders which its other ports may have."""
         entry = self.entries[number]
-        mine = found[entry.ports[port]]
-        left = set[Order]()
-        for form, ports in ways(entry):
-            shared = [
-                (tells, {tells(ports[other], each) for each in found.get(variable) or self.known(variable)})
-                for other, variable in enumerate(entry.ports)
-                if other != port and not ports[other].constant
-                if (tells := Shared.of(form, (port, ports[port]), (other, ports[other]))) is not None
-            ]
-            self.limit.spend(len(mine))
-            left.update(
-                each
-                for each in mine - left
-                if admits(form, ports[port], port, each)
-                and all(tells(ports[port], each) in seen for tells, seen in shared)
+        mine = frozenset(found[entry.ports[port]])
+        theirs = tuple(
+            frozenset(found.get(variable, set()) | self.known(variable, variable in found))
+            if other != port
+            else frozenset[Order]()
+            for other, variable in enumerate(entry.ports)
+        )
+        key = (port, self._kind(number), mine, theirs)
+        if key not in self._agreed:
+            self.limit.spend(len(mine) * len(theirs))
+            left = set[Order]()
+            for form, ports in ways(entry):
+                left |= _agreeing(form, ports, port, mine - left, theirs)
+            self._agreed[key] = left
+        return self._agreed[key]
+
+    def _kind(self, number: int) -> Hashable:
+        """What operators that are alike have in common."""
+        if number not in self._kinds:
+            self._kinds[number] = tuple(
+                (form, *((each.logical, each.constant, *each.atoms.items()) for each in ports))
+                for form, ports in ways(self.entries[number])
             )
-        return left
+        return self._kinds[number]
+
+
+def _agreeing(
+    form: Form, ports: Ports, port: int, mine: Collection[Order], theirs: Sequence[Collection[Order]]
+) -> set[Order]:
+    """Those orders of a port that a form can have, with one of ``theirs`` at each other port."""
+    shared = [
+        (tells, {tells(ports[other], each) for each in orders})
+        for other, orders in enumerate(theirs)
+        if other != port and not ports[other].constant
+        if (tells := Shared.of(form, (port, ports[port]), (other, ports[other]))) is not None
+    ]
+    own = ports[port]
+    return {
+        each
+        for each in mine
+        if admits(form, own, port, each) and all(tells(own, each) in seen for tells, seen in shared)
+    }
 
 
 def ways(entry: Entry) -> Iterator[tuple[Form, Ports]]:
@@ -217,6 +291,31 @@ def _runs(form: Placed, number: int) -> Iterator[set[str]]:
                 yield run
                 run = set()
         yield run
+
+
+def placed_orders(form: Placed, port: Port, number: int) -> Iterator[Order]:
+    """The orders that a form with fixed dimensions may have at a port."""
+    slots = sorted(_slots(port))
+    around = [] if number in form.columns else [slot for slot in slots if slot[0] in form.prefix]
+    inner = []
+    for place in form.places[number]:
+        here = [slot for slot in slots if slot[0] in place]
+        if form.mixed:
+            inner.append(list(permutations(here)))
+        else:
+            inner += [list(permutations(slot for slot in here if slot[0] == label)) for label in place]
+    for outer in permutations(around):
+        for behind in range(len(outer) + 1) if form.suffix else (0,):
+            split = len(outer) - behind
+            for each in product(*inner):
+                sequence = (*outer[:split], *chain.from_iterable(each), *outer[split:])
+                yield tuple(chain.from_iterable(port.atoms[slot] for slot in sequence))
+
+
+def _as_at(other: Port, port: Port, atoms: Order) -> Order:
+    """An order of a port as that of another one with the same slots."""
+    slots = dict.fromkeys(port.slots[atom] for atom in atoms)
+    return tuple(chain.from_iterable(other.atoms[slot] for slot in slots))
 
 
 def _alike(form: Form, port: int, other: int) -> bool:

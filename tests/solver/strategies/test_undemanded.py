@@ -11,8 +11,9 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver import assign
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies.undemanded import Shared, admits, undemanded, ways
+from layoutsolve.solver.strategies.undemanded import Shared, admits, placed_orders, undemanded, ways
 from layoutsolve.solver.theory.layout import order
+from layoutsolve.solver.theory.relation import Placed
 from tests.graphs import GraphBuilder
 from tests.solver.broadcast_graphs import broadcast_graph
 from tests.solver.inner_graphs import inner_graph
@@ -44,7 +45,10 @@ def test_what_rows_have_is_admitted(family: Callable[[int], Graph]) -> None:
                 form, ports = forms[row.form]
                 moving = [port for port, each in enumerate(ports) if not each.constant]
                 for port in moving:
-                    assert admits(form, ports[port], port, order(row.layouts[port])), (seed, entry.title)
+                    atoms = order(row.layouts[port])
+                    assert admits(form, ports[port], port, atoms), (seed, entry.title)
+                    if isinstance(form, Placed):
+                        assert atoms in placed_orders(form, ports[port], port), (seed, entry.title)
                 for one, other in combinations(moving, 2):
                     tells = Shared.of(form, (one, ports[one]), (other, ports[other]))
                     if tells is not None:
