@@ -62,9 +62,8 @@ class Costs:
         paid = self.moves.paid
         if self.moves.asked is not None:
             most: Array = np.maximum(paid.max((1, 2)), self.moves.again) * len(self.wanted)
-            return most
-        targets = np.count_nonzero(paid, 2).max(1)
-        most = np.minimum(targets, len(self.wanted)) * paid.max((1, 2))
+        else:
+            most = np.minimum(np.count_nonzero(paid, 2).max(1), len(self.wanted)) * paid.max((1, 2))
         return most
 
     @property

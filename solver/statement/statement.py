@@ -150,18 +150,30 @@ class Statement:
         return tuple(alone.having(0, layouts))
 
     def part(
-        self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
+        self,
+        free: Mapping[int, Sequence[Row]],
+        fixed: Mapping[int, Row],
+        moved: Collection[int],
+        limit: Limit,
+        enough: int | None = None,
     ) -> LayoutProblem:
         """The problem over full layouts of some operators alone, in the sequence that they have.
 
         ``free`` ones have the orders of some rows to choose from, ``fixed`` ones the very row, and of variables only
-        those that are ``moved`` change their order.
+        those that are ``moved`` change their order. More rows than are ``enough`` are not all found.
         """
         entries, kept = self._among(free, fixed)
-        return self._closure(limit, CANDIDATES, kept=kept, seeded=True, entries=entries, moved=moved).problem()
+        return self._closure(
+            limit, CANDIDATES, kept=kept, seeded=True, entries=entries, moved=moved, enough=enough
+        ).problem()
 
     def groupings(
-        self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
+        self,
+        free: Mapping[int, Sequence[Row]],
+        fixed: Mapping[int, Row],
+        moved: Collection[int],
+        limit: Limit,
+        enough: int | None = None,
     ) -> LayoutProblem:
         """The same over all groupings: no others need fewer Reshapes. It has the variables at these operators alone,
         which it numbers anew.
@@ -181,6 +193,7 @@ class Statement:
             kept=kept,
             moved={place for variable, place in places.items() if variable in moved},
             complete=brought_along(variables, entries),
+            enough=enough,
         ).problem()
 
     def _among(self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row]) -> tuple[list[Entry], Orders]:
@@ -208,6 +221,7 @@ class Statement:
         shown: Sequence[Collection[Order]] | None = None,
         entries: Sequence[Entry] | None = None,
         moved: Collection[int] | None = None,
+        enough: int | None = None,
     ) -> Closure:
         return Closure(
             self.variables,
@@ -221,6 +235,7 @@ class Statement:
             seeded,
             moved=moved,
             shown=shown,
+            enough=enough,
         )
 
     def _constants(self) -> tuple[Constant, ...]:

@@ -58,7 +58,7 @@ class Scope:
         """The problem of a zone, or a part of one, over all groupings; None where these are too many."""
         if limit.over:
             return None
-        stated = self.statement.groupings(self.rows(zone.free), self.fixed(zone.fixed), self.moved, limit)
+        stated = self.statement.groupings(self.rows(zone.free), self.fixed(zone.fixed), self.moved, limit, ROWS)
         rows = [len(operator.rows) for operator in stated.operators]
         return None if stated.capped or limit.over or sum(rows) > ROWS or not all(rows) else stated
 
