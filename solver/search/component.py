@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 FEW = 2**16
 """The entries of tables that are added up in less time than it takes to load what solves linear programs."""
 
+FOR_EACH = 1_000
+"""The entries of tables for each row where groupings count: quicker than to state as a program what moves take."""
+
 STEP = 0.2
 """The most of what is left of a limit that trying a few totals may use."""
 
@@ -71,7 +74,7 @@ def solve_component(
     if limit.expired:
         return Outcome({number: start[number] for number in component.operators}, (0,) * len(tiers))
     search = _Search(problem, domains, component, start, tiers, limit)
-    small = search.eliminated(limit, FEW)
+    small = search.eliminated(limit, search.few)
     if small is not None:
         return small
     if limit.expired or not search.stated.complete:
@@ -146,6 +149,12 @@ class _Search:
     def program(self) -> Program:
         """The program."""
         return self.stated.program()
+
+    @property
+    def few(self) -> int:
+        """How many entries of tables are added up before anything else is tried."""
+        reshapes = any("reshapes" in tier for tier in self.names)
+        return max(FEW, FOR_EACH * sum(map(len, self.domains.values()))) if reshapes else FEW
 
     def _priced(self, rows: Sequence[int]) -> tuple[int, ...]:
         return ranked(price_of_component(self.problem, rows, self.component), self.names)

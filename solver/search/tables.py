@@ -25,6 +25,9 @@ Numbers = NDArray[np.intp]
 MOVE = 3
 """The work of finding out what a move costs."""
 
+PAIRS = 25
+"""The moves between orders that are grouped in other ways which are told in a unit of work."""
+
 TOTAL = 2**62
 """How large a number may become that has all tiers."""
 
@@ -144,41 +147,51 @@ class Stated:
         each, charged = self.problem.variables[variable], self.problem.charges(variable)
         key = (each.sizes, each.bytes, each.turns, charged, *sources, None, *targets)
         if key not in self.known:
-            self.limit.spend(MOVE * len(sources) * len(targets))
-            self.known[key] = self._stated(variable, sources, targets)
+            stated = self._of_groupings if self.reshapes else self._of_orders
+            self.known[key] = stated(variable, sources, targets)
         return self.known[key]
 
-    def _stated(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Moves:
-        """What a move from each source to each target costs, by tier."""
+    def _of_orders(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Moves:
+        """What a move from each source to each target costs, by tier, where layouts stand for orders."""
+        self.limit.spend(MOVE * len(sources) * len(targets))
+        paid = self._transposes(variable, sources, targets, _changed(sources, targets))
+        return Moves(self._tiered(paid), np.zeros(len(self.tiers), np.int64))
+
+    def _of_groupings(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Moves:
+        """The same with Reshapes. A Transpose depends on the orders alone, of which there are far fewer."""
         each, numbers = self.problem.variables[variable], dict[Order, int]()
         given, asked = (
             np.array([numbers.setdefault(order(layout), len(numbers)) for layout in layouts], np.intp)
             for layouts in (sources, targets)
         )
-        if self.reshapes:
-            moves = (given[:, None] != asked).astype(np.int64)
-        else:
-            moves = np.array([[source != target for target in targets] for source in sources], np.int64)
-        lost = np.frombuffer(b"".join(self.problem.losses(variable, sources, targets)), np.uint8)
-        paid = {
-            "transposes": moves,
-            "bytes": moves * each.bytes,
-            "hidden": moves * lost.reshape(moves.shape),
-            "nanoseconds": moves * self.problem.times(variable, sources, targets),
-        }
-        if not self.reshapes:
-            return Moves(self._tiered(paid, 0 * moves), np.zeros(len(self.tiers), np.int64))
+        self.limit.spend(MOVE * (len(numbers) ** 2 + len(sources) + len(targets)) + given.size * asked.size // PAIRS)
+        orders = list(map(_alone, numbers))
+        transposed = self._transposes(variable, orders, orders, _changed(orders, orders))
+        paid = {name: between[given[:, None], asked] for name, between in transposed.items()}
         once = self.problem.target.reshape_price(1, each.turns, self.problem.timed)
         paid["reshapes"] = reshapes = self._reshapes(each.rigid, sources, targets)
         paid["nanoseconds"] = paid["nanoseconds"] + reshapes * once.nanoseconds
-        return Moves(self._tiered(paid, 0 * moves), np.array(ranked(once, self.tiers), np.int64), given, asked)
+        return Moves(self._tiered(paid), np.array(ranked(once, self.tiers), np.int64), given, asked)
 
-    def _tiered(self, paid: Mapping[str, Array], nothing: Array) -> Array:
-        return np.array([sum(paid.get(name, nothing) for name in tier) for tier in self.tiers])
+    def _transposes(
+        self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout], moves: Array
+    ) -> dict[str, Array]:
+        """What Transposes cost, where there is one."""
+        lost = np.frombuffer(b"".join(self.problem.losses(variable, sources, targets)), np.uint8)
+        return {
+            "transposes": moves,
+            "bytes": moves * self.problem.variables[variable].bytes,
+            "hidden": moves * lost.reshape(moves.shape),
+            "nanoseconds": moves * self.problem.times(variable, sources, targets),
+        }
+
+    def _tiered(self, paid: Mapping[str, Array]) -> Array:
+        nothing = 0 * paid["transposes"]
+        return np.array([sum((paid.get(name, nothing) for name in tier), nothing) for tier in self.tiers])
 
     def _reshapes(self, rigid: bool, sources: Sequence[Layout], targets: Sequence[Layout]) -> Array:
         """The Reshapes of a move from each source to each target, beside a Transpose or without one."""
-        found = np.array([[int(source != target) for target in targets] for source in sources], np.int64)
+        found = _changed(sources, targets)
         rows, columns = ({layout: place for place, layout in enumerate(layouts)} for layouts in (sources, targets))
         for members in by_order(targets).values():
             atoms = order(members[0])
@@ -187,6 +200,19 @@ class Stated:
                 at = others if some is None else [rows[source] for source in some]
                 found[np.ix_(at, [columns[target] for target in near_by])] = count
         return found
+
+
+def _changed(sources: Sequence[Layout], targets: Sequence[Layout]) -> Array:
+    """1 for each source and target that are not the same layout."""
+    numbers = {layout: number for number, layout in enumerate(sources)}
+    asked = np.array([numbers.get(target, -1) for target in targets])
+    changed: Array = (np.arange(len(sources))[:, None] != asked).astype(np.int64)
+    return changed
+
+
+def _alone(atoms: Order) -> Layout:
+    """The layout of an order in which each atom is a dimension."""
+    return tuple((atom,) for atom in atoms)
 
 
 def _key(numbers: Numbers) -> Hashable:

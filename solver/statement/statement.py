@@ -8,11 +8,11 @@ from dataclasses import replace
 from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
-from layoutsolve.solver.statement.brought import brought_along
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
 from layoutsolve.solver.statement.marks import marked
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
+from layoutsolve.solver.statement.repeated import Repeated
 from layoutsolve.solver.statement.unseen import Tensor, unseen
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, Order, order
@@ -71,6 +71,7 @@ class Statement:
         self._home: dict[str, int] = {}
         self._rows: dict[Layout, Row] = {}
         self.entries: list[Entry] = []
+        self._repeated = Repeated(self.target, self.goal.timed, ALL)
         self._state()
 
     @property
@@ -183,18 +184,8 @@ class Statement:
         places = {variable: place for place, variable in enumerate(numbers)}
         variables = [self.variables[number] for number in numbers]
         entries = [replace(entry, ports=[places[each] for each in entry.ports]) for entry in entries]
-        return Closure(
-            variables,
-            entries,
-            self.target,
-            self.goal.timed,
-            limit,
-            ALL,
-            kept=kept,
-            moved={place for variable, place in places.items() if variable in moved},
-            complete=brought_along(variables, entries),
-            enough=enough,
-        ).problem()
+        among = {place for variable, place in places.items() if variable in moved}
+        return self._repeated.problem(variables, entries, kept, among, limit, enough)
 
     def _among(self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row]) -> tuple[list[Entry], Orders]:
         """The operators that have rows to choose from, and those that have one, with these rows."""
