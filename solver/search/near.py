@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 
 from layoutsolve.solver.theory.layout import Layout, Order, order, permuted
-from layoutsolve.solver.theory.move import alone
+from layoutsolve.solver.theory.move import Pattern, alone_in, pattern_of, turned
 
 Dimensions = tuple[Layout, int]
 """Stored dimensions, and how many more are of size 1."""
@@ -26,13 +26,16 @@ def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> 
     groups = by_order(written)
     groups.pop(atoms, None)
     stored = {source: permuted(source, atoms) for sources in groups.values() for source in sources}
-    untorn, alike = [source for source, found in stored.items() if found is not None], dict[Dimensions, list[Layout]]()
+    untorn = [source for source, found in stored.items() if found is not None]
+    alike: dict[Dimensions, list[tuple[Layout, Pattern, tuple[int, ...]]]] = {}
     for source in untorn:
-        alike.setdefault(_dimensions(stored[source] or ()), []).append(source)
+        turn = pattern_of(source), turned(source, stored[source] or ())
+        alike.setdefault(_dimensions(stored[source] or ()), []).append((source, *turn))
     found: list[Near] = []
     within = dict[tuple[Order, ...], list[Layout]]()
     for target in wanted:
-        whole = [each for each in alike.get(_dimensions(target), ()) if rigid or alone(each, target)]
+        pattern, turns = pattern_of(target), alike.get(_dimensions(target), ())
+        whole = [source for source, given, turn in turns if rigid or alone_in(given, turn, pattern)]
         if whole:
             found.append((0, whole, [target]))
         if len(whole) < len(stored):
