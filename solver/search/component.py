@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 FEW = 2**16
 """The entries of tables that are added up in less time than it takes to load what solves linear programs."""
 
-FOR_EACH = 1_000
-"""The entries of tables for each row where groupings count: quicker than to state as a program what moves take."""
+MANY, FOR_EACH = 2_000, 1_000
+"""Of so many rows whose groupings count tables come first that have no more than so many entries for each: it takes
+longer to state as a program what moves take.
+"""
 
 STEP = 0.2
 """The most of what is left of a limit that trying a few totals may use."""
@@ -153,8 +155,10 @@ class _Search:
     @property
     def few(self) -> int:
         """How many entries of tables are added up before anything else is tried."""
-        reshapes = any("reshapes" in tier for tier in self.names)
-        return max(FEW, FOR_EACH * sum(map(len, self.domains.values()))) if reshapes else FEW
+        if not any("reshapes" in tier for tier in self.names):
+            return FEW
+        rows = sum(map(len, self.domains.values()))
+        return FOR_EACH * rows if rows >= MANY else 0
 
     def _priced(self, rows: Sequence[int]) -> tuple[int, ...]:
         return ranked(price_of_component(self.problem, rows, self.component), self.names)

@@ -84,6 +84,8 @@ class Placer:
         self.counts = {key: len(self.logical(key)) for key in keys if form.free.issuperset(key)}
         self.around = frozenset(self.logical(form.prefix))
         self.frames, self.orders = _Numbered[_Frame](), [_Numbered[tuple[Slot, ...]]() for _ in keys]
+        self.unknown: Learned = (None,) * (1 + len(keys))
+        self.learns = bool(form.prefix) or any(count > 1 for count in self.counts.values())
         self.choices = set[Choice]()
         self.listed: list[Choice] = []
         self.rests: dict[tuple[int, ...], _Rests] = {}
@@ -178,6 +180,8 @@ class Placer:
         """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
         it.
         """
+        if not self.learns:
+            return self.unknown
         sequence = [slot for group in reading for slot in group]
         whole = bool(self.form.prefix) and self.around.issubset(sequence)
         learned: list[int | None] = [self.frames[self._frame(port, reading)] if whole else None]
