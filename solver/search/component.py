@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 FEW = 2**16
 """The entries of tables that are added up in less time than it takes to load what solves linear programs."""
 
+MANY, FOR_EACH = 2_000, 1_000
+"""Of so many rows whose groupings count tables come first that have no more than so many entries for each: it takes
+longer to state as a program what moves take.
+"""
+
 STEP = 0.2
 """The most of what is left of a limit that trying a few totals may use."""
 
@@ -71,7 +76,7 @@ def solve_component(
     if limit.expired:
         return Outcome({number: start[number] for number in component.operators}, (0,) * len(tiers))
     search = _Search(problem, domains, component, start, tiers, limit)
-    small = search.eliminated(limit, FEW)
+    small = search.eliminated(limit, search.few)
     if small is not None:
         return small
     if limit.expired or not search.stated.complete:
@@ -146,6 +151,14 @@ class _Search:
     def program(self) -> Program:
         """The program."""
         return self.stated.program()
+
+    @property
+    def few(self) -> int:
+        """How many entries of tables are added up before anything else is tried."""
+        if not any("reshapes" in tier for tier in self.names):
+            return FEW
+        rows = sum(map(len, self.domains.values()))
+        return FOR_EACH * rows if rows >= MANY else 0
 
     def _priced(self, rows: Sequence[int]) -> tuple[int, ...]:
         return ranked(price_of_component(self.problem, rows, self.component), self.names)

@@ -13,25 +13,18 @@ them is delivered and one of those is written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.near import by_order, near
 from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.theory.layout import Layout, Order, order, permuted
-from layoutsolve.solver.theory.move import alone
+from layoutsolve.solver.theory.layout import Layout
 
 Reads = Mapping[Layout, Literals | None]
 """The literals under which a place has each of its layouts; None where it always has."""
-
-Dimensions = tuple[Layout, int]
-"""Stored dimensions, and how many more are of size 1."""
-
-Near = tuple[int, Sequence[Layout] | None, Sequence[Layout]]
-"""A number of Reshapes, the layouts from which a Transpose takes so many, None for all, and those to which it does."""
 
 LOOKED_AT, TERM = 8, 2
 """How many layouts are looked at in a unit of work, and the work of stating a term of a constraint."""
@@ -262,41 +255,6 @@ class Formulation:
         return literal
 
 
-def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> list[Near]:
-    """How many Reshapes are beside the Transpose from some layouts, by default all, to some of one order.
-
-    A move takes none where whole dimensions change places, one where a layout has no dimension that the other's order
-    tears, else two (:func:`~layoutsolve.solver.theory.move.move`). So which take none is looked up by what dimensions
-    there are, and not each layout compared with each.
-    """
-    atoms = order(next(iter(wanted)))
-    groups = by_order(written)
-    groups.pop(atoms, None)
-    stored = {source: permuted(source, atoms) for sources in groups.values() for source in sources}
-    untorn, alike = [source for source, found in stored.items() if found is not None], dict[Dimensions, list[Layout]]()
-    for source in untorn:
-        alike.setdefault(_dimensions(stored[source] or ()), []).append(source)
-    found: list[Near] = []
-    within = dict[tuple[Order, ...], list[Layout]]()
-    for target in wanted:
-        whole = [each for each in alike.get(_dimensions(target), ()) if rigid or alone(each, target)]
-        if whole:
-            found.append((0, whole, [target]))
-        if len(whole) < len(stored):
-            within.setdefault(tuple(each for each in groups if permuted(target, each) is not None), []).append(target)
-    far: list[Layout] = []
-    for orders, targets in within.items():
-        some = dict.fromkeys(chain(untorn, *(groups[each] for each in orders)))
-        found.append((1, None if len(some) == len(stored) else list(some), targets))
-        far += targets if len(some) < len(stored) else []
-    return [*found, (2, None, far)] if far else found
-
-
-def _dimensions(layout: Layout) -> Dimensions:
-    """What is stored in the dimensions of a layout, and how many are of size 1."""
-    return tuple(filter(None, layout)), layout.count(())
-
-
 def _needs(readers: Iterable[Reads], members: Sequence[Layout]) -> list[Literals | None]:
     """What each reader that may want one of some layouts wants it by; None for one that always does: that is enough."""
     found: list[Literals | None] = []
@@ -306,12 +264,4 @@ def _needs(readers: Iterable[Reads], members: Sequence[Layout]) -> list[Literals
             return [None]
         if wants:
             found.append([literal for literals in wants for literal in literals or ()])
-    return found
-
-
-def by_order(layouts: Iterable[Layout]) -> dict[Order, list[Layout]]:
-    """Layouts by their order."""
-    found: dict[Order, list[Layout]] = {}
-    for layout in layouts:
-        found.setdefault(order(layout), []).append(layout)
     return found

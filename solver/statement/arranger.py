@@ -34,6 +34,11 @@ class Arranger:
             frame.slots[head]: frame.slots[tail] for group in frame.logical for head, tail in pairwise(group)
         }
         self.logical = self._legal(self._whole(next(frame.readings(frame.logical)), together=False))
+        self._stored = [
+            _Stored(port, form.dropped if number in self.outputs else frozenset(), form.spread)
+            for number, port in enumerate(ports)
+        ]
+        self._short = [self.short(number) for number in range(len(ports))]
         self.full: dict[Arrangement, None] = {}
         self.partial: dict[Arrangement, dict[Slot, None]] = {}
 
@@ -188,19 +193,20 @@ class Arranger:
         """The rows of an arrangement: several where a port may leave out leading dimensions of size 1."""
         choices = [self._layouts(number, arrangement) for number in range(len(self.ports))]
         for layouts in islice(product(*choices), 16):
-            rank = max((len(layout) for number, layout in enumerate(layouts) if number not in self.outputs), default=0)
-            if not self.form.broadcast or rank == len(arrangement):
-                yield Row(layouts, arrangement=arrangement, price=self.form.price)
+            if self.form.broadcast:
+                among = enumerate(layouts)
+                rank = max((len(layout) for number, layout in among if number not in self.outputs), default=0)
+                if rank != len(arrangement):
+                    continue
+            yield Row(layouts, arrangement=arrangement, price=self.form.price)
 
     def _layouts(self, number: int, arrangement: Arrangement) -> list[Layout]:
         port = self.ports[number]
         if number in self.form.pinned:
             return [port.logical]
-        dropped = self.form.dropped if number in self.outputs else frozenset()
-        kept = [group for group in arrangement if not any(slot[0] in dropped for slot in group)]
-        layout = tuple(group for stored in kept for group in self.stored(port, stored))
-        short = stripped(layout)
-        if short == layout or not self.short(number) or (port.constant and _apart(layout, arrangement)):
+        layout = tuple(chain.from_iterable(map(self._stored[number].__getitem__, arrangement)))
+        short = stripped(layout) if self._short[number] else layout
+        if short == layout or (port.constant and _apart(layout, arrangement)):
             return [layout]
         return [short, layout] if port.constant else [layout, short]
 
@@ -212,11 +218,29 @@ class Arranger:
         lower = len(port.logical) < len(frame.logical) or len(port.slots) < len(frame.slots)
         return port.constant or lower
 
-    def stored(self, port: Port, group: tuple[Slot, ...]) -> list[Group]:
-        """The stored dimensions that a group of slots is: one, or for a label that is spread those of the source."""
-        atoms = port.expand(group)
-        if any(slot[0] in self.form.spread for slot in group):
-            return [dimension for dimension in port.logical if dimension and dimension[0] in atoms]
+    def stored(self, number: int, group: tuple[Slot, ...]) -> tuple[Group, ...]:
+        """The stored dimensions that a group of slots is at a port: one, for a label that is spread those of the
+        source, and none where it is dropped.
+        """
+        return self._stored[number][group]
+
+
+class _Stored(dict[tuple[Slot, ...], tuple[Group, ...]]):
+    """The stored dimensions that groups of slots are at a port: arrangements are many, and groups few."""
+
+    def __init__(self, port: Port, dropped: frozenset[str], spread: frozenset[str]) -> None:
+        super().__init__()
+        self.port, self.dropped, self.spread = port, dropped, spread
+
+    def __missing__(self, group: tuple[Slot, ...]) -> tuple[Group, ...]:
+        return self.setdefault(group, tuple(self._found(group)))
+
+    def _found(self, group: tuple[Slot, ...]) -> list[Group]:
+        if any(slot[0] in self.dropped for slot in group):
+            return []
+        atoms = self.port.expand(group)
+        if any(slot[0] in self.spread for slot in group):
+            return [dimension for dimension in self.port.logical if dimension and dimension[0] in atoms]
         return [atoms]
 
 

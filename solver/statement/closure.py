@@ -107,14 +107,16 @@ class Closure:
         moved: Collection[int] | None = None,
         shown: Sequence[Collection[Order]] | None = None,
         complete: Sequence[int] | None = None,
+        enough: int | None = None,
     ) -> None:
         """Where orders are to be ``kept``, they are suggested to operators that nothing else leads to them, with
         ``seeded`` to all. Of the variables only those that are ``moved`` change their order, by default all may.
         Where it is said what is to be ``shown`` of each, orders of some atoms, other layouts are few.
         With ``complete`` no other groupings of what is kept need fewer Reshapes; it says how many dimensions of size 1
         each operator may have beside its own.
+        A problem of more rows than are ``enough`` is of no use: it ends, ``capped``, where it has them.
         """
-        self.complete = complete
+        self.complete, self.enough, self.count = complete, enough, 0
         self.shown, self.others = shown, Counter[int]()
         self.seeded, self.moved = seeded, moved
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
@@ -184,7 +186,8 @@ class Closure:
             if self.kept is not None and self.complete is None and (self.seeded or not self._reaches(number)):
                 seeding = self._walker(number, sure) if self.capped else generator
                 for row in self.kept[number]:
-                    self._seed(number, row.layouts, seeding)
+                    if not self._in_vain:
+                        self._seed(number, row.layouts, seeding)
                 self._exhaust()
         return self._problem()
 
@@ -260,7 +263,10 @@ class Closure:
 
     @property
     def _in_vain(self) -> bool:
-        """Whether all layouts are wanted, and there are too many."""
+        """Whether all layouts are wanted, and there are too many, or more rows than are of use."""
+        if self.enough is not None and self.count > self.enough:
+            self.capped = True
+            return True
         return self.complete is not None and self.capped
 
     def _reaches(self, number: int) -> bool:
@@ -341,6 +347,7 @@ class Closure:
             if self.generators[number] is None and row in self.rows[number]:
                 continue
             self.rows[number].append(row)
+            self.count += 1
             self.stated[number] = None
             for variable, layout in zip(entry.ports, row.layouts, strict=True):
                 self._suggest(variable, layout)

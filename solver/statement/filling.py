@@ -132,9 +132,7 @@ class ArrangedFilling(Filling):
         return port not in self.maker.form.pinned
 
     def stored(self, port: int, run: Slots) -> tuple[Group, ...]:
-        if port in self.maker.outputs and any(slot[0] in self.maker.form.dropped for slot in run):
-            return ()
-        return tuple(self.maker.stored(self.maker.ports[port], run))
+        return self.maker.stored(port, run)
 
     def joined(self, left: Slot, right: Slot) -> bool:
         return not self.maker.border(left, right)

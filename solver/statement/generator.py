@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arranger import Arranger
 from layoutsolve.solver.statement.placer import Placer
-from layoutsolve.solver.theory.layout import Layout, finest
+from layoutsolve.solver.theory.layout import Group, Layout, finest
 from layoutsolve.solver.theory.relation import Arranged, Form, Port
 from layoutsolve.solver.theory.row import FREE, Price, Row
 
@@ -45,10 +44,12 @@ class Generator:
         self._most = ROWS if orders or exact else AT_ONCE
         self.weigh = weigh
         self.capped = False
-        self._seen: set[tuple[tuple[Layout, ...], Price]] = set()
+        self._free: set[tuple[Layout, ...]] = set()
+        self._priced: set[tuple[tuple[Layout, ...], Price]] = set()
         mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
         self._own = own or {}
         self._paid: dict[tuple[int, Layout], Price] = {}
+        self._within = [_Within(port.logical) for port in self.ports]
         self.makers = [(self._maker(form, number, outputs, mixed), number) for number, form in enumerate(forms)]
         source = [row.layouts for maker, _ in self.makers if isinstance(maker, Arranger) for row in maker.source()]
         self.units = [
@@ -65,7 +66,7 @@ class Generator:
     def _weighed(self, number: int) -> Callable[[Row], Price | None] | None:
         """What prices rows that do not say yet of which form they are."""
         weigh = self.weigh
-        return None if weigh is None else lambda row: weigh(replace(row, form=number))
+        return None if weigh is None else lambda row: weigh(_of_form(row, number))
 
     def _maker(self, form: Form, number: int, outputs: int, mixed: bool) -> Arranger | Placer:
         ports = self._own.get(number, self.ports)
@@ -98,7 +99,7 @@ class Generator:
 
     def _beats(self, paid: Price, form: int, row: Row) -> bool:
         """Whether a row of a form loses less inside than what is paid."""
-        price = None if self.weigh is None else self.weigh(replace(row, form=form))
+        price = None if self.weigh is None else self.weigh(_of_form(row, form))
         return price is not None and paid.slower(price)
 
     def rest(self) -> list[Row]:
@@ -114,41 +115,49 @@ class Generator:
         """Those rows of forms, by number, that are candidates and not known already, with their prices."""
         fresh: list[Row] = []
         for number, rows in found:
+            placed = self.orders and isinstance(self.makers[number][0], Placer)
             for row in rows:
                 self.limit.spend(len(self.ports) + 1)
-                layouts = tuple(map(finest, row.layouts)) if self.orders else row.layouts
-                if (layouts, FREE) in self._seen:
+                layouts = tuple([finest(layout) for layout in row.layouts]) if self.orders else row.layouts
+                if layouts in self._free:
                     continue
-                if len(self._seen) >= self._most:
+                if len(self._free) + len(self._priced) >= self._most:
                     self.capped = True
                     return fresh
                 if not all(map(self.candidate, range(len(self.ports)), row.layouts)):
                     continue
-                price = FREE if self.weigh is None else self.weigh(replace(row, form=number))
+                price = FREE if self.weigh is None else self.weigh(_of_form(row, number))
                 if price is None:
                     continue
                 price = price if row.price is FREE else row.price + price
-                if self.orders and isinstance(self.makers[number][0], Placer):
+                if placed:
                     price = self._estimated(row, price)
-                if (layouts, price) not in self._seen:
-                    self._seen.add((layouts, price))
-                    fresh.append(Row(layouts, number, row.arrangement, price, anchored))
-                    self._note(fresh[-1])
+                if price == FREE:
+                    self._free.add(layouts)
+                elif (layouts, price) in self._priced:
+                    continue
+                else:
+                    self._priced.add((layouts, price))
+                fresh.append(Row(layouts, number, row.arrangement, price, anchored))
+                self._note(fresh[-1])
         return fresh
 
     def _note(self, row: Row) -> None:
         """Remember the least that a row with a layout loses inside."""
-        if self.weigh is not None:
-            for place in enumerate(row.layouts):
-                known = self._paid.get(place, row.price)
-                least = min(known.hidden, row.price.hidden), min(known.nanoseconds, row.price.nanoseconds)
+        if self.weigh is None:
+            return
+        hidden, nanoseconds = row.price.hidden, row.price.nanoseconds
+        for place in enumerate(row.layouts):
+            known = self._paid.get(place, row.price)
+            if known is not FREE:
+                least = min(known.hidden, hidden), min(known.nanoseconds, nanoseconds)
                 self._paid[place] = Price(hidden=least[0], nanoseconds=least[1]) if any(least) else FREE
 
     def _estimated(self, row: Row, price: Price) -> Price:
         """The price with the ports at which a row of a fixed number of dimensions merges some that the source has."""
         merged = sum(
-            not port.constant and not all(any(set(group) <= set(whole) for whole in port.logical) for group in layout)
-            for port, layout in zip(self.ports, row.layouts, strict=True)
+            not port.constant and not all(map(within.__getitem__, layout))
+            for port, within, layout in zip(self.ports, self._within, row.layouts, strict=True)
         )
         return price + Price(regrouped=merged) if merged else price
 
@@ -157,3 +166,19 @@ class Generator:
         port = self.ports[number]
         few = port.constant or layout.count(()) <= self.units[number]
         return few and port.expressible(layout)
+
+
+class _Within(dict[Group, bool]):
+    """Whether stored dimensions lie within one of the source."""
+
+    def __init__(self, logical: Layout) -> None:
+        super().__init__()
+        self.logical = [frozenset(whole) for whole in logical]
+
+    def __missing__(self, group: Group) -> bool:
+        return self.setdefault(group, any(whole.issuperset(group) for whole in self.logical))
+
+
+def _of_form(row: Row, number: int) -> Row:
+    """A row as one of a form."""
+    return Row(row.layouts, number, row.arrangement, row.price, row.anchored)

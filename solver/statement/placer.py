@@ -2,39 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple, TypeVar
 
-from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.theory.layout import Layout, finest
 from layoutsolve.solver.theory.relation import Placed, Port, cut, parted
 from layoutsolve.solver.theory.row import Arrangement, Row, Slot
 
 
-@dataclass(frozen=True)
-class _Frame:
+class _Frame(NamedTuple):
     """What surrounds the fixed dimensions of a :class:`Placed` relation."""
 
     prefix: Arrangement
     suffix: tuple[Slot, ...]
 
 
+Item = TypeVar("Item", bound=Hashable)
+
+
+class _Numbered(dict[Item, int]):
+    """The number of each of some things, in the sequence in which they were met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[Item] = []
+
+    def __missing__(self, item: Item) -> int:
+        self.listed.append(item)
+        return self.setdefault(item, len(self.listed) - 1)
+
+
 Key = tuple[str, ...]
 """Labels whose factors are ordered together: one label, or a run of free ones in a mixed place."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Choice:
-    """One way to fill the places of a :class:`Placed` relation."""
+Choice = tuple[int, ...]
+"""One way to fill the places of a :class:`Placed` relation: the number of what surrounds them, and of the sequence of
+the factors of each key.
+"""
 
-    frame: _Frame
-    orders: Mapping[Key, tuple[Slot, ...]]
+Learned = tuple[int | None, ...]
+"""What a reading says of a choice; None where it says nothing."""
 
 
-_Learned = tuple[_Frame | None, tuple[tuple[Key, tuple[Slot, ...]], ...]]
-"""What a reading says."""
+class _Rests:
+    """What choices are in some of their places alone: each once, in the sequence in which they were made."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self.places, self.found, self.looked = places, dict[Choice, None](), 0
+        self.listed: list[Choice] = []
+
+    def among(self, choices: Sequence[Choice]) -> list[Choice]:
+        """Those of all choices; what was looked at before is not looked at again."""
+        for choice in choices[self.looked :]:
+            rest = tuple([choice[place] for place in self.places])
+            if rest not in self.found:
+                self.found[rest] = None
+                self.listed.append(rest)
+        self.looked = len(choices)
+        return self.listed
 
 
 class Placer:
@@ -54,13 +83,21 @@ class Placer:
         self.runs = keys = sorted({key for found in self.keys.values() for key in found})
         self.counts = {key: len(self.logical(key)) for key in keys if form.free.issuperset(key)}
         self.around = frozenset(self.logical(form.prefix))
-        self.choices = set[tuple[object, ...]]()
-        self.listed: list[_Choice] = []
-        self.met: dict[_Learned, int] = {}
-        self.waiting: dict[int, Row] = {}
-        self.last: list[_Learned] = []
+        self.frames, self.orders = _Numbered[_Frame](), [_Numbered[tuple[Slot, ...]]() for _ in keys]
+        self.unknown: Learned = (None,) * (1 + len(keys))
+        self.learns = bool(form.prefix) or any(count > 1 for count in self.counts.values())
+        self.choices = set[Choice]()
+        self.listed: list[Choice] = []
+        self.rests: dict[tuple[int, ...], _Rests] = {}
+        self.met: dict[Learned, int] = {}
+        self.waiting: dict[int, tuple[Layout, ...]] = {}
+        self.last: list[Learned] = []
         self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
-        self._add(self._logical_frame(), {key: self.logical(key) for key in keys})
+        self.filled: list[dict[Choice, Layout]] = [{} for _ in ports]
+        at = {key: place for place, key in enumerate(keys, 1)}
+        self.shown = [[0, *(at[key] for place in own for key in self.keys[place])] for own in form.places]
+        logical = zip(self.orders, keys, strict=True)
+        self._add((self.frames[self._logical_frame()], *(numbers[self.logical(key)] for numbers, key in logical)))
 
     def _runs(self, place: tuple[str, ...]) -> tuple[Key, ...]:
         if not self.form.mixed:
@@ -68,46 +105,68 @@ class Placer:
         return tuple(tuple(run) for _, run in groupby(place, self.form.free.__contains__))
 
     def start(self) -> list[Row]:
-        taken = list(self.waiting.values())
+        taken = [self._row(number) for number in self.waiting]
         self.waiting.clear()
         return taken
 
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
         """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait.
 
-        What was learned before has been combined with all choices that were known then.
+        What is learned is combined with what choices are in all else. That was done before for what was known then.
         """
         self.last.clear()
         for reading in readings:
-            frame, orders = self._learn(port, reading)
-            learned = (frame, tuple(orders.items()))
+            learned = self._learn(port, reading)
             self.last.append(learned)
-            others = self.listed[self.met.get(learned, 0) :]
-            for choice in others[: self.limit.granted(len(others))]:
-                self._add(frame or choice.frame, {**choice.orders, **orders})
-            self.met[learned] = len(self.listed)
+            open_places = tuple([place for place, number in enumerate(learned) if number is None])
+            if open_places not in self.rests:
+                self.rests[open_places] = _Rests(open_places)
+            rests = self.rests[open_places].among(self.listed)
+            met = self.met.get(learned, 0)
+            for rest in rests[met : met + self.limit.granted(len(rests) - met)]:
+                choice = list(learned)
+                for place, number in zip(open_places, rest, strict=True):
+                    choice[place] = number
+                self._add(tuple([number or 0 for number in choice]))
+            self.met[learned] = len(rests)
         found = self.places[port].pop(self._key(layout), [])
-        return [self.waiting.pop(number) for number in found if number in self.waiting]
+        rows = [self._row(number) for number in found if number in self.waiting]
+        for number in found:
+            self.waiting.pop(number, None)
+        return rows
 
     def others(self, wanted: Callable[[Row], bool]) -> list[Row]:
         """The wanted ones of those rows that say what the layout pushed last does, but have others, and still wait."""
-        found = [
-            number
-            for number, row in self.waiting.items()
-            if wanted(row) and any(_agrees(self.listed[number - 1], each) for each in self.last)
-        ]
-        return [self.waiting.pop(number) for number in found]
+        agreeing = [number for number in self.waiting if any(_agrees(self.listed[number], each) for each in self.last)]
+        rows = {number: row for number in agreeing if wanted(row := self._row(number))}
+        for number in rows:
+            del self.waiting[number]
+        return list(rows.values())
 
-    def _add(self, frame: _Frame, orders: dict[Key, tuple[Slot, ...]]) -> None:
+    def _add(self, choice: Choice) -> None:
         """Let the row of a choice wait until one of its layouts is suggested."""
-        choice = (frame.prefix, frame.suffix, *orders.items())
         if choice not in self.choices:
             self.choices.add(choice)
-            self.listed.append(_Choice(frame, orders))
-            row, number = self.row(frame.prefix, frame.suffix, orders), len(self.listed)
-            self.waiting[number] = row
-            for layout, places in zip(row.layouts, self.places, strict=True):
+            number = len(self.listed)
+            self.listed.append(choice)
+            self.waiting[number] = layouts = tuple([self._filled(port, choice) for port in range(len(self.ports))])
+            for layout, places in zip(layouts, self.places, strict=True):
                 places.setdefault(self._key(layout), []).append(number)
+
+    def _filled(self, port: int, choice: Choice) -> Layout:
+        """The layout that a port has in a choice, which is the same for all that say the same of what it has."""
+        key = tuple([choice[place] for place in self.shown[port]])
+        known = self.filled[port]
+        if key not in known:
+            numbered = zip(self.runs, self.orders, choice[1:], strict=True)
+            orders = {run: numbers.listed[number] for run, numbers, number in numbered}
+            known[key] = self._layout(port, self.frames.listed[choice[0]], orders)
+        return known[key]
+
+    def _row(self, number: int) -> Row:
+        """The row of a choice that waits."""
+        frame = self.frames.listed[self.listed[number][0]]
+        return Row(self.waiting[number], arrangement=frame.prefix, price=self.form.price)
 
     def _key(self, layout: Layout) -> Layout:
         """What of a layout has to be suggested: all of it or, in its finest grouping, its order."""
@@ -117,19 +176,20 @@ class Placer:
         """The factors of some labels in their own sequence."""
         return tuple(slot for label in key for slot in self.slots.get(label, ()))
 
-    def _learn(self, port: int, reading: Arrangement) -> tuple[_Frame | None, dict[Key, tuple[Slot, ...]]]:
+    def _learn(self, port: int, reading: Arrangement) -> Learned:
         """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
         it.
         """
+        if not self.learns:
+            return self.unknown
         sequence = [slot for group in reading for slot in group]
-        orders = {}
-        for key, count in self.counts.items():
-            if count > 1:
-                found = tuple(slot for slot in sequence if slot[0] in key)
-                if len(found) == count:
-                    orders[key] = found
         whole = bool(self.form.prefix) and self.around.issubset(sequence)
-        return (self._frame(port, reading) if whole else None), orders
+        learned: list[int | None] = [self.frames[self._frame(port, reading)] if whole else None]
+        for key, numbers in zip(self.runs, self.orders, strict=True):
+            count = self.counts.get(key, 0)
+            found = tuple([slot for slot in sequence if slot[0] in key]) if count > 1 else ()
+            learned.append(numbers[found] if count > 1 and len(found) == count else None)
+        return tuple(learned)
 
     def _frame(self, port: int, reading: Arrangement) -> _Frame:
         """What comes before the operator's own dimensions and, where the form allows it, what comes after.
@@ -172,7 +232,6 @@ class Placer:
         return (*leading, *places, *trailing)
 
 
-def _agrees(choice: _Choice, learned: _Learned) -> bool:
+def _agrees(choice: Choice, learned: Learned) -> bool:
     """Whether a choice is as a reading says."""
-    frame, orders = learned
-    return frame in (None, choice.frame) and set(orders) <= choice.orders.items()
+    return all(said is None or said == number for said, number in zip(learned, choice, strict=True))

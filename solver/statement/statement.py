@@ -8,11 +8,11 @@ from dataclasses import replace
 from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
-from layoutsolve.solver.statement.brought import brought_along
 from layoutsolve.solver.statement.closure import Closure, Entry, Orders
 from layoutsolve.solver.statement.marks import marked
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
+from layoutsolve.solver.statement.repeated import Repeated
 from layoutsolve.solver.statement.unseen import Tensor, unseen
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, Order, order
@@ -71,6 +71,7 @@ class Statement:
         self._home: dict[str, int] = {}
         self._rows: dict[Layout, Row] = {}
         self.entries: list[Entry] = []
+        self._repeated = Repeated(self.target, self.goal.timed, ALL)
         self._state()
 
     @property
@@ -150,18 +151,30 @@ class Statement:
         return tuple(alone.having(0, layouts))
 
     def part(
-        self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
+        self,
+        free: Mapping[int, Sequence[Row]],
+        fixed: Mapping[int, Row],
+        moved: Collection[int],
+        limit: Limit,
+        enough: int | None = None,
     ) -> LayoutProblem:
         """The problem over full layouts of some operators alone, in the sequence that they have.
 
         ``free`` ones have the orders of some rows to choose from, ``fixed`` ones the very row, and of variables only
-        those that are ``moved`` change their order.
+        those that are ``moved`` change their order. More rows than are ``enough`` are not all found.
         """
         entries, kept = self._among(free, fixed)
-        return self._closure(limit, CANDIDATES, kept=kept, seeded=True, entries=entries, moved=moved).problem()
+        return self._closure(
+            limit, CANDIDATES, kept=kept, seeded=True, entries=entries, moved=moved, enough=enough
+        ).problem()
 
     def groupings(
-        self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row], moved: Collection[int], limit: Limit
+        self,
+        free: Mapping[int, Sequence[Row]],
+        fixed: Mapping[int, Row],
+        moved: Collection[int],
+        limit: Limit,
+        enough: int | None = None,
     ) -> LayoutProblem:
         """The same over all groupings: no others need fewer Reshapes. It has the variables at these operators alone,
         which it numbers anew.
@@ -171,17 +184,8 @@ class Statement:
         places = {variable: place for place, variable in enumerate(numbers)}
         variables = [self.variables[number] for number in numbers]
         entries = [replace(entry, ports=[places[each] for each in entry.ports]) for entry in entries]
-        return Closure(
-            variables,
-            entries,
-            self.target,
-            self.goal.timed,
-            limit,
-            ALL,
-            kept=kept,
-            moved={place for variable, place in places.items() if variable in moved},
-            complete=brought_along(variables, entries),
-        ).problem()
+        among = {place for variable, place in places.items() if variable in moved}
+        return self._repeated.problem(variables, entries, kept, among, limit, enough)
 
     def _among(self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row]) -> tuple[list[Entry], Orders]:
         """The operators that have rows to choose from, and those that have one, with these rows."""
@@ -208,6 +212,7 @@ class Statement:
         shown: Sequence[Collection[Order]] | None = None,
         entries: Sequence[Entry] | None = None,
         moved: Collection[int] | None = None,
+        enough: int | None = None,
     ) -> Closure:
         return Closure(
             self.variables,
@@ -221,6 +226,7 @@ class Statement:
             seeded,
             moved=moved,
             shown=shown,
+            enough=enough,
         )
 
     def _constants(self) -> tuple[Constant, ...]:

@@ -9,8 +9,8 @@ can mostly be stated where those of the whole zone cannot.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import field, replace
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
@@ -23,6 +23,8 @@ from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.row import FREE, Row
+
+Rows = tuple[Row, ...]
 
 ROWS = 15_000
 """The most rows of a problem of all groupings that is solved."""
@@ -41,6 +43,7 @@ class Scope:
     found: Assignment
     kept: Sequence[Sequence[Row]]
     moved: Collection[int]
+    paid: dict[Hashable, tuple[Rows, Rows]] = field(default_factory=dict)
 
     def zone(self) -> Zone:
         """The zone of the Reshapes that are made."""
@@ -58,7 +61,7 @@ class Scope:
         """The problem of a zone, or a part of one, over all groupings; None where these are too many."""
         if limit.over:
             return None
-        stated = self.statement.groupings(self.rows(zone.free), self.fixed(zone.fixed), self.moved, limit)
+        stated = self.statement.groupings(self.rows(zone.free), self.fixed(zone.fixed), self.moved, limit, ROWS)
         rows = [len(operator.rows) for operator in stated.operators]
         return None if stated.capped or limit.over or sum(rows) > ROWS or not all(rows) else stated
 
@@ -69,17 +72,23 @@ class Scope:
         for number, operator in zip(zone.operators, problem.operators, strict=True):
             home = zip(self.statement.entries[number].ports, operator.ports, strict=True)
             paid = [each in variables or problem.variables[here].constant for each, here in home]
-            operators.append(_at(operator, [port for port, pays in enumerate(paid) if pays], number in free))
+            operators.append(self._at(operator, [port for port, pays in enumerate(paid) if pays], number in free))
         return replace(problem, operators=tuple(operators))
 
-
-def _at(operator: Operator, ports: Sequence[int], free: bool) -> Operator:
-    """An operator at some of its ports alone; one that is not free has no price."""
-    rows = (
-        replace(row, layouts=tuple(row.layouts[port] for port in ports), price=row.price if free else FREE)
-        for row in operator.rows
-    )
-    return operator.at(ports, rows)
+    def _at(self, operator: Operator, ports: Sequence[int], free: bool) -> Operator:
+        """An operator at some of its ports alone; one that is not free has no price. Its rows are the very same for all
+        that are alike.
+        """
+        key = (id(operator.rows), *ports, free)
+        if key not in self.paid:
+            rows = (
+                Row(
+                    tuple([row.layouts[port] for port in ports]), row.form, row.arrangement, row.price if free else FREE
+                )
+                for row in operator.rows
+            )
+            self.paid[key] = operator.rows, tuple(rows)
+        return operator.at(ports, self.paid[key][1])
 
 
 def fewest(scope: Scope, part: Zone, limit: Limit, known: Known) -> Solution | None:

@@ -148,7 +148,8 @@ def _among_some(scope: Scope, zone: Zone, limit: Limit) -> Solution | None:
     free = scope.rows(zone.free)
     if not _several(scope, zone) or STATED * sum(map(len, free.values())) > limit.work:
         return None
-    problem = scope.statement.part(free, scope.fixed(zone.fixed), scope.moved, limit)
+    most = limit.work // SEARCHED
+    problem = scope.statement.part(free, scope.fixed(zone.fixed), scope.moved, limit, most)
     rows = [len(operator.rows) for operator in problem.operators]
     if limit.expired or SEARCHED * sum(rows) > limit.work or not all(rows):
         return None

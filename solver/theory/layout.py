@@ -56,9 +56,16 @@ def grouped(atoms: Iterable[int], counts: Iterable[int]) -> Layout:
 
 def whole(layout: Layout, wanted: Order) -> Layout | None:
     """The stored dimensions of a layout in another order of atoms, without those of size 1; None where it tears one."""
-    rank = {atom: index for index, atom in enumerate(wanted)}
-    solid = tuple(sorted(filter(None, layout), key=lambda group: rank[group[0]]))
-    return solid if order(solid) == wanted else None
+    starts = {group[0]: group for group in layout if group}
+    solid, place, size = [], 0, len(wanted)
+    while place < size:
+        group = starts.get(wanted[place], ())
+        end = place + len(group)
+        if not group or wanted[place:end] != group:
+            return None
+        solid.append(group)
+        place = end
+    return tuple(solid) if len(solid) == len(starts) else None
 
 
 def whole_dimensions(logical: Layout, wanted: Layout) -> Layout | None:

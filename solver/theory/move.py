@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 
 from layoutsolve.records import dataclass
-from layoutsolve.solver.theory.layout import Group, Layout, Order, order, whole, with_units
+from layoutsolve.solver.theory.layout import Group, Layout, Order, interspersed, order, whole
 from layoutsolve.solver.theory.motion import Motion, motion_of
+
+Pattern = tuple[bool, ...]
+"""Which stored dimensions are of more than size 1."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +109,19 @@ def _transposed(source: Layout, target: Layout) -> tuple[int, ...]:
 def _swapped(source: Layout, target: Layout) -> tuple[int, ...] | None:
     """The permutation by which two neighbouring blocks change places, None where that does not make the target."""
     axes = range(len(source))
-    for first, last in product(axes, (index + 1 for index in axes)):
-        if source[:first] == target[:first] and source[last:] == target[last:]:
-            for cut in range(first + 1, last):
-                if source[cut:last] + source[first:cut] == target[first:last]:
-                    return (*axes[:first], *axes[cut:last], *axes[first:cut], *axes[last:])
+    starts, ends = _alike(source, target), _alike(source[::-1], target[::-1])
+    for first, last in product(range(starts + 1), range(len(source) - ends, len(source) + 1)):
+        for cut in range(first + 1, last):
+            if source[cut:last] + source[first:cut] == target[first:last]:
+                return (*axes[:first], *axes[cut:last], *axes[first:cut], *axes[last:])
     return None
+
+
+def _alike(source: Layout, target: Layout) -> int:
+    """How many dimensions two layouts have in common from the first one on."""
+    return next(
+        (place for place, pair in enumerate(zip(source, target, strict=False)) if pair[0] != pair[1]), len(source)
+    )
 
 
 def _permuted(source: Layout, perm: Sequence[int]) -> Layout:
@@ -149,25 +159,46 @@ def transposed_alone(source: Layout, target: Layout) -> tuple[Layout, ...]:
     """The layouts, beside ``target`` all that have its dimensions of size 1 elsewhere, between which and ``source`` a
     Transpose alone is enough one way or the other. The two have the same dimensions.
     """
-    return tuple(each for each in with_units(target) if alone(source, each) or alone(each, source))
+    solid = tuple(filter(None, target))
+    return tuple([filled(pattern, solid) for pattern in _moved_alone(pattern_of(source), turned(source, target))])
+
+
+@lru_cache(maxsize=65536)
+def _moved_alone(given: Pattern, turn: tuple[int, ...]) -> tuple[Pattern, ...]:
+    """The same for any layouts of which dimensions are in these places."""
+    back = tuple(sorted(range(len(turn)), key=turn.__getitem__))
+    patterns = map(pattern_of, interspersed([(each,) for each in turn], given.count(False)))
+    return tuple(each for each in patterns if alone_in(given, turn, each) or alone_in(each, back, given))
 
 
 def alone(source: Layout, target: Layout) -> bool:
     """Whether a Transpose alone is enough between two layouts of the same dimensions."""
-    solid, places = _sized(source)
-    return _alone(solid, tuple([places.get(group, -1) for group in target]))
+    return alone_in(pattern_of(source), turned(source, target), pattern_of(target))
+
+
+def pattern_of(layout: Sequence[tuple[int, ...]]) -> Pattern:
+    """Which dimensions of a layout are of more than size 1."""
+    return tuple(map(bool, layout))
+
+
+def turned(source: Layout, target: Layout) -> tuple[int, ...]:
+    """Where each dimension of more than size 1 of a layout lies among those of another one, which has the same."""
+    places = {group: place for place, group in enumerate(filter(None, source))}
+    return tuple([places[group] for group in target if group])
+
+
+def filled(pattern: Pattern, solid: Sequence[Group]) -> Layout:
+    """The layout of some dimensions in such places."""
+    rest = iter(solid)
+    return tuple([next(rest) if each else () for each in pattern])
 
 
 @lru_cache(maxsize=65536)
-def _sized(layout: Layout) -> tuple[tuple[bool, ...], Mapping[Group, int]]:
-    """Which dimensions of a layout are of more than size 1, and which place each of these has among them."""
-    return tuple(map(bool, layout)), {group: place for place, group in enumerate(filter(None, layout))}
-
-
-@lru_cache(maxsize=65536)
-def _alone(solid: tuple[bool, ...], wanted: tuple[int, ...]) -> bool:
-    """The same for which dimensions are of more than size 1, and where each of these is wanted; -1 is of size 1."""
-    numbers = iter(range(len(solid)))
-    source = tuple((next(numbers),) if each else () for each in solid)
-    target = tuple((each,) if each >= 0 else () for each in wanted)
-    return not hindered(source, _transposed(source, target))
+def alone_in(given: Pattern, turn: tuple[int, ...], wanted: Pattern) -> bool:
+    """Whether a Transpose alone is enough between any layouts whose dimensions of more than size 1 are in such places,
+    where those of the second one are ``turn`` among those of the first.
+    """
+    if all(given) or motion_of(turn)[0] is Motion.GENERAL:  # no dimension of size 1 hinders what is general anyway
+        return True
+    source = filled(given, [(place,) for place in range(len(turn))])
+    return not hindered(source, _transposed(source, filled(wanted, [(place,) for place in turn])))

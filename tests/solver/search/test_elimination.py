@@ -26,14 +26,15 @@ from tests.solver.test_optimality import conflicting_grid, narrow_graph
 TIERS = coarse_tiers(OBJECTIVES["min-executed"]) or ()
 
 
-def family(objective: str) -> Iterator[tuple[LayoutProblem, Domains, Component]]:
-    """Components of random graphs, with some rows of their operators, all moves at their price or some."""
+def family(objective: str, groupings: bool = False) -> Iterator[tuple[LayoutProblem, Domains, Component]]:
+    """Components of random graphs, with some rows of their operators, all moves at their price or, of orders, some."""
     for seed in range(40):
         random = np.random.default_rng(seed)
         made = (mixed_graph, narrow_graph, lambda each: random_graph(each, 9, CONTROL))[seed % 3]
-        problem = Statement(made(seed), goal=Goal(objective)).orders()
+        statement = Statement(made(seed), goal=Goal(objective))
+        problem = statement.layouts() if groupings else statement.orders()
         charged = frozenset(each for each in problem.moving() if random.random() < 0.5)
-        problem = problem.charging((None, charged)[seed % 2])
+        problem = problem.charging(charged if seed % 2 and not groupings else None)
         domains = [
             sorted(random.choice(len(operator.rows), min(4, len(operator.rows)), replace=False).tolist())
             for operator in problem.operators
@@ -60,13 +61,31 @@ def test_rows_equal_enumeration(objective: str) -> None:
     assert compared > 20
 
 
+@pytest.mark.parametrize("objective", ["min-executed", "min-bytes", "min-nodes", "min-latency"])
+def test_groupings_equal_enumeration(objective: str) -> None:
+    """The same where Reshapes count, which readers of one order share; or alone, as in pieces of a problem."""
+    compared = shared = 0
+    for problem, domains, component in family(objective, groupings=True):
+        start = [domain[0] for domain in domains]
+        for tiers in (OBJECTIVES[objective][:-1], (("reshapes",),)):
+            best = enumerated(problem, domains, component, start, tiers)
+            found = eliminated(problem, dict(enumerate(domains)), component, tiers, unlimited())
+            assert found is not None
+            rows = [found.get(number, row) for number, row in enumerate(start)]
+            least = ranked(price_of_component(problem, best, component), tiers)
+            assert ranked(price_of_component(problem, rows, component), tiers) == least
+            compared += bool(least[-1])
+            shared += any(len(problem.readers[variable]) > 1 for variable in component.variables)
+    assert compared > 20
+    assert shared > 20
+
+
 def test_what_is_too_large_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By entries, by work, by how large a number all tiers are together; and where groupings count."""
+    """By entries, by work, and by how large a number all tiers are together."""
     refused = 0
     for problem, domains, component in family("min-executed"):
         given = problem, dict(enumerate(domains)), component, TIERS
         assert eliminated(*given, Limit(0)) is None
-        assert eliminated(*given[:3], (*TIERS, ("reshapes",)), unlimited()) is None
         for size in (2**56, 2**62):
             huge = tuple(replace(each, bytes=size + number) for number, each in enumerate(problem.variables))
             refused += eliminated(replace(problem, variables=huge), *given[1:], unlimited()) is None

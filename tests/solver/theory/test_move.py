@@ -8,7 +8,7 @@ from itertools import pairwise, permutations, product
 import numpy as np
 import pytest
 
-from layoutsolve.solver.search.formulation import near
+from layoutsolve.solver.search.near import near
 from layoutsolve.solver.theory.layout import Layout, Order, interspersed, order, permuted, with_units
 from layoutsolve.solver.theory.move import alone, hindered, move, transposed_alone
 

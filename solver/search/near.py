@@ -1,0 +1,61 @@
+"""How many Reshapes are beside the Transposes between many layouts of one variable."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
+
+from layoutsolve.solver.theory.layout import Layout, Order, order, permuted
+from layoutsolve.solver.theory.move import Pattern, alone_in, pattern_of, turned
+
+Dimensions = tuple[Layout, int]
+"""Stored dimensions, and how many more are of size 1."""
+
+Near = tuple[int, Sequence[Layout] | None, Sequence[Layout]]
+"""A number of Reshapes, the layouts from which a Transpose takes so many, None for all, and those to which it does."""
+
+
+def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> list[Near]:
+    """How many Reshapes are beside the Transpose from some layouts, by default all, to some of one order.
+
+    A move takes none where whole dimensions change places, one where a layout has no dimension that the other's order
+    tears, else two (:func:`~layoutsolve.solver.theory.move.move`). So which take none is looked up by what dimensions
+    there are, and not each layout compared with each.
+    """
+    atoms = order(next(iter(wanted)))
+    groups = by_order(written)
+    groups.pop(atoms, None)
+    stored = {source: permuted(source, atoms) for sources in groups.values() for source in sources}
+    untorn = [source for source, found in stored.items() if found is not None]
+    alike: dict[Dimensions, list[tuple[Layout, Pattern, tuple[int, ...]]]] = {}
+    for source in untorn:
+        turn = pattern_of(source), turned(source, stored[source] or ())
+        alike.setdefault(_dimensions(stored[source] or ()), []).append((source, *turn))
+    found: list[Near] = []
+    within = dict[tuple[Order, ...], list[Layout]]()
+    for target in wanted:
+        pattern, turns = pattern_of(target), alike.get(_dimensions(target), ())
+        whole = [source for source, given, turn in turns if rigid or alone_in(given, turn, pattern)]
+        if whole:
+            found.append((0, whole, [target]))
+        if len(whole) < len(stored):
+            within.setdefault(tuple(each for each in groups if permuted(target, each) is not None), []).append(target)
+    far: list[Layout] = []
+    for orders, targets in within.items():
+        some = dict.fromkeys(chain(untorn, *(groups[each] for each in orders)))
+        found.append((1, None if len(some) == len(stored) else list(some), targets))
+        far += targets if len(some) < len(stored) else []
+    return [*found, (2, None, far)] if far else found
+
+
+def _dimensions(layout: Layout) -> Dimensions:
+    """What is stored in the dimensions of a layout, and how many are of size 1."""
+    return tuple(filter(None, layout)), layout.count(())
+
+
+def by_order(layouts: Iterable[Layout]) -> dict[Order, list[Layout]]:
+    """Layouts by their order."""
+    found: dict[Order, list[Layout]] = {}
+    for layout in layouts:
+        found.setdefault(order(layout), []).append(layout)
+    return found
