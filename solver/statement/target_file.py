@@ -32,7 +32,7 @@ SHIPPED = (
 )
 """Runtimes, which are measured."""
 
-SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "acl", "mace", "litert-nhwc")
+SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "mace", "litert-nhwc")
 """Layout systems: ONNX itself, and such that have forms of their own, for which a plan is made."""
 
 KNOWN = SHIPPED + SYSTEMS

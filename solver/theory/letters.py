@@ -1,6 +1,6 @@
 """Letters: how a text such as ``NHWC`` or ``NCHW16c`` says in which order a port stores its dimensions.
 
-A rule names the dimensions of its first way, which is the operator as ONNX has it, by a letter each: ``NCHW`` for an
+A rule names the dimensions of an operator as ONNX has them by a letter each: ``NCHW`` for an
 image, ``OIHW`` for a kernel. A text gives them in another order. ``16c`` is a *block*: of the dimension ``C`` the
 innermost 16, so that ``NCHW16c`` stores ``[N, C / 16, H, W, 16]``. Several blocks of one letter nest from left to
 right, as ``OIHW4i16o4i`` has them.
@@ -80,38 +80,48 @@ def form(rule: Rule, shapes: Sequence[Shape], texts: Mapping[int, str], price: i
     ``shapes`` are those of all ports, ``facts`` of the numbers that it computes with. Each row of it costs ``price``
     Transposes. Raises :class:`MisfitError` where the operator has no such form.
     """
-    first = _own(rule)
-    if not rule.letters or first is None or not isinstance(first.form, Placed):
-        raise MisfitError("its dimensions have no letters")
-    stored = tuple(texts.get(port, plain) for port, plain in enumerate(rule.letters))
+    first, plain = _first(rule)
+    stored = tuple(texts.get(port, each) for port, each in enumerate(plain))
     own = [letters(text) if text else () for text in stored]
-    for plain, text, each in zip(rule.letters, stored, own, strict=True):
-        if {letter.name for letter in each} != set(plain):
-            raise MisfitError(f"{text} is not about the dimensions {plain}")
+    for wanted, text, each in zip(plain, stored, own, strict=True):
+        if {letter.name for letter in each} != set(wanted):
+            raise MisfitError(f"{text} is not about the dimensions {wanted}")
+    assert isinstance(first.form, Placed)
     sizes = _sizes(rule, shapes)
-    split = _factors(first.form.places, rule.letters, own, sizes)
+    split = _factors(first.form.places, plain, own, sizes)
     labels = {label: tuple(each) for label, each in split.items()}
     places = tuple(
-        tuple(_place(dims[plain.index(each.name)], each, text, labels, split, sizes) for each in text)
-        for dims, plain, text in zip(first.form.places, rule.letters, own, strict=True)
+        tuple(_place(dims[names.index(each.name)], each, text, labels, split, sizes) for each in text)
+        for dims, names, text in zip(first.form.places, plain, own, strict=True)
     )
     free = first.form.free | {name for label in first.form.free for name in labels.get(label, ())}
     placed = replace(first.form, places=places, free=free, price=Price(hidden=price))
     named = [text for port, text in enumerate(stored) if port in texts]
     ends = "_".join(named[:-1] if len(named) > 1 and named[-1] == named[0] else named)
-    return Way(placed, _rewrite(rule, first, own, ends), f"{' '.join(named)}, {facts}", first.sizes, split, stored)
+    rewrite = _rewrite(rule, first, plain, own, ends)
+    return Way(placed, rewrite, f"{' '.join(named)}, {facts}", first.sizes, split, stored)
 
 
-def _own(rule: Rule) -> Way | None:
-    """The way that stores the dimensions as the node itself has them, or the first one."""
-    plain = tuple(tuple(tuple(name.partition(":")[0] for name in names) for names in dims) for dims in rule.dims)
-    known = {name for dims in plain for names in dims for name in names}
-    for way in rule.ways:
-        if isinstance(way.form, Placed) and plain == tuple(
-            tuple(tuple(name for name in names if name in known) for names in places) for places in way.form.places
-        ):
-            return way
-    return rule.ways[0]
+def _first(rule: Rule) -> tuple[Way, tuple[str, ...]]:
+    """The way of a rule that forms are made of, and the letters of what it stores at each port: the one that stores the
+    dimensions as the node has them, or the first one, whose dimensions are found by their labels.
+    """
+    dims = tuple(tuple(tuple(name.partition(":")[0] for name in names) for names in each) for each in rule.dims)
+    known = {name for each in dims for names in each for name in names}
+    placed = [(way, way.form) for way in rule.ways if isinstance(way.form, Placed) and not way.form.prefix]
+    if not rule.letters or not placed:
+        raise MisfitError("its dimensions have no letters")
+    for way, form in placed:
+        stored = tuple(tuple(tuple(name for name in place if name in known) for place in port) for port in form.places)
+        if stored == dims:
+            return way, rule.letters
+    way, form = placed[0]
+    found = []
+    for port, names, text in zip(form.places, dims, rule.letters, strict=True):
+        if sorted(port) != sorted(names) or () in port:
+            raise MisfitError("its dimensions have no letters")
+        found.append("".join(text[names.index(place)] for place in port))
+    return way, tuple(found)
 
 
 def _sizes(rule: Rule, shapes: Sequence[Shape]) -> dict[str, Dim]:
@@ -181,9 +191,9 @@ def _place(
     return tuple(name for name, _ in parts[behind(within * letter.block) : behind(within)])
 
 
-def _rewrite(rule: Rule, first: Way, own: Sequence[Letters], ends: str) -> Rewrite:
+def _rewrite(rule: Rule, first: Way, plain: Sequence[str], own: Sequence[Letters], ends: str) -> Rewrite:
     """The operator as ONNX has it where all ports are stored so, else a function of the model around it."""
-    recasts = tuple(_recast(plain, text) for plain, text in zip(rule.letters, own, strict=True))
+    recasts = tuple(_recast(names, text) for names, text in zip(plain, own, strict=True))
     if not any(recasts):
         return first.rewrite
 

@@ -98,9 +98,9 @@ class Rule:
     dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``ways`` are the alternatives, whose number
     a row has as its ``form``; the first one is demanded by the operator itself, the others are for its neighbours to
     ask for. ``solid`` labels keep their factors together in order. The first of the ``idioms`` that fits a row is
-    written in place of its way. ``letters`` name the dimensions of each port as the first way stores them, where that
-    is a format that others may have in another order (:mod:`layoutsolve.solver.theory.letters`). A ``closed`` rule has
-    no other ways than these, where one is not available either.
+    written in place of its way. ``letters`` name the dimensions of each port, where these are a format that others may
+    have in another order (:mod:`layoutsolve.solver.theory.letters`). A ``closed`` rule has no other ways than these,
+    where one is not available either.
     """
 
     inputs: tuple[int, ...]

@@ -40,7 +40,12 @@ def gemm(site: Site) -> Rule | None:
             product(kind, Placed((data, (K, M), *bias, (P, M)), free), facts, biased)
             for kind, data in (("NN", (P, K)), ("TN", (K, P)))
         ]
-    letters = ("NC", "OI", *("O" if each == (M,) else unnamed(len(each)) for each in bias), "NC")
+    letters = (
+        "CN" if site.attribute("transA", 0) else "NC",
+        "OI" if site.attribute("transB", 0) else "IO",
+        *("O" if each == (M,) else unnamed(len(each)) for each in bias),
+        "NC",
+    )
     return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways), letters=letters)
 
 
