@@ -307,7 +307,7 @@ def convert(
 
     found = converted(goal.objective)
     free = options.inputs == options.outputs == "keep" and not (options.layouts or options.shapes or options.opset)
-    if not graph.imports or options.strategy != "cpsat" or not free:
+    if not graph.imports or options.strategy != "cpsat" or not free or goal.target.table is not None:
         return found
     return _no_worse(content, found, converted)
 

@@ -44,6 +44,8 @@ def as_json(options: argparse.Namespace, done: Done) -> str:
     report["seconds"] = {**done.conversion.seconds, "total": round(done.spent, 6)}
     if done.rechecked is not None:
         report["certificate"] = {"file": options.certify, **asdict(done.rechecked)}
+    if options.plan is not None:
+        report["plan"] = options.plan
     if done.checked is not None:
         report["verified"] = asdict(done.checked)
     if done.explanation is not None:
