@@ -12,7 +12,7 @@ forms holds for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from math import prod
@@ -112,16 +112,29 @@ def _first(rule: Rule) -> tuple[Way, tuple[str, ...]]:
     if not rule.letters or not placed:
         raise MisfitError("its dimensions have no letters")
     for way, form in placed:
-        stored = tuple(tuple(tuple(name for name in place if name in known) for place in port) for port in form.places)
-        if stored == dims:
+        if all(_alike(*each, known) for each in zip(form.places, dims, strict=True)):
             return way, rule.letters
     way, form = placed[0]
-    found = []
-    for port, names, text in zip(form.places, dims, rule.letters, strict=True):
-        if sorted(port) != sorted(names) or () in port:
-            raise MisfitError("its dimensions have no letters")
-        found.append("".join(text[names.index(place)] for place in port))
-    return way, tuple(found)
+    return way, tuple(_turned(*each) for each in zip(form.places, dims, rule.letters, strict=True))
+
+
+def _alike(places: Dims, dims: Dims, known: Collection[str]) -> bool:
+    """Whether places are the dimensions of a port in their order; those of size 1 may have any labels there."""
+    pairs = zip(places, dims, strict=False)
+    return len(places) == len(dims) and all(
+        not names or names == tuple(name for name in place if name in known) for place, names in pairs
+    )
+
+
+def _turned(places: Dims, dims: Dims, text: str) -> str:
+    """The letters of some places, whose labels dimensions have that are called by a text; those of size 1 have none."""
+    units = [letter for names, letter in zip(dims, text, strict=True) if not names]
+    of = {names: letter for names, letter in zip(dims, text, strict=True) if names}
+    missing = [place for place in places if place not in of]
+    if len(places) != len(dims) or len(missing) != len(units):
+        raise MisfitError("its dimensions have no letters")
+    rest = iter(units)
+    return "".join(of[place] if place in of else next(rest) for place in places)
 
 
 def _sizes(rule: Rule, shapes: Sequence[Shape]) -> dict[str, Dim]:
