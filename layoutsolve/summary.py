@@ -100,6 +100,9 @@ def as_text(done: Done) -> str:
         f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
+    if conversion.crossings is not None:
+        paid = sum(each.price for each in conversion.crossings)
+        lines.append(f"  {_counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
     if conversion.kept:
         lines.append("  nothing is gained: the model is written as it stands")
     lines += [f"  {end}" for end in conversion.moved_ends]

@@ -16,6 +16,7 @@ from layoutsolve.planning.lettered import letters_of, order_of, shown, text_of
 from layoutsolve.planning.provenance import Origins, Stored
 from layoutsolve.solver.proof.text import layout_text
 from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.partition import backend_of, crossings
 from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator, Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
@@ -58,6 +59,7 @@ def facts_of(source: Content, conversion: Conversion) -> Facts:
         "operators": stating.operators(),
         "constants": stating.constants(),
         "conversions": stating.conversions(),
+        "crossings": stating.crossings(),
     }
 
 
@@ -234,7 +236,29 @@ class _Stating:
                 "reshapes": steps.reshapes,
                 "bytes": variable.bytes if order(source) != order(target) else 0,
                 "readers": readers.get(target, []),
+                "crossing": self._crosses(number, readers.get(target, [])),
             }
+
+    def _crosses(self, variable: int, readers: Sequence[int]) -> bool:
+        """Whether what is moved is read in another backend than it is written in."""
+        writer = self.problem.writers[variable]
+        own = "" if writer is None else backend_of(self.assignment, writer[0])
+        return any(backend_of(self.assignment, reader) != own for reader in readers)
+
+    def crossings(self) -> list[Facts]:
+        """Every tensor that is written in one backend and read in another."""
+        return [
+            {
+                "tensor": next(iter(self.problem.variables[each.variable].readings)),
+                "variable": each.variable,
+                "from": each.source,
+                "to": each.target,
+                "readers": list(each.readers),
+                "bytes": self.problem.variables[each.variable].bytes,
+                "price": each.price,
+            }
+            for each in crossings(self.assignment)
+        ]
 
 
 def _unchanged(stored: Value, layout: Layout, lies: Stored) -> bool:

@@ -17,13 +17,15 @@ from layoutsolve.graph import CONTROL, Graph, Shape
 from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.letters import MisfitError, form
 from layoutsolve.solver.theory.offer import named
-from layoutsolve.solver.theory.rule import Rule, Site, Way, image, opaque, operator_name, unnamed
+from layoutsolve.solver.theory.rule import Rule, Site, Way, image, known_rule, opaque, operator_name, unnamed
 
 ANYTHING = "*"
 """The operator of a line that is about all operators."""
 
-POLICIES = ("any", "source")
-"""What a line may say beside a form: any layout as ONNX has the operator, or the layouts of the source."""
+POLICIES = ("any", "follow", "source")
+"""What a line may say beside a form: any layout as ONNX has the operator, the same in the backend of what writes the
+first input, or the layouts of the source.
+"""
 
 PORTS = {"data": 0, "kernel": 1, "bias": 2, "out": -1}
 """The ports that a line may give letters for, by the number of the input; -1 are all outputs."""
@@ -34,15 +36,17 @@ class Match:
     """Which nodes a line is about; what is empty holds for all.
 
     ``kernels`` are sizes in space, ``dtypes`` the types in which the first input is stored, ``names`` patterns for what
-    the source calls the node or its first output. ``least`` and ``most`` bound the ``channels`` that are read and those
-    that are ``produced``. ``after`` and ``before`` cut a part out of the graph: what follows from one of some tensors,
-    and leads to one of some.
+    the source calls the node or its first output. ``grouped`` tells whether a convolution has several groups,
+    ``depthwise`` whether it has one for each channel that it reads. ``least`` and ``most`` bound the ``channels`` that
+    are read and those that are ``produced``. ``after`` and ``before`` cut a part out of the graph: what follows from
+    one of some tensors, and leads to one of some.
     """
 
     kernels: tuple[tuple[int, ...], ...] = ()
     dtypes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     depthwise: bool | None = None
+    grouped: bool | None = None
     least: Mapping[str, int] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
     after: tuple[str, ...] = ()
@@ -58,6 +62,8 @@ class Match:
         if self.names and not any(fnmatchcase(name, each) for name in _names(site) for each in self.names):
             return False
         if self.depthwise is not None and _depthwise(site) != self.depthwise:
+            return False
+        if self.grouped is not None and (site.attribute("group", 1) > 1) != self.grouped:
             return False
         sizes = _channels(site, rule) if self.least or self.most else {}
         if not all(name in sizes and sizes[name] >= least for name, least in self.least.items()):
@@ -163,12 +169,23 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Backend:
+    """Something that runs a part of a model. What is read in it and written elsewhere costs ``crossing`` Transposes,
+    once for all that read it here.
+    """
+
+    crossing: int = 0
+
+
+@dataclass(frozen=True)
 class Table:
-    """The ``lines`` of a target. The forms of a node are those of the lines that are about it, up to the first policy,
-    which holds where none of them fits.
+    """The ``lines`` of a target, and its ``backends`` by name, '' being what runs everything else. The forms of a node
+    are those of the lines that are about it, up to the first policy, which holds where none of them fits. They are of
+    one backend: that of the first that fits.
     """
 
     lines: tuple[Line, ...] = ()
+    backends: Mapping[str, Backend] = field(default_factory=dict)
 
     def rule(self, site: Site, known: Rule | None) -> Rule | None:
         """The rule of a node with the forms that the table has for it; None where it says nothing of it.
@@ -179,30 +196,60 @@ class Table:
         if not lines:
             return None
         base = based(site, known)
-        ways, reasons = list[Way](), list[str]()
+        ways, reasons, policy = list[Way](), list[str](), None
         for line in lines:
-            if line.policy == "source" and not ways:
-                return opaque(site)
             if line.policy:
+                policy = line
                 break
+            if ways and line.backend != ways[0].backend:
+                continue
             try:
                 ways.append(_way(site, base, line))
             except MisfitError as error:
                 reasons.append(str(error))
-        else:
-            if not ways:
-                raise OptionError(
-                    f"no form of the target fits {named(site)}: {'; '.join(dict.fromkeys(reasons))}; give the target "
-                    f"one more form, or a policy"
-                )
-        if not ways:
-            return None
+        if not ways and policy is None:
+            raise OptionError(
+                f"no form of the target fits {named(site)}: {'; '.join(dict.fromkeys(reasons))}; give the target "
+                f"one more form, or a policy"
+            )
+        if not ways and policy is not None:
+            backend = self._writing(site) if policy.policy == "follow" else policy.backend
+            return _kept(policy, backend, site, known)
         ways.sort(key=lambda way: way.form.price.hidden)
         return replace(base, ways=tuple(ways), closed=True)
+
+    def _writing(self, site: Site) -> str:
+        """The backend of what writes the first input of a node, behind views and what follows itself."""
+        graph, node = site.graph, site.node
+        for _ in graph.nodes:
+            number = graph.producers.get(node.inputs[0]) if node.inputs else None
+            if number is None:
+                return ""
+            node = graph.nodes[number]
+            if node.op in ("Transpose", "Reshape"):
+                continue
+            before = Site(graph, node)
+            known = known_rule(before)
+            lines = [
+                line for line in self.lines if line.about(before) and line.match.holds(before, known, self._within)
+            ]
+            if not lines or lines[0].policy != "follow":
+                found = self.rule(before, known)
+                return "" if found is None else found.ways[0].backend
+        return ""
 
     @cached_property
     def _within(self) -> Within:
         return Within()
+
+
+def _kept(line: Line, backend: str, site: Site, known: Rule | None) -> Rule | None:
+    """The rule of a node that a policy is about; None where that is its own."""
+    if line.policy != "source" and not backend:
+        return None
+    kept = line.policy == "source" or known is None
+    found = opaque(site) if known is None or kept else known
+    return replace(found, ways=tuple(replace(way, backend=backend) for way in found.ways), closed=kept)
 
 
 def based(site: Site, known: Rule | None) -> Rule:

@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 from layoutsolve.solver.statement import fields
-from layoutsolve.solver.statement.table import ANYTHING, POLICIES, PORTS, Line, Match, Table
+from layoutsolve.solver.statement.table import ANYTHING, POLICIES, PORTS, Backend, Line, Match, Table
 from layoutsolve.solver.theory.letters import letters
 from layoutsolve.solver.theory.rules import RULES
 
 _LINE = ("operators", "policy", "price", "backend", "match", *PORTS)
-_MATCH = ("kernel", "dtype", "name", "depthwise", "least", "most", "after", "before")
+_MATCH = ("kernel", "dtype", "name", "depthwise", "grouped", "least", "most", "after", "before")
 _COUNTED = ("channels", "produced")
 _DTYPES = ("float32", "float16", "float64", "int8", "uint8", "int16", "int32")
 
@@ -19,15 +19,23 @@ MOST_LINES = 1000
 """The most lines of a table."""
 
 
-def table(facts: Any) -> Table:
-    """The table that a list of lines describes. Raises :class:`fields.WrongError` for one that is none."""
-    lines = fields.items("forms", facts)
+def table(facts: Any, backends: Any) -> Table:
+    """The table that a list of lines describes, and what is said of their backends.
+
+    Raises :class:`fields.WrongError` for what says nothing.
+    """
+    lines, found = fields.items("forms", facts), dict[str, Backend]()
     if len(lines) > MOST_LINES:
         raise fields.WrongError("forms", f"there are more than {MOST_LINES} of them")
-    return Table(tuple(_line(f"forms[{number}]", each) for number, each in enumerate(lines)))
+    for name, each in fields.table("backends", backends).items():
+        place = f"backends.{name}"
+        fields.text(place, name)
+        fields.known(place, each, ("crossing",))
+        found[name] = Backend(fields.count(f"{place}.crossing", each.get("crossing", 0)))
+    return Table(tuple(_line(f"forms[{number}]", each, tuple(found)) for number, each in enumerate(lines)), found)
 
 
-def _line(field: str, value: object) -> Line:
+def _line(field: str, value: object, backends: tuple[str, ...]) -> Line:
     facts = fields.table(field, value)
     fields.known(field, facts, _LINE)
     if "operators" not in facts:
@@ -36,6 +44,8 @@ def _line(field: str, value: object) -> Line:
     operators = tuple(fields.one(f"{field}.operators", each, known) for each in _some(f"{field}.operators", facts))
     ports = {name: _text(f"{field}.{name}", facts[name]) for name in PORTS if name in facts}
     policy = fields.one(f"{field}.policy", facts["policy"], POLICIES) if "policy" in facts else ""
+    if policy == "follow" and "backend" in facts:
+        raise fields.WrongError(f"{field}.backend", "what follows is in the backend of what it reads: leave it out")
     if policy and (ports or "price" in facts):
         raise fields.WrongError(f"{field}.policy", "a line is either a policy or a form with letters")
     if not policy and not ports:
@@ -43,7 +53,7 @@ def _line(field: str, value: object) -> Line:
     if "data" in ports and "out" not in ports:
         ports["out"] = ports["data"]
     price = fields.count(f"{field}.price", facts.get("price", 0))
-    backend = fields.text(f"{field}.backend", facts["backend"]) if "backend" in facts else ""
+    backend = fields.one(f"{field}.backend", facts["backend"], backends) if "backend" in facts else ""
     return Line(operators, ports, price, policy, _match(f"{field}.match", facts.get("match", {})), backend)
 
 
@@ -67,12 +77,15 @@ def _match(field: str, value: object) -> Match:
     for dtype in texts.get("dtype", ()):
         fields.one(f"{field}.dtype", dtype, _DTYPES)
     least, most = (_numbers(f"{field}.{name}", facts.get(name, {})) for name in ("least", "most"))
-    depthwise = fields.flag(f"{field}.depthwise", facts["depthwise"]) if "depthwise" in facts else None
+    depthwise, grouped = (
+        fields.flag(f"{field}.{name}", facts[name]) if name in facts else None for name in ("depthwise", "grouped")
+    )
     return Match(
         tuple(_window(f"{field}.kernel", each) for each in texts.get("kernel", ())),
         texts.get("dtype", ()),
         texts.get("name", ()),
         depthwise,
+        grouped,
         least,
         most,
         texts.get("after", ()),

@@ -32,7 +32,7 @@ SHIPPED = (
 )
 """Runtimes, which are measured."""
 
-SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "mace", "litert-nhwc")
+SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "acl", "mace", "litert-nhwc")
 """Layout systems: ONNX itself, and such that have forms of their own, for which a plan is made."""
 
 KNOWN = SHIPPED + SYSTEMS
@@ -46,9 +46,20 @@ LARGEST_FILE = 1 << 20
 
 _FIELDS = (
     "name", "runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator", "hidden", "unsupported",
-    "kernels", "classes", "extra", "latency", "forms",
+    "kernels", "classes", "extra", "latency", "forms", "backends",
 )  # fmt: skip
-_MAY_LACK = ("runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator", "latency", "forms")
+_MAY_LACK = (
+    "runtime",
+    "extends",
+    "domains",
+    "storage",
+    "idioms",
+    "dynamic",
+    "qoperator",
+    "latency",
+    "forms",
+    "backends",
+)
 _JSON, _TOML = _ENDINGS = (".json", ".toml")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
@@ -173,7 +184,7 @@ def _target(facts: dict[str, Any]) -> Target:
         _idioms(fields.table("idioms", facts.get("idioms", {}))),
         _dynamic(facts.get("dynamic")),
         fields.flag("qoperator", facts.get("qoperator", True)),
-        table(facts["forms"]) if "forms" in facts else None,
+        table(facts.get("forms", []), facts.get("backends", {})) if "forms" in facts or "backends" in facts else None,
     )
 
 

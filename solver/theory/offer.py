@@ -80,8 +80,9 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     """
     found = known_rule(site)
     stated = None if offer.table is None else offer.table(site, found)
-    if stated is not None:
+    if stated is not None and stated.closed:
         return stated
+    found = found if stated is None else stated
     if found is None:
         return opaque(site)
     name = operator_name(site.node)
