@@ -29,7 +29,7 @@ SIZE = 2
 """What sizes that have names alone are."""
 
 NEAR, FAR = 1e-6, 1e-4
-"""How far floats are apart at most, by their range, where nothing but the last bit differs; and how far they may be where
+"""How far floats are apart, by their range, where nothing but their last bits differs; and how far they may be, where
 sums are in another order and what follows amplifies that.
 """
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
     from layoutsolve.made import Provenance, provenance
+    from layoutsolve.planning.converting import LayoutCall, convert_layout
     from layoutsolve.planning.plan import Plan
     from layoutsolve.planning.planning import convert_by, plan
     from layoutsolve.reporting.report import report
@@ -52,6 +53,7 @@ __all__ = [
     "Gap",
     "GapError",
     "InternalError",
+    "LayoutCall",
     "LayoutError",
     "LoweringError",
     "MeasureError",
@@ -75,6 +77,7 @@ __all__ = [
     "compare",
     "convert",
     "convert_by",
+    "convert_layout",
     "plan",
     "provenance",
     "register",
@@ -90,6 +93,7 @@ _HOMES = {
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
     "made": ("Provenance", "provenance"),
+    "planning.converting": ("LayoutCall", "convert_layout"),
     "planning.plan": ("Plan",),
     "planning.planning": ("convert_by", "plan"),
     "reporting.report": ("report",),

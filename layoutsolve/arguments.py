@@ -89,7 +89,9 @@ def seconds(name: str, value: object) -> float | None:
 
 
 def target(name: str, value: object) -> Target:
-    """A target by its name, or by the path of its file."""
+    """A target by its name, or by the path of its file, or as it is."""
+    if isinstance(value, Target):
+        return value
     if not isinstance(value, (str, os.PathLike)):
         _wrong(name, "the name of a target, or the path of its file", value)
     return read_target(os.fsdecode(value)) if isinstance(value, os.PathLike) else target_of(value)

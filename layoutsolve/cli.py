@@ -148,6 +148,20 @@ def _progress(done: int, count: int, part: str) -> None:
         console.show(f"measuring {done}/{count} {part}" if done < count else "")
 
 
+def _target_told(options: argparse.Namespace) -> int:
+    """Say what a target says."""
+    from layoutsolve.stages import Stages
+
+    with Stages()("target"):
+        from layoutsolve.arguments import target
+        from layoutsolve.planning.described import described, facts_of
+
+        found = target("target", options.target)
+    told = json.dumps(facts_of(found)) if options.json else "\n".join(map(printable, described(found)))
+    console.tell(told, [])
+    return 0
+
+
 Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]
 
 COMMANDS: Mapping[str, Command] = {
@@ -155,6 +169,7 @@ COMMANDS: Mapping[str, Command] = {
     "calibrate": (parser.parse_calibrate, _calibrate),
     "info": (parser.parse_info, _info),
     "ops": (parser.parse_ops, _ops),
+    "target": (parser.parse_target, _target_told),
 }
 """What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a
 name is reached as ``./bench``.

@@ -185,6 +185,21 @@ def _info_parser() -> Parser:
     return parser
 
 
+def parse_target(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve target``. Raises :class:`OptionError` where they cannot be understood."""
+    return _target_parser().options(arguments)
+
+
+def _target_parser() -> Parser:
+    parser = Parser(
+        prog="layoutsolve target", description="What a target says: its forms and prices (docs/targets.md)."
+    )
+    parser.add_argument("target", metavar="NAME|FILE", help="one that comes with layoutsolve, or a file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
 def parse_calibrate(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``layoutsolve calibrate``. Raises :class:`OptionError` where they cannot be understood."""
     options = _calibrate_parser().options(arguments)
@@ -236,7 +251,13 @@ def _ops_parser() -> Parser:
 
 def completed(command: str) -> argparse.ArgumentParser:
     """What knows the options of a command line that begins with a word, to complete it."""
-    commands = {"bench": _bench_parser, "calibrate": _calibrate_parser, "info": _info_parser, "ops": _ops_parser}
+    commands = {
+        "bench": _bench_parser,
+        "calibrate": _calibrate_parser,
+        "info": _info_parser,
+        "ops": _ops_parser,
+        "target": _target_parser,
+    }
     if command not in commands:
         return _parser()
     parser = Parser(add_help=False)
@@ -298,7 +319,8 @@ def _parser() -> Parser:
         formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="TensorFlow Lite, or ONNX, to ONNX with the fewest Transposes, proven.",
         epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"
-        " model was made), bench (how long models take), calibrate (a --target for this machine).",
+        " model was made), bench (how long models take), target (what a --target says), calibrate (one for this"
+        " machine).",
         add_help=False,
     )
     parser.add_argument("-h", "--help", action=_Help, help="show what is used most, and end")
