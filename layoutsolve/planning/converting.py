@@ -43,7 +43,7 @@ class LayoutCall:
     letters: tuple[str, ...]
     shapes: tuple[Shape, ...]
     dtype: str
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, object]
 
 
 Desired = Mapping[str, Sequence[str]]

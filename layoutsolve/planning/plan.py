@@ -20,14 +20,18 @@ LARGEST = 1 << 30
 """The most bytes of a plan that is read."""
 
 
+Facts = Mapping[str, Any]
+"""What a plan says, as JSON has it: ``layoutsolve/planning/plan.schema.json`` describes every field."""
+
+
 @dataclass(frozen=True, repr=False)
 class Plan:
     """How all tensors of a model lie in memory, in which forms its operators run, and where data are moved.
 
-    ``facts`` are what the file says, as ``layoutsolve/planning/plan.schema.json`` describes it.
+    ``facts`` are what the file says (:data:`Facts`).
     """
 
-    facts: Mapping[str, Any]
+    facts: Facts
 
     def __repr__(self) -> str:
         facts = self.facts

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from layoutsolve import arguments, collector
 from layoutsolve.api import Conversion
@@ -14,7 +13,7 @@ from layoutsolve.budget import Budget
 from layoutsolve.errors import CertificateError, OptionError, PlanError
 from layoutsolve.graph import Graph, Origin
 from layoutsolve.made import Provenance
-from layoutsolve.planning.plan import Plan
+from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.stating import arrangement_text, facts_of
 from layoutsolve.solver.proof.restated import Restated, restate
 from layoutsolve.solver.proof.text import layout_of
@@ -25,8 +24,6 @@ from layoutsolve.solver.statement.target_file import KNOWN, shipped
 from layoutsolve.source import Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.translation import emitted, reference
-
-Facts = Mapping[str, Any]
 
 
 @collector.paused()

@@ -336,3 +336,18 @@ def test_random_networks(seed: int) -> None:
     found = list(planned("network", network(seed).source, FORMS))
     assert len(found) == len(FORMS)
     assert not [each for each in found if each.wrong]
+
+
+def test_the_worked_example(tmp_path: Path) -> None:
+    """The target that the documentation makes is one, and does what is said of it."""
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text(encoding="utf-8")
+    (text,) = (block for block in page.split("```toml\n")[1:] if block.startswith('name = "npu"'))
+    path = tmp_path / "npu.toml"
+    path.write_text(text.split("```")[0])
+    writer = Writer(0)
+    x = planes(writer, planes(writer, writer.input(2, 3, 8, 8), 16), 16)
+    source = writer.model(planes(writer, x, 12, kernel=1))
+    made = layoutsolve.convert(source.SerializeToString(), target=path)
+    called = [node.op_type for node in made.model.graph.node if "Conv" in node.op_type]
+    assert called == ["Conv_NCHW_OIHW8o_NCHW8c", "Conv_NCHW8c_OIHW8i8o", "Conv"] and made.price.hidden == 1
+    same(source, made.model, image(2, 3, 8, 8))

@@ -65,7 +65,7 @@ def test_known_targets(name: str) -> None:
         (form(data="'NHWc'"), "forms[0].data: 'NHWc' says no order of dimensions: 'c' is neither"),
         (form(data="'NHWC'", price="-1"), "forms[0].price: it must be a whole number from 0 to 100"),
         (form(data="'NHWC'", price="1.5"), "forms[0].price: it must be a whole number"),
-        (form(policy="'none'"), "forms[0].policy: unknown 'none': use any, source"),
+        (form(policy="'none'"), "forms[0].policy: unknown 'none': use any, follow, source"),
         (form(policy="'any'", data="'NHWC'"), "forms[0].policy: a line is either a policy or a form"),
         (form(data="'NHWC'", match="1"), "forms[0].match: it must be an object"),
         (form(data="'NHWC'", match="{ kernel = '3x3' }"), "forms[0].match.kernel: it must be a list"),
