@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
 from layoutsolve.budget import Budget
 from layoutsolve.emit.constants import Constants
-from layoutsolve.graph import LATE, Array, Dim, Graph, Node, Region, Value, reshape_entries
+from layoutsolve.graph import LATE, Array, Dim, Function, Graph, Node, Region, Value, reshape_entries
 from layoutsolve.names import Names, short
 from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.assignment import Assignment
@@ -74,6 +75,7 @@ class _Applier:
         self.retyped: dict[tuple[str, str], str] = {}
         self.constants = Constants(graph.values, self.values, self.taken, budget)
         self.late: dict[int, tuple[int, Layout]] = {}
+        self.functions: dict[str, Function] = {}
         self.reserved = self._reserved()
         self.names = frozenset(operator.end for _, operator in self._ends())
         for name in graph.outputs:  # constants that operators may want to have in another order as well
@@ -114,7 +116,8 @@ class _Applier:
                 self._finish(operator.end, self.stored[operator.ports[0], self.assignment.row(number).layouts[0]])
         for name in self.graph.outputs:
             self.values.setdefault(name, self.graph.values[name])
-        return joined(replace(self.graph, values=self.values, nodes=tuple(self.nodes)), self.names)
+        made = replace(self.graph, values=self.values, nodes=tuple(self.nodes), functions=self.functions)
+        return joined(made, self.names)
 
     def _finish(self, name: str, stored: str) -> None:
         """Give a graph output its own name where its stored tensor is called differently."""
@@ -170,9 +173,20 @@ class _Applier:
                     results.append(local[item.name])
                 else:
                     results.append(outputs[item] if isinstance(item, int) else "")
-            written = replace(node, op=step.op, inputs=names, outputs=tuple(results), attributes=step.attributes)
+            op = step.op if step.function is None else self._called(step.function)
+            written = replace(node, op=op, inputs=names, outputs=tuple(results), attributes=step.attributes)
             storage = node.storage or step.storage
             self.nodes.append(replace(written, pattern=False, domain=step.domain, storage=storage))
+
+    def _called(self, function: Function) -> str:
+        """The name of a function; one that is another than what is called so gets a number."""
+        for number in count(1):
+            name = function.name if number == 1 else f"{function.name}_{number}"
+            found = self.functions.get(name, function).joined(function)
+            if found is not None:
+                self.functions[name] = replace(found, name=name)
+                return name
+        raise AssertionError
 
     def _input(self, name: str, variable: int, layout: Layout) -> str:
         """The stored tensor from which a port reads."""

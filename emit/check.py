@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from layoutsolve.emit.functions import kernel_of
 from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.errors import LoweringError
-from layoutsolve.graph import Origin
+from layoutsolve.graph import PLAN, Origin
 from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
 from layoutsolve.scopes import graphs_of
 
@@ -25,8 +26,8 @@ _SMALL_SIZES = 1024
 
 _INT64 = TensorProto.INT64
 
-_DOMAINS = ("", "ai.onnx.ml")
-"""The domains whose operators ONNX defines."""
+_DOMAINS = ("", "ai.onnx.ml", PLAN)
+"""The domains whose operators ONNX defines, and that of functions, which the model itself defines."""
 
 ELEMENTS = {
     code: {"FLOAT": "float", "DOUBLE": "double"}.get(name, name.lower()) for name, code in TensorProto.DataType.items()
@@ -49,7 +50,9 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
     except REFUSALS as error:
         raise _refusal(str(error), origins) from error
     _check_sizes(model.graph, found)
-    _check_kernels(found, {each.domain: each.version for each in model.opset_import}, origins, {}, given)
+    versions = {each.domain: each.version for each in model.opset_import}
+    kernels = {each.name: kernel_of(each) for each in model.functions}
+    _check_kernels(found, versions, kernels, origins, {}, given)
 
 
 def _outline(model: ModelProto) -> ModelProto:
@@ -58,7 +61,7 @@ def _outline(model: ModelProto) -> ModelProto:
     Names of sizes are left out but for the inputs', so that they are inferred.
     """
     graph = model.graph
-    outline = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    outline = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     made = outline.graph
     made.name = graph.name or "graph"
     made.node.extend(graph.node)
@@ -149,11 +152,12 @@ def _sizes(info: ValueInfoProto) -> list[int | str | None]:
 def _check_kernels(
     graph: GraphProto,
     versions: Mapping[str, int],
+    kernels: Mapping[str, tuple[str, str]],
     origins: Mapping[str, Origin],
     outer: Mapping[str, str],
     source: bool,
 ) -> None:
-    """Raise where ONNX Runtime has no kernel for a node."""
+    """Raise where ONNX Runtime has no kernel for a node, or for the operator in the function that it calls."""
     infos = (*graph.value_info, *graph.input, *graph.output)
     types = {**outer, **{info.name: ELEMENTS.get(info.type.tensor_type.elem_type, "") for info in infos}}
     types.update((constant.name, ELEMENTS.get(constant.data_type, "")) for constant in graph.initializer)
@@ -162,11 +166,12 @@ def _check_kernels(
         where = origins.get(node.name)
         if source and (where is None or where.operator == node.op_type):
             continue
-        missing = missing_kernel(node.domain, node.op_type, versions.get(node.domain, 1), given, made)
+        domain, op = kernels[node.op_type] if node.domain == PLAN else (node.domain, node.op_type)
+        missing = missing_kernel(domain, op, versions.get(domain, 1), given, made)
         if missing:
             raise LoweringError(
                 f"{where or 'the model'} would become {node.op_type} of {' and '.join(missing)}, for which ONNX "
                 f"Runtime has no kernel: use another type of numbers in the source model"
             )
         for inner in graphs_of(node):
-            _check_kernels(inner, versions, origins, types, source)
+            _check_kernels(inner, versions, kernels, origins, types, source)

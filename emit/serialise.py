@@ -7,6 +7,7 @@ from layoutsolve.emit import quantised
 from layoutsolve.emit.barriers import guard
 from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
+from layoutsolve.emit.functions import functions_of
 from layoutsolve.emit.opset import chosen_opset, imports, ir_version
 from layoutsolve.emit.regions import Regions
 from layoutsolve.emit.sizes import computed
@@ -73,6 +74,7 @@ def _model(writer: Writer, version: int) -> ModelProto:
     made.value_info.extend(body.infos)
     guard(made, version, writer.taken.unique)
     model.opset_import.extend(imports(version, _domains(made), graph.imports))
+    model.functions.extend(functions_of(nodes_of(made), graph.functions, model.opset_import))
     replaced = {
         f"{STATE}{writer.name(node.outputs[0])}": after.name for node, after in zip(states, following, strict=True)
     }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ModelError,
         OptionError,
         OutputError,
+        PlanError,
         SessionError,
         StrategyError,
         UnsupportedError,
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
     from layoutsolve.made import Provenance, provenance
+    from layoutsolve.planning.converting import LayoutCall, convert_layout
+    from layoutsolve.planning.plan import Plan
+    from layoutsolve.planning.planning import convert_by, plan
     from layoutsolve.reporting.report import report
     from layoutsolve.session import Session
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
@@ -49,12 +53,15 @@ __all__ = [
     "Gap",
     "GapError",
     "InternalError",
+    "LayoutCall",
     "LayoutError",
     "LoweringError",
     "MeasureError",
     "ModelError",
     "OptionError",
     "OutputError",
+    "Plan",
+    "PlanError",
     "Price",
     "Provenance",
     "Recheck",
@@ -69,6 +76,9 @@ __all__ = [
     "check_certificate",
     "compare",
     "convert",
+    "convert_by",
+    "convert_layout",
+    "plan",
     "provenance",
     "register",
     "report",
@@ -83,6 +93,9 @@ _HOMES = {
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
     "made": ("Provenance", "provenance"),
+    "planning.converting": ("LayoutCall", "convert_layout"),
+    "planning.plan": ("Plan",),
+    "planning.planning": ("convert_by", "plan"),
     "reporting.report": ("report",),
     "session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),

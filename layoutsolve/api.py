@@ -23,6 +23,7 @@ from layoutsolve.made import Provenance, of_model
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
+from layoutsolve.solver.statement.partition import Crossing, crossings
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference, saved
@@ -93,6 +94,12 @@ class Conversion:
         return of_model(self.model)
 
     @cached_property
+    def crossings(self) -> tuple[Crossing, ...] | None:
+        """Where data cross from one backend of the target to another one; None where it has no backends."""
+        table = self.assignment.goal.target.table
+        return tuple(crossings(self.assignment)) if table is not None and table.backends else None
+
+    @cached_property
     def report(self) -> dict[str, object]:
         """The facts of the conversion, ready for JSON. Transposes and Reshapes are counted in the written model."""
         operators = [node.op_type for node in nodes_of(self.model.graph)]
@@ -106,6 +113,7 @@ class Conversion:
             "reshapes": operators.count("Reshape"),
             "bytes_moved": self.price.bytes,
             "bytes_copied": self.price.copies,
+            **({} if self.crossings is None else {"crossings": len(self.crossings)}),
             "bound": self.bound,
             "tiers": [asdict(tier) for tier in self.tiers],
             "ended": self.assignment.ended,
@@ -307,7 +315,7 @@ def convert(
 
     found = converted(goal.objective)
     free = options.inputs == options.outputs == "keep" and not (options.layouts or options.shapes or options.opset)
-    if not graph.imports or options.strategy != "cpsat" or not free:
+    if not graph.imports or options.strategy != "cpsat" or not free or goal.target.table is not None:
         return found
     return _no_worse(content, found, converted)
 

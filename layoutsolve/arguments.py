@@ -26,7 +26,7 @@ from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import (
     CONTRIB_TARGET,
     DEFAULT_TARGET,
-    SHIPPED,
+    KNOWN,
     read_target,
     shipped,
     target_of,
@@ -89,7 +89,9 @@ def seconds(name: str, value: object) -> float | None:
 
 
 def target(name: str, value: object) -> Target:
-    """A target by its name, or by the path of its file."""
+    """A target by its name, or by the path of its file, or as it is."""
+    if isinstance(value, Target):
+        return value
     if not isinstance(value, (str, os.PathLike)):
         _wrong(name, "the name of a target, or the path of its file", value)
     return read_target(os.fsdecode(value)) if isinstance(value, os.PathLike) else target_of(value)
@@ -210,6 +212,9 @@ class Options:
         if self.quant == "qoperator" and not self.goal.target.qoperator:
             running = f"target '{self.goal.target.name}' does not run operators on bytes such as QLinearConv rightly"
             raise OptionError(f"quant: {running}; use qdq, or another target")
+        if self.goal.timed and not self.goal.target.timed:
+            telling = f"target '{self.goal.target.name}' does not tell what a Transpose takes"
+            raise OptionError(f"objective: {telling}; give it a field 'latency', or use another objective")
         if self.dynamic == "integer" and self.goal.target.dynamic is None:
             knowing = f"target '{self.goal.target.name}' does not say which products are faster in integers"
             raise OptionError(f"dynamic: {knowing}; give it a field 'dynamic', or use float")
@@ -243,7 +248,7 @@ class Options:
     def own_target(self) -> str:
         """The digest of a target that does not come with layoutsolve, '' for one that does."""
         target = self.goal.target
-        return "" if target.name in SHIPPED and target == shipped(target.name) else target.digest
+        return "" if target.name in KNOWN and target == shipped(target.name) else target.digest
 
     @property
     def goal(self) -> Goal:

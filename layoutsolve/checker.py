@@ -33,7 +33,7 @@ from layoutsolve.solver.proof.restated import Restated, restate
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.objective import Goal, ranked
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import SHIPPED, shipped
+from layoutsolve.solver.statement.target_file import KNOWN, shipped
 from layoutsolve.source import Content
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, kernels_of, reference
@@ -129,7 +129,7 @@ def check(
 
 def _target(certificate: Certificate, given: Target | None) -> Target:
     """The target that the certificate is about, with the very table that it was."""
-    if given is None and certificate.target not in SHIPPED:
+    if given is None and certificate.target not in KNOWN:
         raise CertificateError(
             f"the certificate is about target '{certificate.target}', which does not come with layoutsolve: "
             "give its file as target"

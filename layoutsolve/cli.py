@@ -148,6 +148,20 @@ def _progress(done: int, count: int, part: str) -> None:
         console.show(f"measuring {done}/{count} {part}" if done < count else "")
 
 
+def _target_told(options: argparse.Namespace) -> int:
+    """Say what a target says."""
+    from layoutsolve.stages import Stages
+
+    with Stages()("target"):
+        from layoutsolve.arguments import target
+        from layoutsolve.planning.described import described, facts_of
+
+        found = target("target", options.target)
+    told = json.dumps(facts_of(found)) if options.json else "\n".join(map(printable, described(found)))
+    console.tell(told, [])
+    return 0
+
+
 Command = tuple[Callable[[Sequence[str]], argparse.Namespace], Callable[[argparse.Namespace], int]]
 
 COMMANDS: Mapping[str, Command] = {
@@ -155,6 +169,7 @@ COMMANDS: Mapping[str, Command] = {
     "calibrate": (parser.parse_calibrate, _calibrate),
     "info": (parser.parse_info, _info),
     "ops": (parser.parse_ops, _ops),
+    "target": (parser.parse_target, _target_told),
 }
 """What the first word may ask for instead of a conversion: how its options are read, and what does it. A file of such a
 name is reached as ``./bench``.
@@ -215,13 +230,18 @@ def _convert(
     from layoutsolve.api import convert, verify
     from layoutsolve.summary import Done, as_json, as_text
 
-    conversion = convert(source, **given)
+    conversion = convert(source, **given) if options.by_plan is None else _by_plan(options, source)
     with stage("write"):
         outputs = conversion.outputs(target)
     rechecked = None
     if options.certify is not None:
         certificate, rechecked = _certified(source, conversion, target)
         outputs = (*outputs[:-1], certificate.output(options.certify), outputs[-1])
+    if options.plan is not None:
+        from layoutsolve.planning.planning import plan
+
+        planned = plan(source, conversion).output(options.plan)
+        outputs = (*outputs[:-1], planned, outputs[-1])
     checked = verify(source, conversion, **_compared(options)) if options.verify else None
     explanation = conversion.explain(options.time_limit) if options.explain or options.report is not None else None
     profile = conversion.profile() if options.profile else None
@@ -247,6 +267,14 @@ def _convert(
         if options.json or not options.quiet:
             console.tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
     return DIFFERENT if checked is not None and not checked.passed else 0
+
+
+def _by_plan(options: argparse.Namespace, source: Content) -> Conversion:
+    """Convert as a plan says."""
+    from layoutsolve.planning.plan import Plan
+    from layoutsolve.planning.planning import convert_by
+
+    return convert_by(source, Plan.load(options.by_plan), target=options.target)
 
 
 def _report(
@@ -340,7 +368,8 @@ def _waits(name: str) -> bool:
 
 def _read(options: argparse.Namespace) -> list[str]:
     """The files that are read, which are not to be overwritten."""
-    others = [name for name in (options.target, options.verify_data) if name is not None and Path(name).is_file()]
+    named = (options.target, options.by_plan, options.verify_data)
+    others = [name for name in named if name is not None and Path(name).is_file()]
     return [options.model, *others]
 
 
@@ -367,6 +396,8 @@ def _planned(options: argparse.Namespace, target: str) -> list[files.Output]:
         planned.append(files.Output("data", f"{target}.data"))
     if options.certify is not None:
         planned.append(files.Output("certificate", options.certify))
+    if options.plan is not None:
+        planned.append(files.Output("plan", options.plan))
     return planned
 
 

@@ -12,7 +12,7 @@ from layoutsolve.parser import completed
 from layoutsolve.printing import STAGES
 from layoutsolve.solver import OBJECTIVES, STRATEGIES
 from layoutsolve.solver.statement.boundary import CHOICES
-from layoutsolve.solver.statement.target_file import SHIPPED
+from layoutsolve.solver.statement.target_file import KNOWN
 from layoutsolve.verification.runtimes import LEVELS
 
 VALUES: dict[str, Iterable[str]] = {
@@ -20,7 +20,7 @@ VALUES: dict[str, Iterable[str]] = {
     "outputs": CHOICES,
     "objective": OBJECTIVES,
     "strategy": STRATEGIES,
-    "target": SHIPPED,
+    "target": KNOWN,
     "custom": CUSTOM,
     "quant": QUANT,
     "dynamic": DYNAMIC,

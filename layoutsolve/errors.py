@@ -42,6 +42,10 @@ class CertificateError(ConversionError):
     """A certificate does not hold for the given files, or cannot be made or read."""
 
 
+class PlanError(ConversionError):
+    """A plan does not fit the given source, or cannot be made or read."""
+
+
 class OutputError(ConversionError):
     """The converted model cannot be written where it was asked for."""
 

@@ -229,6 +229,41 @@ class Node:
     given: bool = False
 
 
+PLAN = "layoutsolve.plan"
+"""The domain of functions of a model: operators in forms that ONNX does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recast:
+    """How a stored tensor becomes that of an operator of ONNX: ``parts`` has for each dimension of the operator the
+    stored ones that it is a product of, outermost first. ``blocks`` has the size of each stored dimension that is a
+    block, 0 for all others.
+    """
+
+    parts: tuple[tuple[int, ...], ...]
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An operator ``op`` of ``domain`` in a form that ONNX does not have: what it reads is recast, and what it writes
+    is cast back. None stands for what is as ONNX has it.
+    """
+
+    name: str
+    op: str
+    domain: str
+    inputs: tuple[Recast | None, ...]
+    outputs: tuple[Recast | None, ...]
+
+    def joined(self, other: Function) -> Function | None:
+        """The function that two calls are of, with all inputs that one of them has; None where they are not of one."""
+        longer, shorter = sorted((self, other), key=lambda each: -len(each.inputs))
+        recasts = longer.inputs[: len(shorter.inputs)], longer.outputs
+        alike = (self.op, self.domain) == (other.op, other.domain)
+        return longer if alike and recasts == (shorter.inputs, shorter.outputs) else None
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A whole model. ``values`` has an entry for every name that ``nodes``, ``inputs`` and ``outputs`` use.
@@ -238,7 +273,8 @@ class Graph:
     ``imports`` are the operator sets that a source in ONNX is written in, by domain; empty for others. ``defaults`` are
     what its inputs are where nothing is given for them, ``told`` what it says of itself and its nodes, as a model in
     ONNX that has no more than that, but for constants that are foreign. ``moves`` are the Transposes and the Reshapes
-    of a source in ONNX, as :mod:`layoutsolve.moves` counts them.
+    of a source in ONNX, as :mod:`layoutsolve.moves` counts them. ``functions`` are what nodes of the domain
+    :data:`PLAN` call, by name.
     """
 
     name: str
@@ -253,6 +289,7 @@ class Graph:
     defaults: Mapping[str, Value] = field(default_factory=dict)
     told: bytes = b""
     moves: tuple[int, int] = (0, 0)
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     @cached_property
     def producers(self) -> dict[str, int]:

@@ -35,6 +35,9 @@ COMMON = (
 CHECKING = ("json", "debug")
 """The options that may go with a check, beside those that name files."""
 
+PLANNED = (*CHECKING, "verify", "verify_samples", "verify_tensors", "profile", "dry_run")
+"""The options that may go with a plan that is followed, beside those that name files."""
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are those of a conversion: one line, with the nearest option."""
@@ -102,6 +105,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")
     if options.certify == "-":
         raise OptionError("argument --certify: a certificate is written to a file: give its name")
+    if options.plan == "-":
+        raise OptionError("argument --plan: a plan is written to a file: give its name")
+    if options.check is not None and (options.plan is not None or options.by_plan is not None):
+        raise OptionError("argument --check: a certificate is no plan: leave --plan and --from-plan out")
+    if options.by_plan is not None:
+        for name in (name for name in said(options) if name not in PLANNED):
+            raise OptionError(
+                f"argument --from-plan: the plan tells how the model is converted: leave out what says '{name}'"
+            )
     if options.report == "-":
         raise OptionError("argument --report: a report is written to a file: give its name")
     if options.check is not None and options.report is not None:
@@ -112,6 +124,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise OptionError("argument --check: it writes no files: leave --extract-metadata out")
     if options.certify is not None and options.dry_run:
         raise OptionError("argument --dry-run: it writes no certificate: leave --certify out")
+    if options.plan is not None and options.dry_run:
+        raise OptionError("argument --dry-run: it writes no plan: leave --plan out")
     if options.check is not None:
         for name in (name for name in said(options) if name not in CHECKING):
             raise OptionError(
@@ -122,7 +136,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.stage is not None:
         writing = {"-o": options.file, "--certify": options.certify, "--json": options.json}
         writing |= {"--verify": options.verify, "--explain": options.explain, "--profile": options.profile}
-        writing["--report"] = options.report
+        writing |= {"--report": options.report, "--plan": options.plan, "--from-plan": options.by_plan}
         for name in (name for name, value in writing.items() if value):
             raise OptionError(f"argument --print: it prints one stage and writes no model: leave {name} out")
     return options
@@ -166,6 +180,21 @@ def parse_info(arguments: Sequence[str]) -> argparse.Namespace:
 def _info_parser() -> Parser:
     parser = Parser(prog="layoutsolve info", description="How an ONNX model was made, as its metadata say it.")
     parser.add_argument("model", metavar="MODEL.onnx", help="a model that layoutsolve has written")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
+    return parser
+
+
+def parse_target(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``layoutsolve target``. Raises :class:`OptionError` where they cannot be understood."""
+    return _target_parser().options(arguments)
+
+
+def _target_parser() -> Parser:
+    parser = Parser(
+        prog="layoutsolve target", description="What a target says: its forms and prices (docs/targets.md)."
+    )
+    parser.add_argument("target", metavar="NAME|FILE", help="one that comes with layoutsolve, or a file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")
     return parser
@@ -222,7 +251,13 @@ def _ops_parser() -> Parser:
 
 def completed(command: str) -> argparse.ArgumentParser:
     """What knows the options of a command line that begins with a word, to complete it."""
-    commands = {"bench": _bench_parser, "calibrate": _calibrate_parser, "info": _info_parser, "ops": _ops_parser}
+    commands = {
+        "bench": _bench_parser,
+        "calibrate": _calibrate_parser,
+        "info": _info_parser,
+        "ops": _ops_parser,
+        "target": _target_parser,
+    }
     if command not in commands:
         return _parser()
     parser = Parser(add_help=False)
@@ -244,6 +279,8 @@ def said(options: argparse.Namespace) -> dict[str, object]:
         "models",
         "file",
         "certify",
+        "plan",
+        "by_plan",
         "extract",
         "report",
         "check",
@@ -282,7 +319,8 @@ def _parser() -> Parser:
         formatter_class=partial(argparse.HelpFormatter, max_help_position=32),
         description="TensorFlow Lite, or ONNX, to ONNX with the fewest Transposes, proven.",
         epilog="Other commands, each with a --help of its own: layoutsolve ops (a model's operators), info (how an ONNX"
-        " model was made), bench (how long models take), calibrate (a --target for this machine).",
+        " model was made), bench (how long models take), target (what a --target says), calibrate (one for this"
+        " machine).",
         add_help=False,
     )
     parser.add_argument("-h", "--help", action=_Help, help="show what is used most, and end")
@@ -339,7 +377,7 @@ def _add_goal(group: _Group) -> None:
     )
     group.add_argument(
         "--target",
-        metavar="NAME|FILE.json",
+        metavar="NAME|FILE",
         help="the runtime: ort-cpu (default), others or a file (docs/targets.md)",
     )
     group.add_argument(
@@ -443,6 +481,12 @@ def _add_telling(group: _Group) -> None:
     group.add_argument("--report", metavar="FILE.html", help="write a page for a browser (of many models a folder)")
     group.add_argument(
         "--certify", metavar="FILE.json", help="write a certificate of the price, to be checked without a search"
+    )
+    group.add_argument(
+        "--plan", metavar="FILE.json", help="write how all tensors lie in memory, for other compilers (docs/plans.md)"
+    )
+    group.add_argument(
+        "--from-plan", dest="by_plan", metavar="FILE.json", help="convert as a plan says, without a search"
     )
     group.add_argument(
         "--extract-metadata", dest="extract", metavar="DIR", help="write the files packed behind the model to a folder"

@@ -11,6 +11,7 @@ from layoutsolve.lean import part
 if TYPE_CHECKING:
     from onnx import (
         AttributeProto,
+        FunctionProto,
         GraphProto,
         ModelProto,
         NodeProto,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 else:
     _classes = part("onnx", "onnx_ml_pb2")
     AttributeProto, GraphProto, ModelProto = _classes.AttributeProto, _classes.GraphProto, _classes.ModelProto
+    FunctionProto = _classes.FunctionProto
     NodeProto, OperatorSetIdProto = _classes.NodeProto, _classes.OperatorSetIdProto
     TensorProto, ValueInfoProto = _classes.TensorProto, _classes.ValueInfoProto
     SparseTensorProto, TypeProto = _classes.SparseTensorProto, _classes.TypeProto
@@ -35,6 +37,7 @@ __all__ = [
     "REFUSALS",
     "TYPES",
     "AttributeProto",
+    "FunctionProto",
     "GraphProto",
     "ModelProto",
     "NodeProto",

@@ -44,6 +44,8 @@ def as_json(options: argparse.Namespace, done: Done) -> str:
     report["seconds"] = {**done.conversion.seconds, "total": round(done.spent, 6)}
     if done.rechecked is not None:
         report["certificate"] = {"file": options.certify, **asdict(done.rechecked)}
+    if options.plan is not None:
+        report["plan"] = options.plan
     if done.checked is not None:
         report["verified"] = asdict(done.checked)
     if done.explanation is not None:
@@ -98,6 +100,9 @@ def as_text(done: Done) -> str:
         f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
+    if conversion.crossings is not None:
+        paid = sum(each.price for each in conversion.crossings)
+        lines.append(f"  {_counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
     if conversion.kept:
         lines.append("  nothing is gained: the model is written as it stands")
     lines += [f"  {end}" for end in conversion.moved_ends]

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS = {
     "layoutsolve/many": "layoutsolve/many",
     "layoutsolve/measurement": "layoutsolve/measurement",
+    "layoutsolve/planning": "layoutsolve/planning",
     "layoutsolve/reporting": "layoutsolve/reporting",
     "layoutsolve/verification": "layoutsolve/verification",
     "frontend": "layoutsolve/frontend",
@@ -38,7 +39,9 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     packed = {
-        name for name in names if name.endswith((".py", ".json")) or ("/assets/" in name and ".dist-info/" not in name)
+        name
+        for name in names
+        if name.endswith((".py", ".json", ".toml")) or ("/assets/" in name and ".dist-info/" not in name)
     }
     expected = {f"layoutsolve/{path.name}" for path in (ROOT / "layoutsolve").glob("*.py")}
     for room, package in ROOMS.items():
@@ -46,7 +49,9 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     targets = ("ort_cpu", "ort_cpu_contrib", "ort_x86_vnni", "ort_arm", "ort_web")
     targets += ("openvino_cpu", "openvino_x86_vnni", "portable")
     expected |= {f"layoutsolve/solver/statement/targets/{name}.json" for name in targets}
-    expected.add("layoutsolve/emit/kernels.json")
+    systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert_nhwc")
+    expected |= {f"layoutsolve/solver/statement/targets/{name}.toml" for name in systems}
+    expected |= {"layoutsolve/emit/kernels.json", "layoutsolve/planning/plan.schema.json"}
     assets = ("cytoscape.LICENSE", "cytoscape.min.js", "index.js", "report.css", "report.js", "theme.js")
     expected |= {f"layoutsolve/reporting/assets/{name}" for name in assets}
     assert packed == expected
@@ -83,7 +88,7 @@ def test_the_oldest_dependencies_are_what_is_tried() -> None:
     lines = (ROOT / "tests" / "lowest.txt").read_text().splitlines()
     pinned = dict(line.split("==") for line in lines if "==" in line)
     project = (ROOT / "pyproject.toml").read_text()
-    asked = dict(re.findall(r'"([\w-]+)>=([\d.]+)"', project))
+    asked = dict(re.findall(r'"([\w-]+)>=([\d.]+)(?:;[^"]*)?"', project))
     for name, version in pinned.items():
         assert f"{version}.".startswith(f"{asked[name]}."), name
     needed = project[project.index("dependencies = [") : project.index("]", project.index("dependencies = ["))]

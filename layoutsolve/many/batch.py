@@ -51,6 +51,7 @@ def _list(done: Sequence[Done], options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """Raise :class:`OptionError` for options that are for one model."""
     telling = {"--certify": options.certify, "--check": options.check, "--print": options.stage}
+    telling |= {"--plan": options.plan, "--from-plan": options.by_plan}
     telling |= {"--explain": options.explain, "--profile": options.profile, "--extract-metadata": options.extract}
     for name in (name for name, value in telling.items() if value):
         raise OptionError(f"argument {name}: it tells of one model: give one")

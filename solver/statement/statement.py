@@ -18,7 +18,6 @@ from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
 from layoutsolve.solver.theory.move import hindered
-from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule
@@ -64,7 +63,7 @@ class Statement:
         self.goal = goal or Goal()
         self.target = self.goal.target
         self.boundary.check(graph)
-        self._atoms = atoms or Atoms(graph, opaque_views, Offer(self.target.has, self.target.runs, self.target.idioms))
+        self._atoms = atoms or Atoms(graph, opaque_views, self.target.offer)
         self._factors: list[list[int]] = []
         self.variables: list[Variable] = []
         self._readings: list[dict[str, Layout]] = []

@@ -37,10 +37,12 @@ from layoutsolve.digest import digest
 from layoutsolve.graph import Array, product, static_elements
 from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.kinds import Class, Key, Verdict, entry
+from layoutsolve.solver.statement.table import Table
 from layoutsolve.solver.theory.kind import Kind, possible
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.motion import Motion, motion_between, motions_between, motions_showing, together_between
 from layoutsolve.solver.theory.move import move
+from layoutsolve.solver.theory.offer import Offer
 from layoutsolve.solver.theory.row import FREE, Price, Row
 from layoutsolve.solver.theory.rule import CONTRIB, Way
 from layoutsolve.storage import PLAIN, Dynamic, Storage
@@ -94,7 +96,7 @@ class Target:
     that it extends. It stores numbers by its ``storage``. ``idioms`` are by operator the names of what takes its place,
     the best first. ``dynamic`` says which products are faster where floats are rounded to integers at run time, None
     where none are known to be. ``qoperator`` is whether it runs ONNX's operators on bytes as ONNX has them. One of
-    which nothing else is known prices Transposes alone.
+    which nothing else is known prices Transposes alone. Its ``table`` has forms in place of those of ONNX.
     """
 
     name: str
@@ -109,6 +111,17 @@ class Target:
     idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dynamic: Dynamic | None = None
     qoperator: bool = True
+    table: Table | None = None
+
+    @property
+    def offer(self) -> Offer:
+        """What ways there are to run operators."""
+        return Offer(self.has, self.runs, self.idioms, None if self.table is None else self.table.rule)
+
+    @property
+    def timed(self) -> bool:
+        """Whether it tells what a Transpose takes."""
+        return bool(self.latency.transpose)
 
     @property
     def has(self) -> frozenset[str]:
@@ -296,6 +309,7 @@ class Target:
             "idioms": self.idioms,
             "dynamic": None if self.dynamic is None else asdict(self.dynamic),
             "qoperator": self.qoperator,
+            **({} if self.table is None else {"table": asdict(self.table)}),
         }
         return digest(json.dumps(facts, sort_keys=True).encode())
 

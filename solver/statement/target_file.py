@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from layoutsolve.errors import OptionError
+from layoutsolve.solver.statement import fields
 from layoutsolve.solver.statement.kinds import Class
+from layoutsolve.solver.statement.table_file import table
 from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
@@ -19,7 +22,6 @@ from layoutsolve.storage import WEIGHTS, Dynamic, Storage
 from layoutsolve.wording import nearest, printable
 
 T = TypeVar("T")
-Name = TypeVar("Name", bound=str)
 
 DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
@@ -28,6 +30,13 @@ SHIPPED = (
     *(DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "ort-arm", "ort-web"),
     *("openvino-cpu", "openvino-x86-vnni", "portable"),
 )
+"""Runtimes, which are measured."""
+
+SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "acl", "mace", "litert-nhwc")
+"""Layout systems: ONNX itself, and such that have forms of their own, for which a plan is made."""
+
+KNOWN = SHIPPED + SYSTEMS
+"""All that come with the package."""
 
 FOLDER = Path(__file__).with_name("targets")
 """Where those are that come with the package."""
@@ -35,22 +44,29 @@ FOLDER = Path(__file__).with_name("targets")
 LARGEST_FILE = 1 << 20
 """The most bytes of a target's file."""
 
-MOST_HIDDEN, MOST_SECONDS, MOST_BYTES, LONGEST = 100, 1.0, 64, 200
-"""The most that a file may say: transpositions that a way is worth, seconds of a part of a cost, bytes of an element,
-and characters of a text.
-"""
-
 _FIELDS = (
     "name", "runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator", "hidden", "unsupported",
-    "kernels", "classes", "extra", "latency",
+    "kernels", "classes", "extra", "latency", "forms", "backends",
 )  # fmt: skip
-_MAY_LACK = ("runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator")
+_MAY_LACK = (
+    "runtime",
+    "extends",
+    "domains",
+    "storage",
+    "idioms",
+    "dynamic",
+    "qoperator",
+    "latency",
+    "forms",
+    "backends",
+)
+_JSON, _TOML = _ENDINGS = (".json", ".toml")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
 _COST = ("fixed", "per_byte", "per_block")
 
 
-@lru_cache(maxsize=len(SHIPPED))
+@lru_cache(maxsize=len(KNOWN))
 def shipped(name: str) -> Target:
     """A target that comes with the package."""
     return _target(_shipped(name))
@@ -62,16 +78,16 @@ def default_target() -> Target:
 
 
 def target_of(said: str) -> Target:
-    """The target of a name, or of a file, whose path has a folder or ends in ``.json``.
+    """The target of a name, or of a file, whose path has a folder or ends in ``.json`` or ``.toml``.
 
     Raises :class:`OptionError`, which names the field of a file that is wrong.
     """
-    if said in SHIPPED:
+    if said in KNOWN:
         return shipped(said)
-    if os.path.basename(said) == said and not said.endswith(".json"):  # noqa: PTH119
-        hint = nearest(said, SHIPPED)
-        known = ", ".join(SHIPPED)
-        raise OptionError(f"unknown target '{printable(said)}': use one of {known}, or a FILE.json{hint}")
+    if os.path.basename(said) == said and not said.endswith(_ENDINGS):  # noqa: PTH119
+        hint = nearest(said, KNOWN)
+        known = ", ".join(KNOWN)
+        raise OptionError(f"unknown target '{printable(said)}': use one of {known}, or a FILE.toml or .json{hint}")
     return read_target(said)
 
 
@@ -87,50 +103,55 @@ def read_target(path: str) -> Target:
 
 
 def parsed(content: bytes, said: str) -> Target:
-    """The target that the content of a file describes; ``said`` names the file in errors.
+    """The target that the content of a file describes; ``said`` names the file in errors, and is TOML where it ends so,
+    else JSON.
 
     Raises :class:`OptionError` for anything that does not.
     """
     try:
         if len(content) > LARGEST_FILE:
-            raise _WrongError("", f"it has more than {LARGEST_FILE} bytes")
+            raise fields.WrongError("", f"it has more than {LARGEST_FILE} bytes")
         try:
-            found = json.loads(content.decode())
+            found = _facts(content.decode(), said)
         except (ValueError, RecursionError) as error:
-            raise _WrongError("", f"it is no JSON ({error})") from error
-        return _target(_completed(_object("", found)))
-    except _WrongError as error:
+            raise fields.WrongError("", f"it is no {'TOML' if said.endswith(_TOML) else 'JSON'} ({error})") from error
+        return _target(_completed(fields.table("", found)))
+    except fields.WrongError as error:
         where = f"{error.field}: " if error.field else ""
         raise OptionError(f"target '{printable(said)}': {printable(f'{where}{error.reason}')}") from error
 
 
-class _WrongError(Exception):
-    """What is wrong, and in which field of the file, '' for the whole."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(field, reason)
-        self.field, self.reason = field, reason
+def _facts(content: str, said: str) -> Any:
+    """What a file says, in whichever of the two syntaxes it is. Raises :class:`ValueError` for one that is neither."""
+    if not said.endswith(_TOML):
+        return json.loads(content)
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(content)
 
 
 def _shipped(name: str) -> dict[str, Any]:
-    return _completed(json.loads((FOLDER / f"{name.replace('-', '_')}.json").read_text()))
+    path = FOLDER / f"{name.replace('-', '_')}{_TOML if name in SYSTEMS else _JSON}"
+    return _completed(_facts(path.read_text(encoding="utf-8"), path.name))
 
 
 def _completed(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a file with those of the target that it extends; all that a target needs is there. What it
     ``extends`` is then a list.
     """
-    _known("", facts, _FIELDS)
+    fields.known("", facts, _FIELDS)
     if "extends" in facts:
-        base = _text("extends", facts["extends"])
-        if base not in SHIPPED:
-            raise _WrongError("extends", f"unknown target '{base}': use one of {', '.join(SHIPPED)}")
+        base = fields.text("extends", facts["extends"])
+        if base not in KNOWN:
+            raise fields.WrongError("extends", f"unknown target '{base}': use one of {', '.join(KNOWN)}")
         extended = _shipped(base)
         line = [base, *extended.get("extends", ())]
         facts = {**_merged(extended, facts), "name": facts.get("name"), "extends": line}
     for field in _FIELDS:
         if facts.get(field) is None and field not in _MAY_LACK:
-            raise _WrongError(field, "it is missing")
+            raise fields.WrongError(field, "it is missing")
     return facts
 
 
@@ -144,175 +165,116 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _target(facts: dict[str, Any]) -> Target:
-    name = _text("name", facts["name"])
+    name = fields.text("name", facts["name"])
     if name in DOMAINS:
-        raise _WrongError("name", f"'{name}' is a domain of operators")
-    _text("runtime", facts.get("runtime", "any"))
+        raise fields.WrongError("name", f"'{name}' is a domain of operators")
+    fields.text("runtime", facts.get("runtime", "any"))
     refused = _of_operators("unsupported", facts["unsupported"], _kinds)
-    domains = [_one("domains", domain, DOMAINS) for domain in _list("domains", facts.get("domains", []))]
+    domains = [fields.one("domains", domain, DOMAINS) for domain in fields.items("domains", facts.get("domains", []))]
     return Target(
         name,
-        _by_kind("hidden", facts["hidden"], _count),
+        _by_kind("hidden", facts["hidden"], fields.count),
         frozenset((operator, kind) for operator, kinds in refused.items() for kind in kinds),
-        _latency(_object("latency", facts["latency"]), _by_kind("extra", facts["extra"], _seconds)),
+        _latency(facts.get("latency"), _by_kind("extra", facts["extra"], fields.seconds)),
         frozenset(domains),
-        _by_kind("kernels", facts["kernels"], _flag),
+        _by_kind("kernels", facts["kernels"], fields.flag),
         _of_operators("classes", facts["classes"], _classes),
         frozenset({name, *facts.get("extends", ())}),
-        _storage(_object("storage", facts.get("storage", {}))),
-        _idioms(_object("idioms", facts.get("idioms", {}))),
+        _storage(fields.table("storage", facts.get("storage", {}))),
+        _idioms(fields.table("idioms", facts.get("idioms", {}))),
         _dynamic(facts.get("dynamic")),
-        _flag("qoperator", facts.get("qoperator", True)),
+        fields.flag("qoperator", facts.get("qoperator", True)),
+        table(facts.get("forms", []), facts.get("backends", {})) if "forms" in facts or "backends" in facts else None,
     )
 
 
 def _storage(facts: dict[str, Any]) -> Storage:
-    _known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel", "real"))
-    weights = _one("storage.weights", facts.get("weights", "source"), WEIGHTS)
-    unsigned, real = (_flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "real"))
-    block, narrow, pixel = (_count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel"))
+    fields.known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel", "real"))
+    weights = fields.one("storage.weights", facts.get("weights", "source"), WEIGHTS)
+    unsigned, real = (fields.flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "real"))
+    block, narrow, pixel = (
+        fields.count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel")
+    )
     return Storage(unsigned, weights, block, narrow, pixel, real)
 
 
 def _dynamic(facts: Any) -> Dynamic | None:
     if facts is None:
         return None
-    _known("dynamic", facts, ("tensor", "rows"), needed=True)
-    return Dynamic(*(_whole(f"dynamic.{steps}", facts[steps]) for steps in ("tensor", "rows")))
+    fields.known("dynamic", facts, ("tensor", "rows"), needed=True)
+    return Dynamic(*(fields.whole(f"dynamic.{steps}", facts[steps]) for steps in ("tensor", "rows")))
 
 
 def _idioms(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     names: dict[str, list[str]] = {}
     for operator, name in sorted(IDIOMS):
         names.setdefault(operator, []).append(name)
-    _known("idioms", facts, names)
+    fields.known("idioms", facts, names)
     return {
         operator: tuple(
-            _one(f"idioms.{operator}", each, tuple(names[operator])) for each in _list(f"idioms.{operator}", value)
+            fields.one(f"idioms.{operator}", each, tuple(names[operator]))
+            for each in fields.items(f"idioms.{operator}", value)
         )
         for operator, value in facts.items()
     }
 
 
-def _latency(facts: dict[str, Any], extra: Mapping[tuple[str, str], float]) -> Latency:
-    _known("latency", facts, ("transpose", "reshape"), needed=True)
-    motions = _object("latency.transpose", facts["transpose"])
-    _known("latency.transpose", motions, _MOVING, needed=True)
+def _latency(facts: Any, extra: Mapping[tuple[str, str], float]) -> Latency:
+    """The times of a target, none where it tells none."""
+    if facts is None:
+        return Latency(extra=extra)
+    fields.known("latency", facts, ("transpose", "reshape"), needed=True)
+    motions = fields.table("latency.transpose", facts["transpose"])
+    fields.known("latency.transpose", motions, _MOVING, needed=True)
     costs: dict[tuple[Motion, int], Cost] = {}
     for name, sizes in motions.items():
         field = f"latency.transpose.{name}"
-        for size, cost in _object(field, sizes).items():
-            costs[Motion[name.upper()], _size(field, size)] = _cost(f"{field}.{size}", cost)
+        for size, cost in fields.table(field, sizes).items():
+            costs[Motion[name.upper()], fields.size(field, size)] = _cost(f"{field}.{size}", cost)
         if not sizes:
-            raise _WrongError(field, "it has no costs: give those of one element size at least")
+            raise fields.WrongError(field, "it has no costs: give those of one element size at least")
     return Latency(costs, _cost("latency.reshape", facts["reshape"]), extra)
 
 
 def _cost(field: str, value: object) -> Cost:
-    facts = _object(field, value)
-    _known(field, facts, _COST)
-    return Cost(**{part: _seconds(f"{field}.{part}", facts.get(part, 0.0)) for part in _COST})
+    facts = fields.table(field, value)
+    fields.known(field, facts, _COST)
+    return Cost(**{part: fields.seconds(f"{field}.{part}", facts.get(part, 0.0)) for part in _COST})
 
 
 def _by_kind(field: str, value: object, read: Callable[[str, object], T]) -> dict[tuple[str, str], T]:
     nested = _of_operators(
         field,
         value,
-        lambda place, kinds: {kind: read(f"{place}.{kind}", item) for kind, item in _object(place, kinds).items()},
+        lambda place, kinds: {kind: read(f"{place}.{kind}", item) for kind, item in fields.table(place, kinds).items()},
     )
     return {(operator, kind): item for operator, kinds in nested.items() for kind, item in kinds.items()}
 
 
 def _of_operators(field: str, value: object, read: Callable[[str, object], T]) -> dict[str, T]:
-    facts = _object(field, value)
-    _known(field, facts, _OPERATORS)
+    facts = fields.table(field, value)
+    fields.known(field, facts, _OPERATORS)
     for operator in ("Transpose", "Reshape") if field in ("unsupported", "kernels") else ():
         if operator in facts:
-            raise _WrongError(f"{field}.{operator}", "no target can do without")
+            raise fields.WrongError(f"{field}.{operator}", "no target can do without")
     if "Transpose" in facts:
-        _known(f"{field}.Transpose", facts["Transpose"], _MOVING)
+        fields.known(f"{field}.Transpose", facts["Transpose"], _MOVING)
     return {operator: read(f"{field}.{operator}", item) for operator, item in facts.items()}
 
 
 def _kinds(field: str, value: object) -> list[str]:
-    return [_text(field, kind) for kind in _list(field, value)]
+    return [fields.text(field, kind) for kind in fields.items(field, value)]
 
 
 def _classes(field: str, value: object) -> tuple[Class, ...]:
     found = []
-    for name, facts in _object(field, value).items():
+    for name, facts in fields.table(field, value).items():
         place = f"{field}.{name}"
-        _known(place, facts, ("of", "least", "most"))
+        fields.known(place, facts, ("of", "least", "most"))
         least, most = (_sizes(f"{place}.{bound}", facts.get(bound, {})) for bound in ("least", "most"))
-        found.append(Class(_text(f"{place}.of", facts.get("of")), _text(place, name), least, most))
+        found.append(Class(fields.text(f"{place}.of", facts.get("of")), fields.text(place, name), least, most))
     return tuple(found)
 
 
 def _sizes(field: str, value: object) -> dict[str, int]:
-    return {size: _whole(f"{field}.{size}", number) for size, number in _object(field, value).items()}
-
-
-def _known(field: str, facts: Any, names: Any, needed: bool = False) -> None:
-    """Every name is one of these; where all are needed, none is missing."""
-    for name in _object(field, facts):
-        place = f"{field}.{name}" if field else name
-        if name not in names:
-            raise _WrongError(place, f"there is no such field{nearest(name, names)}")
-    for name in names if needed else ():
-        if name not in facts:
-            raise _WrongError(f"{field}.{name}", "it is missing")
-
-
-def _object(field: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _WrongError(field, "it must be an object")
-    return value
-
-
-def _list(field: str, value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise _WrongError(field, "it must be a list")
-    return value
-
-
-def _text(field: str, value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST or not value.isprintable():
-        raise _WrongError(field, f"it must be a text of 1 to {LONGEST} printable characters")
-    return value
-
-
-def _one(field: str, value: object, known: tuple[Name, ...]) -> Name:
-    said = _text(field, value)
-    if said not in known:
-        raise _WrongError(field, f"unknown '{said}': use {', '.join(known)}{nearest(said, known)}")
-    return known[known.index(said)]
-
-
-def _count(field: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_HIDDEN:
-        raise _WrongError(field, f"it must be a whole number from 0 to {MOST_HIDDEN}")
-    return value
-
-
-def _whole(field: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _WrongError(field, "it must be a whole number, and not negative")
-    return value
-
-
-def _flag(field: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise _WrongError(field, "it must be true or false")
-    return value
-
-
-def _size(field: str, said: str) -> int:
-    if said not in map(str, range(1, MOST_BYTES + 1)):
-        raise _WrongError(f"{field}.{said}", f"the bytes of an element must be a whole number from 1 to {MOST_BYTES}")
-    return int(said)
-
-
-def _seconds(field: str, value: object) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= MOST_SECONDS:
-        raise _WrongError(field, f"it must be a number from 0 to {MOST_SECONDS:g}, in seconds")
-    return float(value)
+    return {size: fields.whole(f"{field}.{size}", number) for size, number in fields.table(field, value).items()}

@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
 
+from layoutsolve.errors import OptionError
 from layoutsolve.graph import Dim, Graph, Size
 from layoutsolve.records import dataclass
 from layoutsolve.solver.theory import rules
 from layoutsolve.solver.theory.factor import Factoring, blocks
 from layoutsolve.solver.theory.layout import Layout, grouped
-from layoutsolve.solver.theory.offer import EVERYTHING, Offer, rule_of
+from layoutsolve.solver.theory.offer import EVERYTHING, Offer, named, rule_of
 from layoutsolve.solver.theory.partial import Dimension, partial
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
 from layoutsolve.solver.theory.row import Slot
@@ -174,14 +175,16 @@ class Atoms:
         for number, found in ruled.items():
             if found.composite:
                 self._link_or_wait(number, found, failed)
+        for number, linked in self._linked.items():
+            if any(way.factors for way in linked.rule.ways):
+                self._linked[number] = self._link_factors(number, linked)
         for number in plain:
             if number in self._linked:
                 self._link_tails(number)
         for number, found in failed.items():
-            self._linked[number] = self._link_partially(number, found)
-        for number, linked in self._linked.items():
-            if any(way.factors for way in linked.rule.ways):
-                self._linked[number] = self._link_factors(number, linked)
+            linked = self._link_partially(number, found)
+            owned = any(way.factors for way in linked.rule.ways)
+            self._linked[number] = self._link_factors(number, linked) if owned else linked
 
     def _rule(self, number: int) -> Rule:
         """The rule of a node that is no view; a Transpose or Reshape that is not to be one is opaque."""
@@ -224,6 +227,16 @@ class Atoms:
             if left is not None:
                 labels = {f"{port}.{axis}": linked.ports[port][axis] for port, axis in whole}
                 return _Linked(left, linked.labels | labels, linked.ports)
+        return self._without_ways(number, wanted)
+
+    def _without_ways(self, number: int, wanted: Rule) -> _Linked:
+        """A node none of whose ways is available keeps its layouts, unless its rule is closed."""
+        site = self._site(number)
+        if wanted.closed:
+            raise OptionError(
+                f"no form of the target fits {named(site)}: its neighbours factor its dimensions in other ways; "
+                f"give the target one more form"
+            )
         return self._labelled(number, opaque(site))
 
     def _link_factors(self, number: int, linked: _Linked) -> _Linked:
@@ -237,7 +250,7 @@ class Atoms:
                 factors |= {len(ways): own} if own else {}
                 ways.append(way)
         if not ways:
-            return self._labelled(number, opaque(self._site(number)))
+            return self._without_ways(number, linked.rule)
         return _Linked(replace(linked.rule, ways=tuple(ways)), linked.labels, linked.ports, factors)
 
     def _labelled(self, number: int, wanted: Rule) -> _Linked:

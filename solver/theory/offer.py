@@ -37,12 +37,14 @@ def _anything(operator: str, way: Way) -> bool:
 class Offer:
     """What a target says of ways: ``has`` are the names under which forms of its own are registered, ``runs`` tells,
     given an operator's name and a way, whether it can be run at all. ``idioms`` are the names of those that are
-    preferred to an operator, the best first. By default there is what ONNX has.
+    preferred to an operator, the best first. ``table`` gives from a node and what is known about it the rule with the
+    forms that the target has instead, None where it says nothing of it. By default there is what ONNX has.
     """
 
     has: frozenset[str] = frozenset()
     runs: Callable[[str, Way], bool] = _anything
     idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    table: Callable[[Site, Rule | None], Rule | None] | None = None
 
 
 EVERYTHING = Offer()
@@ -77,20 +79,28 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     Raises :class:`OptionError` where all ways are refused.
     """
     found = known_rule(site)
+    stated = None if offer.table is None else offer.table(site, found)
+    if stated is not None and stated.closed:
+        return stated
+    found = found if stated is None else stated
     if found is None:
         return opaque(site)
     name = operator_name(site.node)
     own = dict.fromkeys(function for each in sorted(offer.has) for function in FORMS.get((each, name), ()))
     ways = [*found.ways, *(way for function in own for way in function(site, found))]
     offered = [way for way in ways if offer.runs(site.node.op, way)]
-    stated = (IDIOMS[name, each](site, found) for each in offer.idioms.get(name, ()))
-    if idioms := tuple(each for each in stated if each is not None):
+    others = (IDIOMS[name, each](site, found) for each in offer.idioms.get(name, ()))
+    if idioms := tuple(each for each in others if each is not None):
         found = replace(found, idioms=idioms)
     if len(offered) == len(found.ways) == len(ways):
         return found
     if not offered and site.node.given:
         return opaque(site)
     if not offered:
-        title = str(site.node.origin) if site.node.origin else site.node.op
-        raise OptionError(f"the target refuses every way to run {site.node.op} of {title}: choose another target")
+        raise OptionError(f"the target refuses every way to run {named(site)}: choose another target")
     return replace(found, ways=tuple(offered))
+
+
+def named(site: Site) -> str:
+    """A node as errors name it."""
+    return f"{site.node.op} of {site.node.origin or site.node.op}"

@@ -20,8 +20,8 @@ Dimension = tuple[int, int]
 def partial(rule: Rule, whole: Collection[Dimension], unchanged: Rewrite) -> Rule | None:
     """The rule with some dimensions ``whole``, and with those ways that do not need their factors.
 
-    Where none of these has the source's layouts there is one more that has, in which the operator is ``unchanged``.
-    None where no way is left.
+    Where none of these has the source's layouts there is one more that has, in which the operator is ``unchanged``; but
+    not of a rule that is closed. None where no way is left.
     """
     renamed = {(port, axis): f"{port}.{axis}" for port, axis in whole}
     dims = tuple(
@@ -34,7 +34,8 @@ def partial(rule: Rule, whole: Collection[Dimension], unchanged: Rewrite) -> Rul
     ways = [replace(way, form=form) for way, form in forms if form is not None]
     if not ways:
         return None
-    if not any(isinstance(way.form, Placed) and _stripped(way.form.places, _labels(after)) == after for way in ways):
+    placed = (way.form.places for way in ways if isinstance(way.form, Placed))
+    if not rule.closed and not any(_stripped(places, _labels(after)) == after for places in placed):
         ways.append(Way(Placed(after), unchanged, "as in the source"))
     return Rule(rule.inputs, dims, tuple(ways), rule.sizes, rule.solid | frozenset(renamed.values()))
 

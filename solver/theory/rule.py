@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import CAPTURES, Array, Dim, Graph, Node, Quant, Shape, Size, Value
+from layoutsolve.graph import CAPTURES, Array, Dim, Function, Graph, Node, Quant, Shape, Size, Value
 from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.kind import Kind
 from layoutsolve.solver.theory.relation import Arranged, Form, Placed
@@ -45,7 +46,8 @@ class Between:
 class Step:
     """One operator to write, of ``domain``. An input is a number (that input of the node), an array or a value with
     data (a new constant), or the name of a tensor between steps; an output is a number (that output of the node) or
-    such a tensor. '' is one left out. With ``storage`` it works on what is stored, in a node that does not.
+    such a tensor. '' is one left out. With ``storage`` it works on what is stored, in a node that does not. One of the
+    domain ``PLAN`` calls a ``function``.
     """
 
     op: str
@@ -54,6 +56,7 @@ class Step:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
     storage: bool = False
+    function: Function | None = None
 
 
 Rewrite = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...]]
@@ -73,7 +76,9 @@ class Way:
 
     A way stands by itself: no other way has to know of it. ``sizes`` are numbers by name that a target may have
     thresholds for. ``factors`` are labels of the rule that this way alone needs as products: for each the labels that
-    it consists of, with their sizes. Where a neighbour factors it in another way, this way is not available.
+    it consists of, with their sizes. Where a neighbour factors it in another way, this way is not available. ``texts``
+    are the letters of each port as the way stores it, where it is of a table; ``backend`` is what runs it there, '' for
+    what runs everything else.
     """
 
     form: Form
@@ -81,6 +86,8 @@ class Way:
     kind: Kind = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
     factors: Mapping[str, Mapping[str, Dim]] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()
+    backend: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,9 @@ class Rule:
     dimensions, ``sizes`` gives the sizes of labels that share a dimension. ``ways`` are the alternatives, whose number
     a row has as its ``form``; the first one is demanded by the operator itself, the others are for its neighbours to
     ask for. ``solid`` labels keep their factors together in order. The first of the ``idioms`` that fits a row is
-    written in place of its way.
+    written in place of its way. ``letters`` name the dimensions of each port, where these are a format that others may
+    have in another order (:mod:`layoutsolve.solver.theory.letters`). A ``closed`` rule has no other ways than these,
+    where one is not available either.
     """
 
     inputs: tuple[int, ...]
@@ -100,6 +109,8 @@ class Rule:
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     solid: frozenset[str] = frozenset()
     idioms: tuple[Idiom, ...] = ()
+    letters: tuple[str, ...] = ()
+    closed: bool = False
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -292,7 +303,11 @@ def extended(found: Rule, extras: Mapping[int, Extra]) -> Rule:
         return lambda row, shapes: way.rewrite(row, (*shapes[:count], *shapes[count + added :]))
 
     ways = tuple(replace(way, form=form(way.form), rewrite=rewrite(way)) for way in found.ways)
-    return replace(found, inputs=(*found.inputs, *extras), dims=grown(found.dims), ways=ways)
+    letters, dims = found.letters, grown(found.dims)
+    if letters:
+        named = (unnamed(len(each)) for each in dims[count : count + added])
+        letters = (*letters[:count], *named, *letters[count:])
+    return replace(found, inputs=(*found.inputs, *extras), dims=dims, ways=ways, letters=letters)
 
 
 def _is_foreign(site: Site) -> bool:
@@ -337,6 +352,20 @@ def opaque(site: Site) -> Rule:
     dims = tuple(tuple((f"{port}.{axis}",) for axis in range(len(value.shape))) for port, value in enumerate(values))
     solid = frozenset(label for port in dims for labels in port for label in labels)
     return Rule(inputs, dims, (Way(Placed(dims), site.unchanged),), solid=solid)
+
+
+def image(channels: str, rank: int) -> str:
+    """The letters of an image or a kernel of so many dimensions, of which two are given; '' if there are none."""
+    return f"{channels}{_SPACE[rank - 3]}" if 3 <= rank < 3 + len(_SPACE) else ""
+
+
+def unnamed(rank: int) -> str:
+    """Letters of a port whose dimensions have no names."""
+    return ascii_uppercase[:rank]
+
+
+_SPACE = ("W", "HW", "DHW")
+"""The letters of space."""
 
 
 def numbered(shape: Shape) -> Dims:
@@ -402,6 +431,7 @@ __all__ = [
     "Step",
     "Way",
     "extended",
+    "image",
     "int64",
     "integers",
     "known_rule",
@@ -413,4 +443,5 @@ __all__ = [
     "rule",
     "sizes",
     "static",
+    "unnamed",
 ]  # fmt: skip

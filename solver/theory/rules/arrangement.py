@@ -286,4 +286,4 @@ def depth_space(site: Site) -> Rule:
 
     nothing = Way(Arranged(frame=0), lambda row, shapes: (), "nothing")
     ways = (*(way(mode, stacked) for mode, stacked in modes.items()), nothing)
-    return Rule((0,), ports(modes[site.attribute("mode", "DCR")]), ways, extents)
+    return Rule((0,), ports(modes[site.attribute("mode", "DCR")]), ways, extents, letters=("NCHW", "NCHW"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from layoutsolve.graph import PACKED, Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way, rule
+from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way, rule, unnamed
 
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
 
@@ -40,7 +40,13 @@ def gemm(site: Site) -> Rule | None:
             product(kind, Placed((data, (K, M), *bias, (P, M)), free), facts, biased)
             for kind, data in (("NN", (P, K)), ("TN", (K, P)))
         ]
-    return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways))
+    letters = (
+        "CN" if site.attribute("transA", 0) else "NC",
+        "OI" if site.attribute("transB", 0) else "IO",
+        *("O" if each == (M,) else unnamed(len(each)) for each in bias),
+        "NC",
+    )
+    return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways), letters=letters)
 
 
 def products(

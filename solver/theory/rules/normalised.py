@@ -6,7 +6,7 @@ import numpy as np
 
 from layoutsolve.graph import Array, Shape
 from layoutsolve.solver.theory.row import Row, position
-from layoutsolve.solver.theory.rule import Arranged, Between, Placed, Rule, Site, Step, Way, numbered, rule
+from layoutsolve.solver.theory.rule import Arranged, Between, Placed, Rule, Site, Step, Way, image, numbered, rule
 
 CHANNEL = "k"
 """The label of the dimension that has numbers of its own."""
@@ -58,4 +58,5 @@ def instance_normalization(site: Site) -> Rule | None:
     places = ((("n",), ("c",), *space), (("c",),), (("c",),), (("n",), ("c",), *space))
     free = frozenset({"n", "c", *(label for (label,) in space)})
     way = Way(Placed(places, free=free), site.unchanged, f"channels-first, {site.output().dtype}")
-    return Rule((0, 1, 2), places, (way,))
+    data = image("NC", rank + 2)
+    return Rule((0, 1, 2), places, (way,), letters=(data, "C", "C", data) if data else ())

@@ -143,7 +143,7 @@ def _renamed(site: Site, ports: tuple[int, ...], rewrite: Rewrite) -> Rewrite:
 def _either_way(site: Site, found: Rule, always: bool) -> Rule:
     """An operator on images whose attribute says whether their channels come last, as they ``always`` do in some."""
     last = always or bool(site.attribute("channels_last", 0))
-    (way,), count = found.ways, len(found.inputs)
+    (way,), count, found = found.ways, len(found.inputs), replace(found, letters=())
 
     def turned(dims: tuple[Dims, ...]) -> tuple[Dims, ...]:
         moved = (0, *range(count, len(dims)))

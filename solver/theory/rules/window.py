@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layoutsolve.graph import Dim
 from layoutsolve.solver.theory.relation import Placed
-from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, rule
+from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, image, rule, unnamed
 from layoutsolve.solver.theory.rules import interleaved
 from layoutsolve.solver.theory.rules.contraction import numbers, products
 
@@ -43,7 +43,20 @@ def convolution(site: Site) -> Rule:
     way = Way(first, site.unchanged, f"channels-first, {numbers(site)}", facts)
     others = (interleaved.writing,) if transposed else (interleaved.reading, interleaved.reversing)
     last = [found for other in others if (found := other(site, first)) is not None]
-    return Rule(inputs, _dense(places, sizes), (way, *last), sizes, _whole("s", "k", "p", count=rank))
+    return Rule(
+        inputs,
+        _dense(places, sizes),
+        (way, *last),
+        sizes,
+        _whole("s", "k", "p", count=rank),
+        letters=_letters(rank, "IO" if transposed else "OI", len(inputs)),
+    )
+
+
+def _letters(rank: int, kernel: str, inputs: int) -> tuple[str, ...]:
+    """The letters of an image, a kernel, perhaps a bias, and what is made of them."""
+    data = image("NC", rank + 2)
+    return (data, image(kernel, rank + 2), *["O"] * (inputs - 2), data) if data else ()
 
 
 def _pointwise(site: Site) -> bool:
@@ -68,7 +81,8 @@ def pointwise(site: Site) -> Rule:
     facts = numbers(site)
     conv = Way(Placed(dims, free=frozenset("nco")), site.unchanged, f"channels-first, {facts}")
     ways = (conv, *products(pixels, "c", "o", frozenset({*pixels, "c", "o"}), site.real if biased else "", facts))
-    return Rule((0, 1, 2) if biased else (0, 1), dims, ways)
+    inputs = (0, 1, 2) if biased else (0, 1)
+    return Rule(inputs, dims, ways, letters=_letters(rank, "OI", len(inputs)))
 
 
 def _divided(size: Dim, groups: int) -> int:
@@ -88,7 +102,7 @@ def pooling(site: Site) -> Rule | None:
     rank = len(site.required(0).shape) - 2
     dims = ((("n",), ("c",), *_space("s", rank)), (("n",), ("c",), *_space("p", rank)))
     way = Way(Placed(dims, free=frozenset("nc")), site.unchanged, f"channels-first, {site.output().dtype}")
-    return Rule((0,), dims, (way,), solid=_whole("s", "p", count=rank))
+    return Rule((0,), dims, (way,), solid=_whole("s", "p", count=rank), letters=_images(rank))
 
 
 @rule("LRN")
@@ -98,7 +112,13 @@ def local_response(site: Site) -> Rule:
     dims: Dims = (("n",), ("c",), *_space("s", rank))
     form = Placed((dims, dims), free=frozenset("n") | _whole("s", count=rank))
     way = Way(form, site.unchanged, f"channels-first, {site.output().dtype}")
-    return Rule((0,), (dims, dims), (way,), solid=frozenset("c"))
+    return Rule((0,), (dims, dims), (way,), solid=frozenset("c"), letters=_images(rank))
+
+
+def _images(rank: int) -> tuple[str, ...]:
+    """The letters of an image, and of one that is made of it."""
+    data = image("NC", rank + 2)
+    return (data, data) if data else ()
 
 
 @rule("GridSample")
@@ -111,5 +131,6 @@ def sampled(site: Site) -> Rule:
         (("n",), ("c",), *_space("p", rank)),
     )
     way = Way(Placed(places, free=frozenset("nc")), site.unchanged, f"channels-first, {site.output().dtype}")
-    solid = _whole("s", "p", count=rank) | {"k"}
-    return Rule((0, 1), places, (way,), solid=solid)
+    solid, data = _whole("s", "p", count=rank) | {"k"}, image("NC", rank + 2)
+    letters = (data, unnamed(rank + 2), data) if data else ()
+    return Rule((0, 1), places, (way,), solid=solid, letters=letters)

@@ -21,8 +21,8 @@ from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import (
     CONTRIB_TARGET,
     DEFAULT_TARGET,
+    KNOWN,
     LARGEST_FILE,
-    SHIPPED,
     parsed,
     read_target,
     shipped,
@@ -103,7 +103,7 @@ def test_extending_replaces_what_is_said() -> None:
         ({"hiden": {}}, "hiden: there is no such field (did you mean 'hidden'?)"),
         (
             {"extends": "ort"},
-            "extends: unknown target 'ort': use one of " + ", ".join(SHIPPED),
+            "extends: unknown target 'ort': use one of " + ", ".join(KNOWN),
         ),
         ({"extends": ["ort-cpu"]}, "extends: it must be a text"),
         ({"domains": ["ai.onnx.ml"]}, "domains: unknown 'ai.onnx.ml'"),
@@ -159,7 +159,7 @@ def test_costs_are_by_the_bytes_of_an_element(motion: str, sizes: dict[str, Any]
 
 def test_no_field_may_be_missing() -> None:
     for name in TABLE:
-        if name not in ("runtime", "storage", "idioms", "dynamic", "qoperator"):
+        if name not in ("runtime", "storage", "idioms", "dynamic", "qoperator", "latency"):
             assert refused({key: value for key, value in TABLE.items() if key != name}) == f"{name}: it is missing"
 
 
@@ -196,7 +196,7 @@ def test_any_json_is_a_target_or_one_error(anything: object) -> None:
 def test_unknown_names_list_the_known_ones(said: str) -> None:
     with pytest.raises(
         OptionError,
-        match=rf"unknown target .*: use one of {', '.join(SHIPPED)}, or a FILE\.json",
+        match=rf"unknown target .*: use one of {', '.join(KNOWN)}, or a FILE\.toml or \.json",
     ):
         target_of(said)
 

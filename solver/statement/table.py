@@ -1,0 +1,289 @@
+"""Tables: the forms of operators that a target has in place of those of ONNX, and what else it says of them.
+
+A target that is another layout system than ONNX says by operator in which order it stores images and kernels. Each
+line of its table is a form, given in letters (:mod:`layoutsolve.solver.theory.letters`), or a policy: operators that
+take any layout, and such that keep that of the source. Operators of which no line says anything are as in ONNX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+from layoutsolve.errors import OptionError
+from layoutsolve.graph import CONTROL, Graph, Shape
+from layoutsolve.records import dataclass
+from layoutsolve.solver.theory.letters import MisfitError, form
+from layoutsolve.solver.theory.offer import named
+from layoutsolve.solver.theory.rule import Rule, Site, Way, image, known_rule, opaque, operator_name, unnamed
+
+ANYTHING = "*"
+"""The operator of a line that is about all operators."""
+
+POLICIES = ("any", "follow", "source")
+"""What a line may say beside a form: any layout as ONNX has the operator, the same in the backend of what writes the
+first input, or the layouts of the source.
+"""
+
+PORTS = {"data": 0, "kernel": 1, "bias": 2, "out": -1}
+"""The ports that a line may give letters for, by the number of the input; -1 are all outputs."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which nodes a line is about; what is empty holds for all.
+
+    ``kernels`` are sizes in space, ``dtypes`` the types in which the first input is stored, ``names`` patterns for what
+    the source calls the node or its first output. ``grouped`` tells whether a convolution has several groups,
+    ``depthwise`` whether it has one for each channel that it reads. ``least`` and ``most`` bound the ``channels`` that
+    are read and those that are ``produced``. ``after`` and ``before`` cut a part out of the graph: what follows from
+    one of some tensors, and leads to one of some.
+    """
+
+    kernels: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    depthwise: bool | None = None
+    grouped: bool | None = None
+    least: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+    def holds(self, site: Site, rule: Rule | None, within: Within) -> bool:
+        """Whether the line is about a node."""
+        value = site.input(0)
+        if self.dtypes and (value is None or value.dtype not in self.dtypes):
+            return False
+        if self.kernels and _kernel(site) not in self.kernels:
+            return False
+        if self.names and not any(fnmatchcase(name, each) for name in _names(site) for each in self.names):
+            return False
+        if self.depthwise is not None and _depthwise(site) != self.depthwise:
+            return False
+        if self.grouped is not None and (site.attribute("group", 1) > 1) != self.grouped:
+            return False
+        sizes = _channels(site, rule) if self.least or self.most else {}
+        if not all(name in sizes and sizes[name] >= least for name, least in self.least.items()):
+            return False
+        if not all(name in sizes and sizes[name] <= most for name, most in self.most.items()):
+            return False
+        return within.holds(site, self.after, self.before)
+
+
+class Within:
+    """Which nodes follow from some tensors, or lead to some; what is found for a graph is kept for its other nodes."""
+
+    def __init__(self) -> None:
+        self._graph: Graph | None = None
+        self._known: dict[tuple[bool, tuple[str, ...]], frozenset[str]] = {}
+
+    def holds(self, site: Site, after: tuple[str, ...], before: tuple[str, ...]) -> bool:
+        """Whether a node follows from one of the first tensors and leads to one of the others.
+
+        Raises :class:`OptionError` for a tensor that the graph does not have.
+        """
+        if not after and not before:
+            return True
+        if site.graph is not self._graph:
+            self._graph, self._known = site.graph, {}
+        made = {*site.node.outputs} - {""}
+        cuts = ((after, True), (before, False))
+        return all(not each or not made.isdisjoint(self._reached(site.graph, each, way)) for each, way in cuts)
+
+    def _reached(self, graph: Graph, given: tuple[str, ...], forwards: bool) -> frozenset[str]:
+        known = self._known.get((forwards, given))
+        if known is not None:
+            return known
+        public = {name: own for own, name in graph.names.items()}
+        starts = [name if name in graph.values else public.get(name, "") for name in given]
+        for name, own in zip(given, starts, strict=True):
+            if not own:
+                raise OptionError(f"the target cuts the graph at '{name}', but no tensor is called so")
+        found = set(starts)
+        for node in graph.nodes if forwards else reversed(graph.nodes):
+            left, right = (node.inputs, node.outputs) if forwards else (node.outputs, node.inputs)
+            if not found.isdisjoint(left):
+                found.update(name for name in right if name and graph.values[name].data is None)
+        if forwards:
+            found -= set(starts)
+        return self._known.setdefault((forwards, given), frozenset(found))
+
+
+def _kernel(site: Site) -> tuple[int, ...]:
+    """The size of a window in space."""
+    given = site.attribute("kernel_shape")
+    weights = site.input(1) if site.node.op.endswith(("Conv", "ConvTranspose", "ConvInteger")) else None
+    shape: Shape = tuple(given) if given is not None else () if weights is None else weights.shape[2:]
+    return tuple(size for size in shape if isinstance(size, int))
+
+
+def _names(site: Site) -> list[str]:
+    origin = site.node.origin
+    names = [*site.node.outputs[:1], *(site.graph.names.get(name, "") for name in site.node.outputs[:1])]
+    return [name for name in ([origin.name] if origin is not None else []) + names if name]
+
+
+def _depthwise(site: Site) -> bool:
+    groups, data = site.attribute("group", 1), site.required(0)
+    return groups > 1 and len(data.shape) > 1 and data.shape[1] == groups
+
+
+def _channels(site: Site, rule: Rule | None) -> dict[str, int]:
+    """How many channels are read and produced, as far as that is known."""
+    if rule is None or not rule.letters:
+        return {}
+    shapes, found = _shapes(site, rule), dict[str, int]()
+    for name, port in (("channels", 0), ("produced", len(rule.inputs))):
+        size = shapes[port][rule.letters[port].index("C")] if "C" in rule.letters[port] else None
+        if isinstance(size, int):
+            found[name] = size
+    return found
+
+
+def _shapes(site: Site, rule: Rule) -> list[Shape]:
+    """The shapes of all ports."""
+    names = [site.node.inputs[number] for number in rule.inputs] + [name for name in site.node.outputs if name]
+    return [site.graph.values[name].shape for name in names]
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a table says of some ``operators``: the letters of ``ports`` by name and the ``price`` of such a form in
+    Transposes, or a ``policy``. ``backend`` is what runs it, '' for what runs everything else.
+    """
+
+    operators: tuple[str, ...]
+    ports: Mapping[str, str] = field(default_factory=dict)
+    price: int = 0
+    policy: str = ""
+    match: Match = field(default_factory=Match)
+    backend: str = ""
+
+    def about(self, site: Site) -> bool:
+        """Whether it is about the operator of a node."""
+        everything = ANYTHING in self.operators and site.node.op not in (*CONTROL, "Sizes")
+        return everything or operator_name(site.node) in self.operators
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Something that runs a part of a model. What is read in it and written elsewhere costs ``crossing`` Transposes,
+    once for all that read it here.
+    """
+
+    crossing: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """The ``lines`` of a target, and its ``backends`` by name, '' being what runs everything else. The forms of a node
+    are those of the lines that are about it, up to the first policy, which holds where none of them fits. They are of
+    one backend: that of the first that fits.
+    """
+
+    lines: tuple[Line, ...] = ()
+    backends: Mapping[str, Backend] = field(default_factory=dict)
+
+    def rule(self, site: Site, known: Rule | None) -> Rule | None:
+        """The rule of a node with the forms that the table has for it; None where it says nothing of it.
+
+        Raises :class:`OptionError` where none of the forms fits.
+        """
+        lines = [line for line in self.lines if line.about(site) and line.match.holds(site, known, self._within)]
+        if not lines:
+            return None
+        base = based(site, known)
+        ways, reasons, policy = list[Way](), list[str](), None
+        for line in lines:
+            if line.policy:
+                policy = line
+                break
+            if ways and line.backend != ways[0].backend:
+                continue
+            try:
+                ways.append(_way(site, base, line))
+            except MisfitError as error:
+                reasons.append(str(error))
+        if not ways and policy is None:
+            raise OptionError(
+                f"no form of the target fits {named(site)}: {'; '.join(dict.fromkeys(reasons))}; give the target "
+                f"one more form, or a policy"
+            )
+        if not ways and policy is not None:
+            backend = self._writing(site) if policy.policy == "follow" else policy.backend
+            return _kept(policy, backend, site, known)
+        ways.sort(key=lambda way: way.form.price.hidden)
+        return replace(base, ways=tuple(ways), closed=True)
+
+    def _writing(self, site: Site) -> str:
+        """The backend of what writes the first input of a node, behind views and what follows itself."""
+        graph, node = site.graph, site.node
+        for _ in graph.nodes:
+            number = graph.producers.get(node.inputs[0]) if node.inputs else None
+            if number is None:
+                return ""
+            node = graph.nodes[number]
+            if node.op in ("Transpose", "Reshape"):
+                continue
+            before = Site(graph, node)
+            known = known_rule(before)
+            lines = [
+                line for line in self.lines if line.about(before) and line.match.holds(before, known, self._within)
+            ]
+            if not lines or lines[0].policy != "follow":
+                found = self.rule(before, known)
+                return "" if found is None else found.ways[0].backend
+        return ""
+
+    @cached_property
+    def _within(self) -> Within:
+        return Within()
+
+
+def _kept(line: Line, backend: str, site: Site, known: Rule | None) -> Rule | None:
+    """The rule of a node that a policy is about; None where that is its own."""
+    if line.policy != "source" and not backend:
+        return None
+    kept = line.policy == "source" or known is None
+    found = opaque(site) if known is None or kept else known
+    return replace(found, ways=tuple(replace(way, backend=backend) for way in found.ways), closed=kept)
+
+
+def based(site: Site, known: Rule | None) -> Rule:
+    """The rule of a node whose dimensions have letters: its own, or one that keeps all of them, which are called as
+    images are in the source.
+    """
+    if known is not None and known.letters:
+        return known
+    found = opaque(site)
+    shapes = _shapes(site, found)
+    count = len(found.inputs)
+    names = [_image(site, len(shape)) if not 0 < port < count else "" for port, shape in enumerate(shapes)]
+    given = tuple(name or unnamed(len(shape)) for name, shape in zip(names, shapes, strict=True))
+    return replace(found, letters=given)
+
+
+def _image(site: Site, rank: int) -> str:
+    """The letters of an image as the source has it: channels second in ONNX, and last in TensorFlow Lite."""
+    plain = image("NC", rank)
+    return plain if site.graph.imports or not plain else plain[:1] + plain[2:] + plain[1:2]
+
+
+def _way(site: Site, base: Rule, line: Line) -> Way:
+    """The form that a line says. Raises :class:`MisfitError` where the node has none such."""
+    texts: dict[int, str] = {}
+    count = len(base.inputs)
+    for name, text in line.ports.items():
+        number = PORTS[name]
+        if number < 0:
+            texts |= dict.fromkeys(range(count, len(base.dims)), text)
+        elif number in base.inputs:
+            texts[base.inputs.index(number)] = text
+        elif name != "bias":
+            raise MisfitError(f"it has no {name}")
+    value = site.input(0)
+    found = form(base, _shapes(site, base), texts, line.price, "" if value is None else value.dtype)
+    return replace(found, backend=line.backend)
