@@ -99,7 +99,7 @@ def as_text(done: Done) -> str:
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
     if conversion.kept:
-        lines.append("  nothing is gained: the model is written as it stands")
+        lines.append(f"  {conversion.kept}: the model is written as it stands")
     lines += [f"  {end}" for end in conversion.moved_ends]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")
