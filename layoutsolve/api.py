@@ -291,7 +291,7 @@ def convert(
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, reading, stage, options.opset, budget)
     if graph.imports:
-        _check_onnx(options)
+        options.check_onnx()
 
     def converted(objective: str) -> Conversion:
         said = replace(options, objective=objective)
@@ -311,14 +311,6 @@ def convert(
         return found
     before = [found.provenance, replace(found.provenance, said=replace(options, objective="min-transpose").text)]
     return _no_worse(content, found, converted, before)
-
-
-def _check_onnx(options: arguments.Options) -> None:
-    """Raise :class:`OptionError` for what means nothing for a model in ONNX."""
-    default = arguments.Options()
-    for name in ("custom", "quant", "dynamic", "weights", "signature"):
-        if getattr(options, name) != getattr(default, name):
-            raise OptionError(f"{name}: that is about models of TensorFlow Lite, and this one is in ONNX; leave it out")
 
 
 def _no_worse(
@@ -403,6 +395,8 @@ def compare(
     content, goal = load(source), options.goal
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
+    if graph.imports:
+        options.check_onnx()
     found = tried(graph, options.boundary, goal, stage, options.time_limit)
     return [row for row in found.values() if isinstance(row, Comparison)]
 
