@@ -138,8 +138,8 @@ def _tries(inputs: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> Ite
     pairs = [(min(size, 2), size) for size in SIZES] + list(product(FIRST, SIZES))
     bases = [{name: other if axis else first for name, axis in axes.items()} for first, other in dict.fromkeys(pairs)]
     yield from bases if axes else bases[:1]
-    for base, (name, axis) in product(bases if len(axes) > 1 else (), axes.items()):
-        yield from ({**base, name: size} for size in (SIZES if axis else FIRST) if size != base[name])
+    for base, name in product(bases if len(axes) > 1 else (), axes):
+        yield from ({**base, name: size} for size in SIZES if size != base[name])
 
 
 def _called(name: str, axis: int, size: str | None) -> str:
