@@ -32,9 +32,10 @@ from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.graph import Graph
 
 if TYPE_CHECKING:
+    from layoutsolve.frontend.onnx.listing import ListedGraph
     from layoutsolve.frontend.onnx.reading import Source as OnnxSource
 
-__all__ = ["Call", "GapError", "Model", "Reading", "is_onnx", "lowered", "parse", "read", "register"]
+__all__ = ["Call", "GapError", "Model", "Reading", "is_onnx", "listed", "lowered", "parse", "read", "register"]
 
 
 def is_onnx(data: bytes | memoryview) -> bool:
@@ -51,6 +52,13 @@ def parse(data: bytes | memoryview, folder: Path | None = None) -> Model | OnnxS
 
         return reading.parse(data, folder)
     return reader.parse(data)
+
+
+def listed(model: OnnxSource) -> list[ListedGraph]:
+    """The graphs of a model in ONNX as its file states them; their places are the numbers that origins have."""
+    from layoutsolve.frontend.onnx import listing
+
+    return listing.listed(model)
 
 
 def read(

@@ -19,7 +19,7 @@ from layoutsolve.errors import OptionError, OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
 from layoutsolve.graph import Graph, Origin
-from layoutsolve.made import Provenance, of_model
+from layoutsolve.made import WRITTEN, Provenance, of_model
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
@@ -49,8 +49,8 @@ class Conversion:
     'optimal' where every one of the ``tiers`` is, or is at least 'conditional'. ``seconds`` has the time of each stage.
     ``boundary`` and ``reading`` are what was asked for. ``external`` has the constants where they are too large for the
     model itself; :meth:`save` writes them beside it. ``source`` is the path of the source model, None where that was
-    given as bytes. ``origins`` tells by a written node's name which operator it comes from. ``kept`` is a source in
-    ONNX that is written as it stands, since nothing is gained.
+    given as bytes. ``origins`` tells by a written node's name which operator it comes from. ``kept`` says why a source
+    in ONNX is written as it stands, '' where it is not.
     """
 
     graph: Graph
@@ -62,7 +62,7 @@ class Conversion:
     external: External | None = field(default=None, repr=False)
     source: str | None = field(default=None, repr=False)
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
-    kept: bool = False
+    kept: str = ""
 
     def __repr__(self) -> str:
         tiers = ", ".join(map(str, self.tiers))
@@ -299,7 +299,7 @@ def convert(
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, reading, stage, options.opset, budget)
     if graph.imports:
-        _check_onnx(options)
+        options.check_onnx()
 
     def converted(objective: str) -> Conversion:
         said = replace(options, objective=objective)
@@ -317,42 +317,41 @@ def convert(
     free = options.inputs == options.outputs == "keep" and not (options.layouts or options.shapes or options.opset)
     if not graph.imports or options.strategy != "cpsat" or not free or goal.target.table is not None:
         return found
-    return _no_worse(content, found, converted)
+    before = [found.provenance, replace(found.provenance, said=replace(options, objective="min-transpose").text)]
+    return _no_worse(content, found, converted, before)
 
 
-def _check_onnx(options: arguments.Options) -> None:
-    """Raise :class:`OptionError` for what means nothing for a model in ONNX."""
-    default = arguments.Options()
-    for name in ("custom", "quant", "dynamic", "weights", "signature"):
-        if getattr(options, name) != getattr(default, name):
-            raise OptionError(f"{name}: that is about models of TensorFlow Lite, and this one is in ONNX; leave it out")
-
-
-def _no_worse(content: Content, found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
+def _no_worse(
+    content: Content, found: Conversion, converted: Callable[[str], Conversion], before: Sequence[Provenance]
+) -> Conversion:
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
-    no better then.
+    no better then, or has been made in one of some ways ``before``.
     """
-    from layoutsolve.kept import as_it_stands
+    from layoutsolve.kept import as_it_stands, written_before
     from layoutsolve.moves import Moves, moves
 
+    external = External() if found.external is not None else None
+    if found.graph.metadata.get(WRITTEN):
+        model = as_it_stands(content.data, content.folder, external)
+        if written_before(model, before):
+            return replace(found, model=model, external=external, origins={}, kept="it is what layoutsolve has written")
     graph, goal = found.graph, found.assignment.goal
     hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
-    before = Moves(*graph.moves, hidden.price.hidden)
+    first = Moves(*graph.moves, hidden.price.hidden)
     after = moves(found.model, found.price.hidden)
-    if after.gains(before):
+    if after.gains(first):
         return found
-    if after.counts > before.counts and goal.objective != "min-transpose":  # they were traded for time
+    if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
         other = converted("min-transpose")
         after = moves(other.model, other.price.hidden)
-        if after.gains(before) and after.executed <= before.executed:
+        if after.gains(first) and after.executed <= first.executed:
             return other
-    external = External() if found.external is not None else None
     model = as_it_stands(content.data, content.folder, external)
     known = {each.key for each in model.metadata_props}
     for each in found.model.metadata_props:  # how it was made
-        if each.key not in known and not each.key.startswith(METADATA):
+        if each.key not in known and not each.key.startswith((METADATA, WRITTEN)):
             model.metadata_props.add(key=each.key, value=each.value)
-    return replace(found, model=model, external=external, origins={}, kept=True)
+    return replace(found, model=model, external=external, origins={}, kept="nothing is gained")
 
 
 def associated_files(source: Source) -> dict[str, bytes]:
@@ -404,6 +403,8 @@ def compare(
     content, goal = load(source), options.goal
     stage = Stages(content, options.said())
     graph = reference(content, options.reading, stage)
+    if graph.imports:
+        options.check_onnx()
     found = tried(graph, options.boundary, goal, stage, options.time_limit)
     return [row for row in found.values() if isinstance(row, Comparison)]
 

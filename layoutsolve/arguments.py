@@ -219,6 +219,14 @@ class Options:
             knowing = f"target '{self.goal.target.name}' does not say which products are faster in integers"
             raise OptionError(f"dynamic: {knowing}; give it a field 'dynamic', or use float")
 
+    def check_onnx(self) -> None:
+        """Raise :class:`OptionError` for what means nothing for a model in ONNX."""
+        default = Options()
+        for name in ("custom", "quant", "dynamic", "weights", "signature"):
+            if getattr(self, name) != getattr(default, name):
+                about = "that is about models of TensorFlow Lite, and this one is in ONNX"
+                raise OptionError(f"{name}: {about}; leave it out")
+
     @classmethod
     def of(cls, given: Mapping[str, Any], **known: Any) -> Options:
         """Check all options of a conversion among what a function was given, by the names of its arguments; others are

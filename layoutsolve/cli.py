@@ -96,9 +96,13 @@ def _ops(options: argparse.Namespace) -> int:
     content = _loaded(options)
     with Stages(content)("ops"):
         from layoutsolve.arguments import Options
+        from layoutsolve.frontend import is_onnx
         from layoutsolve.inventory import inventory
 
-        found = inventory(content, Options.of(parser.reading_of(options)).reading)
+        given = Options.of(parser.reading_of(options))
+        if is_onnx(content.data):
+            given.check_onnx()
+        found = inventory(content, given.reading)
     told = {"model": options.model, "converts": found.converts, "operators": found.as_dicts()}
     console.tell(json.dumps(told) if options.json else str(found), [])
     return 0 if found.converts else FAILED

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from layoutsolve.errors import Gap, OptionError, UnsupportedError
-from layoutsolve.frontend import Model, Reading, lowered, parse
+from layoutsolve.errors import Gap, UnsupportedError
+from layoutsolve.frontend import Model, Reading, listed, lowered, parse
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
-from layoutsolve.graph import Graph
+from layoutsolve.graph import KEPT, Graph
 from layoutsolve.source import Content
 from layoutsolve.wording import aligned, printable
+
+if TYPE_CHECKING:
+    from layoutsolve.frontend.onnx.listing import ListedGraph
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,9 @@ class Inventory:
 
 
 def inventory(content: Content, reading: Reading) -> Inventory:
-    """The operators of all subgraphs. Raises :class:`ConversionError` where the model cannot be read."""
-    model = parse(content.data)
-    if not isinstance(model, Model):
-        raise OptionError("operators are listed of models of TensorFlow Lite alone: look at one in ONNX with a viewer")
+    """The operators of all graphs. Raises :class:`ConversionError` where the model cannot be read."""
+    model = parse(content.data, content.folder)
+    operators = _operators(model) if isinstance(model, Model) else _nodes(listed(model))
     try:
         graph, gaps = lowered(model, content.name, reading), tuple[Gap, ...]()
     except UnsupportedError as error:
@@ -69,9 +72,9 @@ def inventory(content: Content, reading: Reading) -> Inventory:
     if (0, -1) in refused:  # the whole model
         raise UnsupportedError(gaps)
     kinds: dict[tuple[str, str, str, str], list[tuple[int, int]]] = defaultdict(list)
-    for place, types, operator in _operators(model):
+    for place, types, name in operators:
         gap = refused.get(place)
-        kinds[operator.name, types, gap.reason if gap else "", gap.remedy if gap else ""].append(place)
+        kinds[name, types, gap.reason if gap else "", gap.remedy if gap else ""].append(place)
     found = [
         Kind(name, types, len(places), _place(places[0]), _becomes(written, places), reason, remedy)
         for (name, types, reason, remedy), places in kinds.items()
@@ -81,19 +84,32 @@ def inventory(content: Content, reading: Reading) -> Inventory:
     )
 
 
-def _operators(model: Model) -> Iterator[tuple[tuple[int, int], str, Operator]]:
+Found = Iterator[tuple[tuple[int, int], str, str]]
+"""Operators: the numbers of the graph and of the operator, its types and its name."""
+
+
+def _operators(model: Model) -> Found:
     for number, subgraph in enumerate(model.subgraphs):
         for operator in subgraph.operators:
-            yield (number, operator.index), _types(subgraph, operator), operator
+            yield (number, operator.index), _types(*_ends(subgraph, operator)), operator.name
 
 
-def _types(subgraph: Subgraph, operator: Operator) -> str:
+def _ends(subgraph: Subgraph, operator: Operator) -> Iterator[list[str]]:
+    """The types of what an operator reads, and of what it gives."""
+    for ends in (operator.inputs, operator.outputs):
+        yield [subgraph.tensors[index].dtype for index in ends if index >= 0]
+
+
+def _nodes(graphs: Sequence[ListedGraph]) -> Found:
+    for number, graph in enumerate(graphs):
+        for node in graph.nodes:
+            read, given = ([each.dtype for each in ends] for ends in (node.inputs, node.outputs))
+            yield (number, node.index), _types(read, given), node.op
+
+
+def _types(read: Sequence[str], given: Sequence[str]) -> str:
     """The types of what an operator reads, and of what it gives, each once."""
-    read, given = (
-        dict.fromkeys(subgraph.tensors[index].dtype for index in ends if index >= 0)
-        for ends in (operator.inputs, operator.outputs)
-    )
-    return f"{' '.join(read)} -> {' '.join(given)}"
+    return f"{' '.join(dict.fromkeys(read))} -> {' '.join(dict.fromkeys(given))}".strip()
 
 
 def _place(place: tuple[int, int]) -> str:
@@ -106,7 +122,7 @@ def _written(graph: Graph | None) -> Mapping[tuple[int, int], list[str]]:
     found: dict[tuple[int, int], list[str]] = defaultdict(list)
     for node in graph.nodes if graph is not None else ():
         if node.origin is not None and not node.pattern:
-            found[node.origin.subgraph, node.origin.index].append(node.op)
+            found[node.origin.subgraph, node.origin.index].append(node.op.removeprefix(KEPT))
     return found
 
 

@@ -1,13 +1,17 @@
-"""A source in ONNX as it stands, which is written where nothing else gains anything."""
+"""A source in ONNX as it stands, which is written where nothing else gains anything, and where layoutsolve has written
+it before.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from layoutsolve.digest import Buffer
 from layoutsolve.emit import External
 from layoutsolve.emit.tensors import fill
 from layoutsolve.frontend.onnx import constants
+from layoutsolve.made import DIGEST, WRITTEN, Provenance, outline
 from layoutsolve.protos import ModelProto, TensorProto
 
 
@@ -22,3 +26,16 @@ def as_it_stands(data: Buffer, folder: Path | None, external: External | None) -
                 proto.Clear()
                 fill(proto, name, found.dtype, found.data, external)
     return model
+
+
+def written_before(model: ModelProto, ways: Collection[Provenance]) -> bool:
+    """Whether a source is what layoutsolve has written before, in one of some ways, and does what it did: then it is
+    the result. Other numbers may be in its weights.
+    """
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+
+    def alike(made: Provenance) -> bool:
+        said = {key: value for key, value in made.metadata.items() if key != DIGEST}
+        return model.producer_version == made.version and said == {key: facts.get(key) for key in said}
+
+    return WRITTEN in facts and any(map(alike, ways)) and facts[WRITTEN] == outline(model)

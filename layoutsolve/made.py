@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from layoutsolve.digest import digest
 from layoutsolve.errors import ModelError
 from layoutsolve.source import Source, load
 from layoutsolve.wording import printable
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 PRODUCER = "layoutsolve"
 DIGEST, OPTIONS, TARGET = "layoutsolve.source.sha256", "layoutsolve.options", "layoutsolve.target.sha256"
-"""The keys of the metadata."""
+WRITTEN = "layoutsolve.written.sha256"
+"""The keys of the metadata. What is written of a source in ONNX says what it does (:func:`outline`), so that it is
+known when it comes again.
+"""
+
+_SMALL = 1024
+"""Bytes of a constant up to which it may be a shape or an axis, which says what an operator does."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,21 @@ def _named(option: str, value: object) -> Iterator[str]:
     for name, each in value.items():
         text = mark.join(map(str, each)) if isinstance(each, list) else str(each)
         yield f"{option}={text}" if name == "*" else f"{option[:-1]}={name}={text}"
+
+
+def outline(model: onnx.ModelProto) -> str:
+    """The SHA-256 of what a model does, whatever its weights are."""
+    return digest(b"".join(_outline(model)))
+
+
+def _outline(model: onnx.ModelProto) -> Iterator[bytes]:
+    graph = model.graph
+    for each in (*model.opset_import, *graph.input, *graph.output, *graph.node):
+        yield each.SerializeToString()
+    for proto in graph.initializer:
+        yield repr((proto.name, proto.data_type, tuple(proto.dims))).encode()
+        if proto.data_location != proto.EXTERNAL and proto.ByteSize() <= _SMALL:
+            yield proto.SerializeToString()
 
 
 def provenance(model: Source) -> Provenance:

@@ -22,6 +22,24 @@ def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
             yield from nodes_of(inner)
 
 
+def numbered(graph: GraphProto) -> dict[tuple[int, int, str], int]:
+    """The numbers of all graphs within a graph, whose own is 0, by those of the graph and of the node that they are in,
+    and the name of the attribute.
+    """
+    found: dict[tuple[int, int, str], int] = {}
+    waiting = [(0, graph)]
+    while waiting:
+        number, current = waiting.pop(0)
+        for index, node in enumerate(current.node):
+            for attribute in node.attribute:
+                key = number, index, attribute.name
+                for inner in graphs_in(attribute)[:1]:
+                    if key not in found:
+                        found[key] = len(found) + 1
+                        waiting.append((found[key], inner))
+    return found
+
+
 def captures(node: NodeProto) -> list[str]:
     """What the graphs within a node read from around it, in order, each once."""
     return list(dict.fromkeys(name for inner in graphs_of(node) for name in outer(inner)))

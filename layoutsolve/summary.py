@@ -104,7 +104,7 @@ def as_text(done: Done) -> str:
         paid = sum(each.price for each in conversion.crossings)
         lines.append(f"  {_counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
     if conversion.kept:
-        lines.append("  nothing is gained: the model is written as it stands")
+        lines.append(f"  {conversion.kept}: the model is written as it stands")
     lines += [f"  {end}" for end in conversion.moved_ends]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")

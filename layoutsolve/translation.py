@@ -14,7 +14,7 @@ from layoutsolve.ends import End, ends_of, every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph, Origin
-from layoutsolve.made import Provenance
+from layoutsolve.made import WRITTEN, Provenance, outline
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.target import Target
@@ -65,6 +65,8 @@ def emitted(
     model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels)
     model.producer_version = made.version
     _tell_copies(model, ends_of(graph, boundary, assignment, inputs=False))
+    if graph.imports:
+        _tell(model, {WRITTEN: outline(model)})
     return model, external
 
 
@@ -73,10 +75,15 @@ def _tell_copies(model: onnx.ModelProto, outputs: Sequence[End]) -> None:
     pairs = zip(model.graph.output, outputs, strict=False)
     told = metadata([replace(end, name=port.name) for port, end in pairs if port.name != end.name])
     if told:
-        facts = {prop.key: prop.value for prop in model.metadata_props} | told
-        del model.metadata_props[:]
-        for key, value in sorted(facts.items()):
-            model.metadata_props.add(key=key, value=value)
+        _tell(model, told)
+
+
+def _tell(model: onnx.ModelProto, told: dict[str, str]) -> None:
+    """Add to the metadata, which are in order."""
+    facts = {prop.key: prop.value for prop in model.metadata_props} | told
+    del model.metadata_props[:]
+    for key, value in sorted(facts.items()):
+        model.metadata_props.add(key=key, value=value)
 
 
 def _apart(graph: Graph, asked: bool | None) -> bool:

@@ -12,10 +12,14 @@ import layoutsolve
 from layoutsolve.arguments import Options
 from layoutsolve.cli import main
 from layoutsolve.frontend import parse
+from layoutsolve.graph import KEPT
 from layoutsolve.inventory import inventory
+from layoutsolve.scopes import nodes_of
 from layoutsolve.source import load
 from tests.builder import Builder
+from tests.random_flow import random_flow
 from tests.random_models import network
+from tests.random_onnx import random_model
 from tests.test_streams import small
 
 
@@ -32,6 +36,38 @@ def test_every_operator_is_counted(seed: int) -> None:
     written = {(node.origin.operator, node.op) for node in nodes if node.origin is not None and not node.pattern}
     assert {(kind.operator, op) for kind in found.kinds for op in kind.becomes} == written
     assert found.converts and len(str(found).splitlines()) == len(found.kinds) + 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_operator_of_a_model_in_onnx_is_counted(seed: int) -> None:
+    """In branches and loops too, and what becomes of them is what the graph has."""
+    _, model = (random_flow if seed % 2 else random_model)(seed, dynamic=seed % 3 == 0)
+    source = model.SerializeToString()
+    found = inventory(load(source), Options().reading)
+    counts = Counter[str]()
+    for kind in found.kinds:
+        counts[kind.operator] += kind.count
+        assert kind.operator in ("If", "Loop", "Scan") or "?" not in kind.types
+    assert counts == Counter(node.op_type for node in nodes_of(model.graph))
+    nodes = layoutsolve.convert(source).graph.nodes
+    written = {(node.origin.operator, node.op.removeprefix(KEPT)) for node in nodes if node.origin is not None}
+    assert {(kind.operator, op) for kind in found.kinds for op in kind.becomes} == written
+    assert found.converts
+
+
+def test_what_is_about_tensorflow_lite_is_refused_for_onnx(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(random_model(0)[1].SerializeToString())
+    for option in (
+        ["--quant", "float"],
+        ["--signature", "main"],
+        ["--custom", "passthrough"],
+        ["--dynamic", "integer"],
+    ):
+        assert main(["ops", str(path), *option]) == 2
+        assert "about models of TensorFlow Lite" in capsys.readouterr().err
+    assert main(["ops", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["converts"]
 
 
 def unknown() -> bytes:

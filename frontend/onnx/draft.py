@@ -19,7 +19,7 @@ from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value, product, symbol
 from layoutsolve.names import Names
 from layoutsolve.protos import DOMAINS, TYPES, AttributeProto, NodeProto, TensorProto, graphs_in
-from layoutsolve.scopes import captures
+from layoutsolve.scopes import captures, numbered
 
 FOREIGN = "uint8"
 """What stands for the type of elements of a value that is foreign."""
@@ -47,7 +47,8 @@ class Draft:
         self.contents: dict[str, Array] = {}
         self.made: dict[tuple[Region | None, object], str] = {}
         self.region: Region | None = None
-        self.graph = self.graphs = self.copied = 0
+        self.graph = self.copied = 0
+        self.numbers = numbered(source.proto.graph)
         self.asked: dict[str, Quant] = {}
         self.defaults: dict[str, Value] = {}
         self.unknown: list[TensorProto] = []
@@ -62,11 +63,10 @@ class Draft:
         self.producers: dict[str, int] = {}
 
     @contextmanager
-    def within(self, nodes: Iterable[NodeProto], region: Region | None) -> Iterator[None]:
-        """Where the nodes of a graph within the file's are written."""
+    def within(self, index: int, name: str, nodes: Iterable[NodeProto], region: Region | None) -> Iterator[None]:
+        """Where the nodes of a graph are written that an attribute of a node has, given by its number and name."""
         around = self.graph, self.region
-        self.graphs += 1
-        self.graph, self.region = self.graphs, region
+        self.graph, self.region = self.numbers[self.graph, index, name], region
         self._count(nodes)
         try:
             yield
@@ -236,7 +236,7 @@ class Call:
     """One operator of the file being lowered."""
 
     def __init__(self, draft: Draft, proto: NodeProto, index: int) -> None:
-        self.draft, self.proto = draft, proto
+        self.draft, self.proto, self.index = draft, proto, index
         self.op, self.domain = proto.op_type, "" if proto.domain in DOMAINS else proto.domain
         self.origin = Origin(draft.graph, index, proto.op_type, proto.name)
         self.inputs, self.outputs = _stripped(proto.input), _stripped(proto.output)

@@ -62,9 +62,9 @@ def _graph(call: Call, name: str, named: Sequence[str] = ()) -> GraphProto:
 
 @contextmanager
 def _written(
-    call: Call, graph: GraphProto, region: Region | None, given: Sequence[Value], write: Write
+    call: Call, name: str, graph: GraphProto, region: Region | None, given: Sequence[Value], write: Write
 ) -> Iterator[None]:
-    """Where a graph has been written, into a region; its inputs are values that are there."""
+    """Where a graph has been written that an attribute has, into a region; its inputs are values that are there."""
     draft = call.draft
     if len(graph.input) != len(given):
         raise _KeptError
@@ -73,7 +73,7 @@ def _written(
     for sparse in graph.sparse_initializer:
         draft.given[sparse.values.name] = constants.dense(sparse)
     _learn(draft, graph, given)
-    with draft.within(graph.node, region):
+    with draft.within(call.index, name, graph.node, region):
         write(draft, ordered(graph, outer(graph)))
         yield
 
@@ -117,8 +117,9 @@ def _branch(call: Call, write: Write) -> None:
     """Both branches, or the one that is always taken."""
     draft, known = call.draft, call.constant(0)
     if known is not None and known.size == 1:
-        graph = _graph(call, "then_branch" if known.reshape(-1)[0] else "else_branch", call.outputs)
-        with _written(call, graph, draft.region, [], write):
+        taken = "then_branch" if known.reshape(-1)[0] else "else_branch"
+        graph = _graph(call, taken, call.outputs)
+        with _written(call, taken, graph, draft.region, [], write):
             for name, port in zip(call.outputs, graph.output, strict=False):
                 if port.name != name:
                     draft.alias[name] = draft.alias.get(port.name, port.name)
@@ -129,7 +130,7 @@ def _branch(call: Call, write: Write) -> None:
     sides = []
     for region in regions:
         graph = _graph(call, region.role)
-        with _written(call, graph, region, [], write):
+        with _written(call, region.role, graph, region, [], write):
             sides.append(_results(call, graph))
     for name, one, other in zip(call.outputs, *sides, strict=False):
         if one.dtype != other.dtype or len(one.shape) != len(other.shape):
@@ -208,7 +209,7 @@ class _Turns:
             last = [dim if dim in known else None for dim in now.shape]
             name = draft.declare(name or draft.names.derived(now.name, "last"), last, first.dtype).name
             _tie(call, "Carry", [first.name, ""], [draft.add(now).name, name], (self.region,))
-        with _written(call, self.graph, self.region, self.given, write):
+        with _written(call, self.region.role, self.graph, self.region, self.given, write):
             results, end = _results(call, self.graph), self.conditions + len(self.now)
         for at, (now, following) in enumerate(zip(self.now, results[self.conditions : end], strict=True), place):
             if (now.dtype, len(now.shape)) != (following.dtype, len(following.shape)):

@@ -23,6 +23,7 @@ from layoutsolve.protos import (
     port,
 )
 from layoutsolve.protos import TYPES as CODES
+from layoutsolve.scopes import graphs_of
 
 Dims = tuple[Dim | None, ...]
 """Sizes, None where nothing is known of one."""
@@ -47,9 +48,12 @@ class Types:
             self._name(info)
         self._learn(named)
 
-    def _learn(self, model: ModelProto) -> None:
-        """Infer what is to be known of a model, whose inputs have all their sizes; it is changed."""
-        told = {info.name: _anonymous(info.type) for info in model.graph.value_info}
+    def _learn(self, model: ModelProto, within: bool = False) -> None:
+        """Infer what is to be known of a model, whose inputs have all their sizes; it is changed. ``within`` another
+        graph sizes are not believed that follow from nothing: those of a loop may be others in the next turn.
+        """
+        _forget(model.graph)
+        told = {info.name: _anonymous(info.type, numbers=not within) for info in model.graph.value_info}
         del model.graph.value_info[:]
         for info in model.graph.output:  # whose sizes may be told wrongly
             told[info.name] = _anonymous(info.type, numbers=False)
@@ -90,7 +94,7 @@ class Types:
         del model.graph.input[:]
         model.graph.input.extend(self._port(name, known) for name, known in {**outer, **inputs}.items())
         model.graph.initializer.extend(map(TensorProto.FromString, data.values()))
-        self._learn(model)
+        self._learn(model, within=True)
 
     def _port(self, name: str, known: Known) -> ValueInfoProto:
         element, dims = known
@@ -213,6 +217,17 @@ def _complete(kind: TypeProto, told: TypeProto) -> None:
         for dim, other in zip(dims, others, strict=True):
             if not dim.WhichOneof("value") and _is_number(other):
                 dim.dim_value = other.dim_value
+
+
+def _forget(graph: GraphProto) -> None:
+    """Take away what graphs within a graph say of sizes, which runtimes do not ask: it may be wrong, or be that of the
+    first turn.
+    """
+    for node in graph.node:
+        for inner in graphs_of(node):
+            for info in (*inner.input, *inner.output, *inner.value_info):
+                info.type.CopyFrom(_anonymous(info.type, numbers=False))
+            _forget(inner)
 
 
 def _anonymous(kind: TypeProto, numbers: bool = True) -> TypeProto:

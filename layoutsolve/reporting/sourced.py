@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from layoutsolve.errors import OptionError
-from layoutsolve.frontend import Model, parse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from layoutsolve.frontend import Model, listed, parse
 from layoutsolve.graph import Origin
 from layoutsolve.reporting.drawn import INPUT, OUTPUT, Drawn, Side, Tensor
 from layoutsolve.source import Content
 from layoutsolve.wording import brief
+
+if TYPE_CHECKING:
+    from layoutsolve.frontend.onnx.listing import ListedGraph, ListedTensor
 
 SUBGRAPHS = ("subgraph", "subgraph_index")
 """How the names of options end that have the number of a subgraph."""
@@ -18,11 +23,12 @@ Numbers = dict[tuple[int, int], int]
 
 def source_side(content: Content) -> tuple[Side, Numbers]:
     """All subgraphs of a model, and which operator is which."""
-    side, numbers = Side(), Numbers()
     model = parse(content.data, content.folder)
-    if not isinstance(model, Model):
-        raise OptionError("a report shows models of TensorFlow Lite: leave --report out")
-    subgraphs = model.subgraphs
+    return _of_tflite(model) if isinstance(model, Model) else _of_onnx(listed(model))
+
+
+def _of_tflite(model: Model) -> tuple[Side, Numbers]:
+    side, numbers, subgraphs = Side(), Numbers(), model.subgraphs
     for position, subgraph in enumerate(subgraphs):
         begin = len(side.nodes)
         at = [
@@ -46,4 +52,29 @@ def source_side(content: Content) -> tuple[Side, Numbers]:
         for number in subgraph.outputs:
             side.end(OUTPUT, at[number])
         side.tabs.append((subgraph.name or f"subgraph {position}", begin, len(side.nodes)))
+    return side, numbers
+
+
+def _of_onnx(graphs: Sequence[ListedGraph]) -> tuple[Side, Numbers]:
+    side, numbers = Side(), Numbers()
+    for number, graph in enumerate(graphs):
+        begin, at = len(side.nodes), dict[str, int]()
+
+        def places(tensors: Sequence[ListedTensor], at: dict[str, int] = at) -> list[int]:
+            for each in tensors:
+                if each.name not in at:
+                    at[each.name] = side.add(Tensor(each.name, f"{each.dtype}{each.shape}", each.constant))
+            return [at[each.name] for each in tensors]
+
+        for place in places(graph.inputs):
+            side.end(INPUT, place)
+        for node in graph.nodes:
+            numbers[number, node.index] = len(side.nodes)
+            name, ends = str(Origin(number, node.index, node.op)), (places(node.inputs), places(node.outputs))
+            facts = [f"'{node.name}'"] if node.name else []
+            facts += map(brief, node.facts)
+            side.nodes.append(Drawn(node.op, name, *ends, facts=facts, opens=list(node.opens)))
+        for place in places(graph.outputs):
+            side.end(OUTPUT, place)
+        side.tabs.append((graph.title, begin, len(side.nodes)))
     return side, numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,13 @@ from layoutsolve.verification.distance import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, element
 from layoutsolve.verification.verify import OutputComparison, Verification, smooth, stored
 
-SIZES = (2, 1, 3, 8, 32, 64, 128, 256)
-"""What sizes that have names alone are tried as, until the source runs: the first dimension of an input is 1 or 2."""
+FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
+"""What sizes that have names alone are tried as, until the source runs: those that are first in an input, and
+others.
+"""
+
+TRIES = 300
+"""How many choices of sizes are tried."""
 
 SOURCE = "the source in ONNX Runtime"
 """What a model is judged by."""
@@ -100,12 +106,12 @@ def _runs(
             fed = {port.name: data for port, data in zip(ports, each, strict=True)}
             yield fed, runtime.run(fed)
         return
-    sizes: int | None = None
+    known: Mapping[str, int] | None = None
     for sample in range(samples):
-        for size in SIZES if sizes is None else (sizes,):
+        for sizes in islice(_tries(runtime.inputs), TRIES) if known is None else (known,):
             generator = np.random.default_rng([seed, sample])
             fed = {
-                port.name: stored(smooth(port.dtype, _shape(shape, size), generator), None)
+                port.name: stored(smooth(port.dtype, _shape(port.name, shape, sizes), generator), None)
                 for port, (_, _, shape) in zip(ports, runtime.inputs, strict=True)
             }
             try:
@@ -113,13 +119,33 @@ def _runs(
             except VerifyError as error:
                 refused = error
                 continue
-            sizes = size
+            known = sizes
             yield fed, truth
             break
         else:
             raise VerifyError(f"no data are found with which the source runs: give some (--verify-data). {refused}")
 
 
-def _shape(shape: Sequence[int | str | None], size: int) -> list[int]:
-    """Sizes for dimensions that have names alone: a small batch."""
-    return [each if isinstance(each, int) else min(size, 2) if axis == 0 else size for axis, each in enumerate(shape)]
+def _tries(inputs: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> Iterator[dict[str, int]]:
+    """Sizes of dimensions that have none: one for those that are first and one for all others, as a small batch; then
+    with one dimension apart from these.
+    """
+    axes: dict[str, int] = {}
+    for name, _, shape in inputs:
+        for axis, each in enumerate(shape):
+            if not isinstance(each, int):
+                axes.setdefault(_called(name, axis, each), axis)
+    pairs = [(min(size, 2), size) for size in SIZES] + list(product(FIRST, SIZES))
+    bases = [{name: other if axis else first for name, axis in axes.items()} for first, other in dict.fromkeys(pairs)]
+    yield from bases if axes else bases[:1]
+    for base, name in product(bases if len(axes) > 1 else (), axes):
+        yield from ({**base, name: size} for size in SIZES if size != base[name])
+
+
+def _called(name: str, axis: int, size: str | None) -> str:
+    """The name of a dimension; those without one are all different."""
+    return size or f"{name}[{axis}]"
+
+
+def _shape(name: str, shape: Sequence[int | str | None], sizes: Mapping[str, int]) -> list[int]:
+    return [each if isinstance(each, int) else sizes[_called(name, axis, each)] for axis, each in enumerate(shape)]

@@ -195,13 +195,18 @@ class Closure:
         """The rows of an operator with some very layouts, whether or not anything leads to them; of ``complete`` ones
         none is left out.
         """
+        found = self.suggested(number, {port: layouts[port] for port in self._moving(number)})
+        return [row for row in found if row.layouts == tuple(layouts)]
+
+    def suggested(self, number: int, layouts: Mapping[int, Layout]) -> list[Row]:
+        """The rows of an operator that layouts at some ports lead to, and those that it demands by itself."""
         generator = self.generators[number]
         if generator is None:
             return []
         found = list(generator.start())
-        for port in self._moving(number):
-            found += generator.push(port, layouts[port])
-        return [row for row in found if row.layouts == tuple(layouts)]
+        for port, layout in layouts.items():
+            found += generator.push(port, layout)
+        return found
 
     def charging(self, charged: Collection[int], limit: Limit, most: int = BLOCKS) -> LayoutProblem:
         """The problem in which moves of some variables alone cost what they do, which have all orders of at ``most`` so

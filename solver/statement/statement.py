@@ -149,6 +149,11 @@ class Statement:
         alone = Closure(self.variables, [entry], self.target, timed, unlimited(), ALL, kept=kept, complete=[0])
         return tuple(alone.having(0, layouts))
 
+    def suggested(self, number: int, layouts: Mapping[int, Layout]) -> tuple[Row, ...]:
+        """The rows of an operator that layouts at some of its ports lead to."""
+        alone = Closure(self.variables, [self.entries[number]], self.target, self.goal.timed, unlimited(), AT_ONCE)
+        return tuple(alone.suggested(0, layouts))
+
     def part(
         self,
         free: Mapping[int, Sequence[Row]],

@@ -6,7 +6,8 @@ Both treat the views of the source model as operators that stop a layout, as the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
@@ -17,6 +18,7 @@ from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout
+from layoutsolve.solver.theory.row import FREE, Row
 
 
 def transpose(graph: Graph, boundary: Boundary, goal: Goal, _: Limit | None = None) -> Assignment:
@@ -31,8 +33,25 @@ def transpose(graph: Graph, boundary: Boundary, goal: Goal, _: Limit | None = No
 def in_source_order(statement: Statement) -> Assignment:
     """Every tensor as in the source model, at the price of what moves then: there is no quicker answer."""
     problem = statement.source()
-    rows = [source_row(problem, operator) for operator in problem.operators]
+    operators = [_as_in_source(statement, problem, number) for number in range(len(problem.operators))]
+    problem = replace(problem, operators=tuple(operators))
+    rows = [source_row(problem, operator) for operator in operators]
     return assigned(statement, problem, rows, "transpose")
+
+
+def _as_in_source(statement: Statement, problem: LayoutProblem, number: int) -> Operator:
+    """An operator with its row of the source model, to which what it demands by itself does not lead: one that keeps
+    dimensions of size 1, or another form.
+    """
+    operator = problem.operators[number]
+    if operator.node < 0:
+        return operator
+    wanted = source_layouts(problem, operator)
+    row = operator.rows[source_row(problem, operator)]
+    if not _misses(row, wanted) and row.price == FREE:
+        return operator
+    more = [row for row in statement.suggested(number, wanted) if row not in operator.rows]
+    return replace(operator, rows=(*operator.rows, *more))
 
 
 def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None = None) -> Assignment:
@@ -101,16 +120,28 @@ def _implicit(graph: Graph, problem: LayoutProblem) -> list[int]:
 
 
 def source_row(problem: LayoutProblem, operator: Operator) -> int:
-    """The row in which every tensor of an operator has its source layout."""
+    """The row in which every tensor of an operator has its source layout, the cheapest one of several."""
     if operator.node < 0:
         return 0
-    wanted = {
+    wanted = source_layouts(problem, operator)
+
+    def rank(index: int) -> tuple[int, ...]:
+        row = operator.rows[index]
+        price = row.price
+        return _misses(row, wanted), price.transposes + price.hidden, price.reshapes, price.nanoseconds, index
+
+    return min(range(len(operator.rows)), key=rank)
+
+
+def source_layouts(problem: LayoutProblem, operator: Operator) -> dict[int, Layout]:
+    """The layouts of the source model at the ports of an operator, but for constants."""
+    return {
         port: problem.variables[variable].readings[name]
         for port, (variable, name) in enumerate(zip(operator.ports, operator.tensors, strict=True))
         if not problem.variables[variable].constant
     }
 
-    def misses(index: int) -> int:
-        return sum(operator.rows[index].layouts[port] != layout for port, layout in wanted.items())
 
-    return min(range(len(operator.rows)), key=lambda index: (misses(index), index))
+def _misses(row: Row, wanted: Mapping[int, Layout]) -> int:
+    """How many ports of a row have another layout."""
+    return sum(row.layouts[port] != layout for port, layout in wanted.items())

@@ -199,7 +199,7 @@ class Site:
         return self.same()
 
     def same(
-        self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, int | str | Array] | None = None
+        self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, int | str | Array | Value] | None = None
     ) -> tuple[Step, ...]:
         """The node itself, with some attributes and some inputs replaced, as a step names them."""
         replaced = inputs or {}

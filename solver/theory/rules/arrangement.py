@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from layoutsolve.graph import Dim, Shape, Size, product, reshape_entries
+from layoutsolve.graph import Dim, Shape, Size, Value, product, reshape_entries
 from layoutsolve.solver.theory.factor import blocks, factors
 from layoutsolve.solver.theory.kind import Along
 from layoutsolve.solver.theory.row import Price, Row, position
@@ -205,8 +206,9 @@ def shape(site: Site) -> Rule | None:
 
 @rule("Gather")
 def gather(site: Site) -> Rule | None:
-    """One axis is replaced by as many indices; it stays whole, the others follow any layout. The entries of a table lie
-    as the numbers do for which they are looked up.
+    """One axis is replaced by as many indices; it stays whole, the others follow any layout. Where one entry is picked
+    that is known, its dimension is kept with size 1 or left out, whichever fits. The entries of a table lie as the
+    numbers do for which they are looked up.
     """
     table, indices = site.required(0), site.required(1)
     if len(indices.shape) != 1 and indices.data is None and len(table.shape) == 1:
@@ -232,7 +234,15 @@ def gather(site: Site) -> Rule | None:
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, label)})
 
-    return Rule(inputs, tuple(dims), (Way(form, rewrite, Along(label)),), solid=along | {"index"})
+    ways = [Way(form, rewrite, Along(label))]
+    if indices.shape == (1,) and indices.data is not None:
+        number = Value(indices.name, indices.dtype, (), data=indices.data.reshape(()))
+
+        def dropping(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            return site.same({"axis": position(row.arrangement, label)}, {1: number})
+
+        ways.append(Way(replace(form, dropped=along), dropping, Along(label)))
+    return Rule(inputs, tuple(dims), tuple(ways), solid=along | {"index"})
 
 
 @rule("GatherND")

@@ -542,3 +542,24 @@ def test_bytes_that_are_resized_along_some_axes(by: str) -> None:
     result = converted(model)
     assert operators(result).count("Transpose") == 0
     same(model, result, (1, 3, 4, 5))
+
+
+@pytest.mark.parametrize("size", [1, 2, 64, 512])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_sizes_with_which_a_model_runs_are_found(axis: int, size: int) -> None:
+    """Of dimensions without names, some of which have to be equal, and one to be a number."""
+    fixed = [numpy_helper.from_array(np.array([size if at == axis else -1 for at in range(3)], np.int64), "shape")]
+    ports = [helper.make_tensor_value_info(name, FLOAT, [None] * 3) for name in ("x", "state")]
+    nodes = [
+        helper.make_node("Add", ["x", "state"], ["sum"]),
+        helper.make_node("Shape", ["sum"], ["sizes"]),
+        helper.make_node("Greater", ["shape", "zero"], ["told"]),
+        helper.make_node("Where", ["told", "shape", "sizes"], ["wanted"]),
+        helper.make_node("Reshape", ["sum", "wanted"], ["y"]),
+    ]
+    fixed.append(numpy_helper.from_array(np.array(0, np.int64), "zero"))
+    out = helper.make_tensor_value_info("y", FLOAT, [None] * 3)
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", ports, [out], fixed), opset_imports=[helper.make_opsetid("", 18)], ir_version=8
+    )
+    assert layoutsolve.verify(model.SerializeToString(), layoutsolve.convert(model.SerializeToString())).passed

@@ -15,6 +15,7 @@ import layoutsolve
 from layoutsolve.cli import main
 from layoutsolve.errors import ConversionError, ModelError
 from layoutsolve.moves import moves
+from layoutsolve.scopes import graphs_of, nodes_of
 from tests.frontend.onnx.test_random import run
 from tests.random_flow import random_flow
 
@@ -329,3 +330,26 @@ def test_what_is_taken_back_leaves_nothing_behind() -> None:
     result = converted(model)
     assert operators(result)["Loop"] == 2
     alike(model, result, {"x": image()})
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_sizes_within_a_graph_that_are_told_wrongly(seed: int) -> None:
+    """Runtimes do not ask for them, so that results are what they are without."""
+    writer, model = random_flow(seed)
+    random = np.random.default_rng(seed)
+    for node in nodes_of(model.graph):
+        for graph in graphs_of(node):
+            for inner in graph.node:
+                for name in inner.output if random.random() < 0.3 and not list(graphs_of(inner)) else ():
+                    sizes = [int(size) for size in random.integers(1, 7, 4)]
+                    graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes))
+            for port in (*graph.input, *graph.output):
+                for dim in port.type.tensor_type.shape.dim if random.random() < 0.2 else ():
+                    dim.dim_value = int(random.integers(1, 7))
+    feeds = writer.feeds()
+    try:
+        truth = run(model, feeds)[0]
+    except Exception:  # ONNX Runtime's own classes: it refuses the model
+        return
+    result = run(layoutsolve.convert(model.SerializeToString()).model, feeds)[0]
+    assert np.allclose(truth, result, atol=1e-4 * max(1, np.abs(truth).max()))
