@@ -42,6 +42,11 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
             f"the source is written as it stands: {conversion.kept}, so there are no rows to certify; without --certify"
             " it is written"
         )
+    if found.goal.target.table is not None and found.goal.target.table.chooses:
+        raise CertificateError(
+            f"target '{found.goal.target.name}' chooses backends, which no certificate is about: without --certify the"
+            " model is converted"
+        )
     if found.strategy not in PROVING:
         raise CertificateError(
             f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"

@@ -58,6 +58,9 @@ Shape = tuple[Dim, ...]
 BYTES = ("int8", "uint8")
 """Types of one byte that most quantised numbers are of."""
 
+NOTHING = "nothing"
+"""The type of tensors that stand for something that is no data."""
+
 PACKED = ("int4", "uint4")
 """Types of which two elements share a byte."""
 
@@ -323,6 +326,8 @@ def element_bytes(dtype: str) -> float:
     """Bytes that one element takes in memory (int4 takes half a one)."""
     if dtype in PACKED:
         return 0.5
+    if dtype == NOTHING:
+        return 0.0
     return 8.0 if dtype == "string" else float(np.dtype(dtype).itemsize)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 from statistics import median, quantiles
 from typing import Generic, Protocol, TypeVar
@@ -18,6 +19,7 @@ import numpy as np
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, element
+from layoutsolve.verification.same import called, shape_of, tries
 from layoutsolve.verification.verify import smooth
 
 SLICE = 1e-3
@@ -108,26 +110,32 @@ def loaded(files: Mapping[str, bytes], threads: int, needed: str) -> dict[str, R
 
 
 def feeds_of(runtime: OnnxRuntime) -> Mapping[str, Array]:
-    """Smooth input, with the first size of dynamic dimensions that the model runs with."""
-    dynamic = any(not isinstance(size, int) for _, _, shape in runtime.inputs for size in shape[1:])
-    for size in SIZES if dynamic else SIZES[:1]:
-        feeds = _sample(runtime, size)
+    """Smooth input, with the first sizes of dynamic dimensions that the model runs with: one for all but the first ones
+    of inputs, else what is found by trying.
+    """
+    open_ = [
+        (called(name, axis, dim), axis)
+        for name, _, shape in runtime.inputs
+        for axis, dim in enumerate(shape)
+        if not isinstance(dim, int)
+    ]
+    plain = [{name: size if axis else 1 for name, axis in open_} for size in SIZES]
+    for sizes in chain(plain, tries(runtime.inputs)) if open_ else plain[:1]:
+        feeds = _sample(runtime, sizes)
         try:
             runtime.run(feeds)
-        except VerifyError:
-            if not dynamic or size == SIZES[-1]:
-                raise
+        except VerifyError as error:
+            refused = error
         else:
-            break
-    return feeds
+            return feeds
+    raise refused
 
 
-def _sample(runtime: OnnxRuntime, size: int) -> Mapping[str, Array]:
+def _sample(runtime: OnnxRuntime, sizes: Mapping[str, int]) -> Mapping[str, Array]:
     generator = np.random.default_rng(0)
     feeds = {}
     for name, dtype, shape in runtime.inputs:
-        sizes = [dim if isinstance(dim, int) else size if axis else 1 for axis, dim in enumerate(shape)]
-        data = smooth(element(dtype), sizes, generator)
+        data = smooth(element(dtype), shape_of(name, shape, sizes), generator)
         feeds[name] = data.astype(str).astype(object) if data.dtype.kind == "S" else data
     return feeds
 

@@ -18,6 +18,7 @@ from layoutsolve.planning.stating import arrangement_text, facts_of
 from layoutsolve.solver.proof.restated import Restated, restate
 from layoutsolve.solver.proof.text import layout_of
 from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.choosing import priced
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import KNOWN, shipped
@@ -93,6 +94,7 @@ def _assignment(graph: Graph, options: Options, facts: Facts) -> Assignment:
     except (CertificateError, ValueError) as error:
         raise PlanError(f"the plan does not fit the source: {str(error).replace('certificate', 'plan')}") from error
     found = stated.assignment([_which(stated, number, row) for number, row in enumerate(rows)])
+    found = priced(found)
     if {name: getattr(found.price, name) for name in facts["price"]} != facts["price"]:
         raise PlanError(f"the layouts of the plan cost {found.price}, not what it says")
     return found

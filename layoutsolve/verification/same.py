@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import chain, islice, product
 from pathlib import Path
 
 import numpy as np
@@ -108,10 +108,10 @@ def _runs(
         return
     known: Mapping[str, int] | None = None
     for sample in range(samples):
-        for sizes in islice(_tries(runtime.inputs), TRIES) if known is None else (known,):
+        for sizes in tries(runtime.inputs) if known is None else (known,):
             generator = np.random.default_rng([seed, sample])
             fed = {
-                port.name: stored(smooth(port.dtype, _shape(port.name, shape, sizes), generator), None)
+                port.name: stored(smooth(port.dtype, shape_of(port.name, shape, sizes), generator), None)
                 for port, (_, _, shape) in zip(ports, runtime.inputs, strict=True)
             }
             try:
@@ -126,26 +126,27 @@ def _runs(
             raise VerifyError(f"no data are found with which the source runs: give some (--verify-data). {refused}")
 
 
-def _tries(inputs: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> Iterator[dict[str, int]]:
-    """Sizes of dimensions that have none: one for those that are first and one for all others, as a small batch; then
-    with one dimension apart from these.
+def tries(inputs: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> Iterator[dict[str, int]]:
+    """Sizes of dimensions that have none, a few hundred choices at most: one for those that are first and one for all
+    others, as a small batch; then with one dimension apart from these.
     """
     axes: dict[str, int] = {}
     for name, _, shape in inputs:
         for axis, each in enumerate(shape):
             if not isinstance(each, int):
-                axes.setdefault(_called(name, axis, each), axis)
+                axes.setdefault(called(name, axis, each), axis)
     pairs = [(min(size, 2), size) for size in SIZES] + list(product(FIRST, SIZES))
     bases = [{name: other if axis else first for name, axis in axes.items()} for first, other in dict.fromkeys(pairs)]
-    yield from bases if axes else bases[:1]
-    for base, name in product(bases if len(axes) > 1 else (), axes):
-        yield from ({**base, name: size} for size in SIZES if size != base[name])
+    apart = product(bases if len(axes) > 1 else (), axes, SIZES)
+    more = ({**base, name: size} for base, name, size in apart if size != base[name])
+    yield from islice(chain(bases if axes else bases[:1], more), TRIES)
 
 
-def _called(name: str, axis: int, size: str | None) -> str:
+def called(name: str, axis: int, size: str | None) -> str:
     """The name of a dimension; those without one are all different."""
     return size or f"{name}[{axis}]"
 
 
-def _shape(name: str, shape: Sequence[int | str | None], sizes: Mapping[str, int]) -> list[int]:
-    return [each if isinstance(each, int) else sizes[_called(name, axis, each)] for axis, each in enumerate(shape)]
+def shape_of(name: str, shape: Sequence[int | str | None], sizes: Mapping[str, int]) -> list[int]:
+    """The shape of an input in which dimensions without a size have one of these."""
+    return [each if isinstance(each, int) else sizes[called(name, axis, each)] for axis, each in enumerate(shape)]

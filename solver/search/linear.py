@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
-from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse
+from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse, MPVariableProto
 from ortools.linear_solver.pywraplp import Solver
 
 from layoutsolve.records import dataclass
@@ -51,15 +51,14 @@ class Linear:
         self._model.variable.add(lower_bound=0.0)
         return self.variables - 1
 
+    def more_variables(self, count: int) -> None:
+        """So many new variables."""
+        self._model.variable.extend([MPVariableProto(lower_bound=0.0)] * count)
+
     def row(self, terms: Terms, least: float = -inf, most: float = inf) -> int:
         """A new row."""
-        pairs = list(terms)
-        self._model.constraint.add(
-            var_index=[variable for variable, _ in pairs],
-            coefficient=[weight for _, weight in pairs],
-            lower_bound=least,
-            upper_bound=most,
-        )
+        variables, weights = tuple(zip(*terms, strict=True)) or ((), ())
+        self._model.constraint.add(var_index=variables, coefficient=weights, lower_bound=least, upper_bound=most)
         return self.rows - 1
 
     def bound(self, variable: int, most: float) -> None:

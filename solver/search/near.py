@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, pairwise
 
 from layoutsolve.solver.theory.layout import Layout, Order, order, permuted
 from layoutsolve.solver.theory.move import Pattern, alone_in, pattern_of, turned
@@ -25,7 +26,12 @@ def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> 
     atoms = order(next(iter(wanted)))
     groups = by_order(written)
     groups.pop(atoms, None)
-    stored = {source: permuted(source, atoms) for sources in groups.values() for source in sources}
+    beside = {each: frozenset(pairwise(each)) for each in (*groups, atoms)}
+    stored = {
+        source: permuted(source, atoms) if joined(source) <= beside[atoms] else None
+        for sources in groups.values()
+        for source in sources
+    }
     untorn = [source for source, found in stored.items() if found is not None]
     alike: dict[Dimensions, list[tuple[Layout, Pattern, tuple[int, ...]]]] = {}
     for source in untorn:
@@ -39,13 +45,20 @@ def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> 
         if whole:
             found.append((0, whole, [target]))
         if len(whole) < len(stored):
-            within.setdefault(tuple(each for each in groups if permuted(target, each) is not None), []).append(target)
+            pairs = joined(target)
+            within.setdefault(tuple([each for each in groups if pairs <= beside[each]]), []).append(target)
     far: list[Layout] = []
     for orders, targets in within.items():
         some = dict.fromkeys(chain(untorn, *(groups[each] for each in orders)))
         found.append((1, None if len(some) == len(stored) else list(some), targets))
         far += targets if len(some) < len(stored) else []
     return [*found, (2, None, far)] if far else found
+
+
+@lru_cache(maxsize=65536)
+def joined(layout: Layout) -> frozenset[tuple[int, int]]:
+    """The atoms that lie one after the other in one dimension: an order in which some of them do not tears it."""
+    return frozenset(pair for group in layout for pair in pairwise(group))
 
 
 def _dimensions(layout: Layout) -> Dimensions:

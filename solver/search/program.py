@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, fields
+from itertools import chain
 from math import gcd
 
 from layoutsolve.records import dataclass
@@ -67,9 +68,10 @@ class Program:
         chosen = {literal: key for key, literal in self.choices.items() if literal in ones}
         empty = [literals for literals in self.exactly if dropped.issuperset(literals)]
         rows: list[Row] = [([], 1, False)] * len(empty)
-        for number, (terms, least, equal) in enumerate([*self.rows, *more]):
-            least -= sum(weight for literal, weight in terms if literal in ones)
+        for number, (terms, least, equal) in enumerate(chain(self.rows, more)):
             kept = [(places[literal], weight) for literal, weight in terms if places[literal] >= 0]
+            if ones and len(kept) < len(terms):
+                least -= sum([weight for literal, weight in terms if literal in ones])
             equal |= number in tight
             if equal or least > 0 or any(weight < 0 for _, weight in kept):
                 rows.append((kept, least, equal))

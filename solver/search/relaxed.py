@@ -37,8 +37,7 @@ class Relaxed:
 def relaxed(program: Program, tier: Tier, limit: Limit) -> Relaxed | None:
     """The least sum of a tier where variables may be fractions; None where there is none, or the limit ends before."""
     model, weights = Linear(), dict(tier.terms)
-    for _ in range(program.count):
-        model.variable()
+    model.more_variables(program.count)
     for literals in program.exactly:
         model.row(((literal, 1) for literal in literals), 1, 1)
     for terms, least, equal in program.rows:

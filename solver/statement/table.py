@@ -17,6 +17,7 @@ from layoutsolve.graph import CONTROL, Graph, Shape
 from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.letters import MisfitError, form
 from layoutsolve.solver.theory.offer import named
+from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.rule import Rule, Site, Way, image, known_rule, opaque, operator_name, unnamed
 
 ANYTHING = "*"
@@ -168,6 +169,10 @@ class Line:
         return everything or operator_name(site.node) in self.operators
 
 
+DEAREST = 10
+"""The most that a crossing may cost where backends are chosen: a tensor has as many markers."""
+
+
 @dataclass(frozen=True)
 class Backend:
     """Something that runs a part of a model. What is read in it and written elsewhere costs ``crossing`` Transposes,
@@ -181,11 +186,13 @@ class Backend:
 class Table:
     """The ``lines`` of a target, and its ``backends`` by name, '' being what runs everything else. The forms of a node
     are those of the lines that are about it, up to the first policy, which holds where none of them fits. They are of
-    one backend: that of the first that fits.
+    one backend, that of the first that fits. A table that ``chooses`` has those of all backends, and those of ONNX in
+    the backend '' where there is a policy.
     """
 
     lines: tuple[Line, ...] = ()
     backends: Mapping[str, Backend] = field(default_factory=dict)
+    chooses: bool = False
 
     def rule(self, site: Site, known: Rule | None) -> Rule | None:
         """The rule of a node with the forms that the table has for it; None where it says nothing of it.
@@ -201,7 +208,7 @@ class Table:
             if line.policy:
                 policy = line
                 break
-            if ways and line.backend != ways[0].backend:
+            if ways and line.backend != ways[0].backend and not self.chooses:
                 continue
             try:
                 ways.append(_way(site, base, line))
@@ -213,10 +220,20 @@ class Table:
                 f"one more form, or a policy"
             )
         if not ways and policy is not None:
-            backend = self._writing(site) if policy.policy == "follow" else policy.backend
+            backend = policy.backend
+            if policy.policy == "follow" and not self.chooses:
+                backend = self._writing(site)
             return _kept(policy, backend, site, known)
+        if self.chooses and policy is not None and policy.policy == "any" and known is not None:
+            ways += [way for way in known.ways if isinstance(way.form, Placed)]
         ways.sort(key=lambda way: way.form.price.hidden)
         return replace(base, ways=tuple(ways), closed=True)
+
+    def follows(self, site: Site) -> bool:
+        """Whether a node runs in the backend of what writes its first input."""
+        known = known_rule(site)
+        lines = [line for line in self.lines if line.about(site) and line.match.holds(site, known, self._within)]
+        return bool(lines) and lines[0].policy == "follow"
 
     def _writing(self, site: Site) -> str:
         """The backend of what writes the first input of a node, behind views and what follows itself."""
@@ -229,12 +246,8 @@ class Table:
             if node.op in ("Transpose", "Reshape"):
                 continue
             before = Site(graph, node)
-            known = known_rule(before)
-            lines = [
-                line for line in self.lines if line.about(before) and line.match.holds(before, known, self._within)
-            ]
-            if not lines or lines[0].policy != "follow":
-                found = self.rule(before, known)
+            if not self.follows(before):
+                found = self.rule(before, known_rule(before))
                 return "" if found is None else found.ways[0].backend
         return ""
 

@@ -19,8 +19,8 @@ MOST_LINES = 1000
 """The most lines of a table."""
 
 
-def table(facts: Any, backends: Any) -> Table:
-    """The table that a list of lines describes, and what is said of their backends.
+def table(facts: Any, backends: Any, chooses: bool) -> Table:
+    """The table that a list of lines describes, and what is said of their backends, and whether these are chosen.
 
     Raises :class:`fields.WrongError` for what says nothing.
     """
@@ -32,7 +32,9 @@ def table(facts: Any, backends: Any) -> Table:
         fields.text(place, name)
         fields.known(place, each, ("crossing",))
         found[name] = Backend(fields.count(f"{place}.crossing", each.get("crossing", 0)))
-    return Table(tuple(_line(f"forms[{number}]", each, tuple(found)) for number, each in enumerate(lines)), found)
+    return Table(
+        tuple(_line(f"forms[{number}]", each, tuple(found)) for number, each in enumerate(lines)), found, chooses
+    )
 
 
 def _line(field: str, value: object, backends: tuple[str, ...]) -> Line:

@@ -116,7 +116,9 @@ class Target:
     @property
     def offer(self) -> Offer:
         """What ways there are to run operators."""
-        return Offer(self.has, self.runs, self.idioms, None if self.table is None else self.table.rule)
+        table = self.table
+        forms, chooses = (None, False) if table is None else (table.rule, table.chooses)
+        return Offer(self.has, self.runs, self.idioms, forms, chooses)
 
     @property
     def timed(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.statement import fields
 from layoutsolve.solver.statement.kinds import Class
+from layoutsolve.solver.statement.table import DEAREST, Table
 from layoutsolve.solver.statement.table_file import table
 from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.motion import Motion
@@ -46,19 +47,11 @@ LARGEST_FILE = 1 << 20
 
 _FIELDS = (
     "name", "runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator", "hidden", "unsupported",
-    "kernels", "classes", "extra", "latency", "forms", "backends",
+    "kernels", "classes", "extra", "latency", "forms", "backends", "choose",
 )  # fmt: skip
 _MAY_LACK = (
-    "runtime",
-    "extends",
-    "domains",
-    "storage",
-    "idioms",
-    "dynamic",
-    "qoperator",
-    "latency",
-    "forms",
-    "backends",
+    *("runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator", "latency"),
+    *("forms", "backends", "choose"),
 )
 _JSON, _TOML = _ENDINGS = (".json", ".toml")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
@@ -184,8 +177,16 @@ def _target(facts: dict[str, Any]) -> Target:
         _idioms(fields.table("idioms", facts.get("idioms", {}))),
         _dynamic(facts.get("dynamic")),
         fields.flag("qoperator", facts.get("qoperator", True)),
-        table(facts.get("forms", []), facts.get("backends", {})) if "forms" in facts or "backends" in facts else None,
+        _table(facts) if "forms" in facts or "backends" in facts else None,
     )
+
+
+def _table(facts: dict[str, Any]) -> Table:
+    chooses = fields.flag("choose", facts.get("choose", False))
+    found = table(facts.get("forms", []), facts.get("backends", {}), chooses)
+    if chooses and (len(found.backends) != 1 or not 1 <= next(iter(found.backends.values())).crossing <= DEAREST):
+        raise fields.WrongError("choose", f"one backend can be chosen, to which a crossing costs 1 to {DEAREST}")
+    return found
 
 
 def _storage(facts: dict[str, Any]) -> Storage:

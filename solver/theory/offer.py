@@ -14,6 +14,7 @@ from dataclasses import field, replace
 
 from layoutsolve.errors import OptionError
 from layoutsolve.records import dataclass
+from layoutsolve.solver.theory.markers import coupled, without
 from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Way, known_rule, opaque, operator_name
 
 FormFunction = Callable[[Site, Rule], Iterable[Way]]
@@ -38,13 +39,15 @@ class Offer:
     """What a target says of ways: ``has`` are the names under which forms of its own are registered, ``runs`` tells,
     given an operator's name and a way, whether it can be run at all. ``idioms`` are the names of those that are
     preferred to an operator, the best first. ``table`` gives from a node and what is known about it the rule with the
-    forms that the target has instead, None where it says nothing of it. By default there is what ONNX has.
+    forms that the target has instead, None where it says nothing of it; where it ``chooses`` backends nodes may have
+    markers. By default there is what ONNX has.
     """
 
     has: frozenset[str] = frozenset()
     runs: Callable[[str, Way], bool] = _anything
     idioms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     table: Callable[[Site, Rule | None], Rule | None] | None = None
+    chooses: bool = False
 
 
 EVERYTHING = Offer()
@@ -78,10 +81,13 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
 
     Raises :class:`OptionError` where all ways are refused.
     """
+    bare = without(site) if offer.chooses else site
+    if bare is not site:
+        return coupled(rule_of(bare, offer), bare, site)
     found = known_rule(site)
     stated = None if offer.table is None else offer.table(site, found)
     if stated is not None and stated.closed:
-        return stated
+        return replace(stated, ways=tuple(way for way in stated.ways if offer.runs(site.node.op, way)))
     found = found if stated is None else stated
     if found is None:
         return opaque(site)

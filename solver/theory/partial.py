@@ -37,7 +37,8 @@ def partial(rule: Rule, whole: Collection[Dimension], unchanged: Rewrite) -> Rul
     placed = (way.form.places for way in ways if isinstance(way.form, Placed))
     if not rule.closed and not any(_stripped(places, _labels(after)) == after for places in placed):
         ways.append(Way(Placed(after), unchanged, "as in the source"))
-    return Rule(rule.inputs, dims, tuple(ways), rule.sizes, rule.solid | frozenset(renamed.values()))
+    solid = rule.solid | frozenset(renamed.values())
+    return Rule(rule.inputs, dims, tuple(ways), rule.sizes, solid, closed=rule.closed)
 
 
 def _plain(dims: Iterable[Dims]) -> tuple[Dims, ...]:

@@ -314,6 +314,29 @@ def test_offloaded_convolutions(made: Any, net: Any, conversions: int, crossings
     assert (transposes(found.model), len(told)) == (conversions, crossings)
 
 
+def test_offloading_is_chosen(tmp_path: Path) -> None:
+    """Where the rest is slow elsewhere but crossings are dear, all is handed over but for what cannot be."""
+    slow = '\n[[forms]]\noperators = ["Conv"]\ndata = "NCHW"\nkernel = "OIHW"\nprice = 4\n'
+    path, source = tmp_path / "arm.toml", content(unet, Network())
+    kept = []
+    for crossing in (1, 4, 10):
+        path.write_text(
+            OFFLOADED.replace("crossing = 1", f"crossing = {crossing}").replace("[back", "choose = true\n\n[back", 1)
+            + slow
+        )
+        found = layoutsolve.convert(source, target=path)
+        assert found.assignment.status == "optimal" and layoutsolve.verify(source, found).passed
+        plan = layoutsolve.plan(source, found)
+        again = layoutsolve.convert_by(source, plan, target=path)
+        assert again.content("model.onnx") == found.content("model.onnx") and again.price == found.price
+        with pytest.raises(layoutsolve.CertificateError, match="chooses backends"):
+            layoutsolve.certify(source, found)
+        assert found.crossings is not None
+        kept.append((len(found.crossings), found.price.transposes + found.price.hidden))
+    assert [count for count, _ in kept] == sorted((count for count, _ in kept), reverse=True)
+    assert kept[0][0] > kept[-1][0] == 0 and kept[0][1] < kept[-1][1]
+
+
 @pytest.mark.parametrize(
     ("inputs", "floats", "quantised"), [("keep", 1, 0), ("nhwc", 1, 0), ("nchw", 0, 1), ("free", 0, 0)]
 )

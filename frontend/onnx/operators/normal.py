@@ -310,6 +310,10 @@ def concat(call: Call) -> bool:
         return False
     axis += len(shapes[0]) if axis < 0 else 0
     made = [next((dim for dim in dims if isinstance(dim, int)), dims[0]) for dims in zip(*shapes, strict=True)]
+    for at, dims in enumerate(zip(*shapes, strict=True)):
+        for dim in dims if at != axis else ():
+            if dim != made[at]:
+                call.draft.equate(dim, made[at])
     made[axis] = call.arithmetic.total([shape[axis] for shape in shapes])
     names, storage = call.operands(call.stores)
     call.draft.declare(call.outputs[0], made)

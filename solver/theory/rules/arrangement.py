@@ -30,12 +30,15 @@ from layoutsolve.solver.theory.rules.elementwise import aligned
 
 
 @rule("Concat")
-def concat(site: Site) -> Rule:
+def concat(site: Site) -> Rule | None:
     """Only the leading factor of the axis is joined; a trailing factor that all operands share may lie anywhere."""
     shape = site.output().shape
     axis = site.attribute("axis") % len(shape)
     inputs = tuple(range(len(site.node.inputs)))
-    dims, extents = joined([*(site.required(number).shape for number in inputs), shape], axis, site.tails.get("k"))
+    shapes = [*(site.required(number).shape for number in inputs), shape]
+    if len({(*each[:axis], *each[axis + 1 :]) for each in shapes}) > 1:
+        return None  # sizes that have names, and are known by others of them to be what they have to be
+    dims, extents = joined(shapes, axis, site.tails.get("k"))
     form = Arranged(frame=len(inputs), heads=frozenset("k"), tails=frozenset("t"), sensitive=frozenset("k"))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:

@@ -18,7 +18,7 @@ from layoutsolve.frontend.onnx.detection import is_model
 from layoutsolve.graph import OPENING
 from layoutsolve.moves import moves
 from tests.frontend.onnx.test_random import run
-from tests.random_onnx import Writer, random_model
+from tests.random_onnx import Writer, add, conv, normal, permuted, random_model
 
 FLOAT = TensorProto.FLOAT
 
@@ -563,3 +563,24 @@ def test_sizes_with_which_a_model_runs_are_found(axis: int, size: int) -> None:
         helper.make_graph(nodes, "g", ports, [out], fixed), opset_imports=[helper.make_opsetid("", 18)], ir_version=8
     )
     assert layoutsolve.verify(model.SerializeToString(), layoutsolve.convert(model.SerializeToString())).passed
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_joined_is_as_large(seed: int) -> None:
+    """A size that has a name is that of what it is joined with, as in an export of a batch with one class token."""
+    writer = Writer(seed, dynamic=True)
+    x = writer.input(2, 4, 3, 5)
+    for kind in (conv, permuted, add, normal)[seed % 4 :]:
+        x = kind(writer, x)
+    shape = (1, *writer.shapes[x][1:])
+    parts = [x, writer.constant(writer.random.normal(size=shape))]
+    y = writer.op("Concat", *parts[:: 1 if seed % 2 else -1], shape=(1, 2 * shape[1], *shape[2:]), axis=1)
+    writer.shapes |= {name: (1, *sizes[1:]) for name, sizes in writer.shapes.items()}
+    y = permuted(writer, permuted(writer, y))
+    model = writer.model(y)
+    found = layoutsolve.convert(model.SerializeToString())
+    assert moves(found.model).counts <= moves(model).counts
+    feeds = {"input_0": writer.feeds()["input_0"]}
+    assert feeds["input_0"].shape[0] == 1
+    truth, result = (run(each, feeds)[0] for each in (model, found.model))
+    assert np.allclose(truth, result, atol=1e-5)

@@ -1,0 +1,112 @@
+"""Backends that are chosen: as cheap as the cheapest of all partitions, each solved by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from layoutsolve.emit import apply
+from layoutsolve.errors import OptionError
+from layoutsolve.graph import NOTHING, Graph
+from layoutsolve.solver import assign
+from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.partition import backend_of, crossings
+from layoutsolve.solver.statement.table import Backend, Line, Match, Table
+from layoutsolve.solver.statement.target import Target
+from layoutsolve.solver.statement.target_file import parsed, shipped
+from tests.graphs import GraphBuilder, feeds, run
+
+FORM = {"data": "NHWC", "kernel": "OHWI", "out": "NHWC"}
+FOLLOW = Line(("Relu",), policy="follow")
+
+
+def network(seed: int) -> Graph:
+    """Convolutions in planes one after the other or side by side, and operators between them that are in no backend."""
+    builder, random = GraphBuilder(seed), np.random.default_rng(seed)
+    live = [builder.input(2, 4, 6, 6)]
+    for _ in range(int(random.integers(3, 6))):
+        x = live[int(random.integers(len(live)))]
+        x = builder.op("Conv", x, builder.weights(4, 4, 3, 3), shape=(2, 4, 6, 6), pads=[1] * 4)
+        if random.random() < 0.4:
+            x = builder.relu(x)
+        if random.random() < 0.4:
+            x = builder.add(x, live[int(random.integers(len(live)))])
+        if random.random() < 0.2:
+            x = builder.op("Softmax", x, shape=(2, 4, 6, 6), axis=1)
+        live.append(x)
+    return builder.graph(live[-1], *([live[-2]] if random.random() < 0.3 else []))
+
+
+def lines(random: np.random.Generator) -> tuple[list[Line], int]:
+    """What a backend has for convolutions, what there is without it, and what a crossing costs."""
+    here = {"data": "NCHW", "kernel": "OIHW", "out": "NCHW"}
+    prices = [int(random.integers(0, 4)) for _ in range(2)]
+    return [Line(("Conv",), FORM, prices[0], backend="acl"), Line(("Conv",), here, prices[1])], int(
+        random.integers(1, 4)
+    )
+
+
+def target(own: list[Line], crossing: int, chooses: bool) -> Target:
+    table = Table((*own, FOLLOW), {"acl": Backend(crossing)}, chooses)
+    return replace(shipped("onnx"), name="arm", table=table)
+
+
+@pytest.mark.parametrize("ends", ["keep", "free"])
+@pytest.mark.parametrize("seed", range(10))
+def test_nothing_is_cheaper_than_what_is_chosen(seed: int, ends: str) -> None:
+    graph = network(seed)
+    (there, here), crossing = lines(np.random.default_rng(seed))
+    boundary = Boundary(ends, ends)
+    found = assign(graph, boundary, target=target([there, here], crossing, True))
+    convolutions = [node.outputs[0] for node in graph.nodes if node.op == "Conv"]
+    prices = []
+    for chosen in product((False, True), repeat=len(convolutions)):
+        names = tuple(name for name, taken in zip(convolutions, chosen, strict=True) if taken)
+        own = [replace(there, match=Match(names=names))] if names else []
+        each = assign(graph, boundary, target=target([*own, here], crossing, False))
+        assert each.status == "optimal"
+        prices.append(each.price.transposes + each.price.hidden + sum(one.price for one in crossings(each)))
+    assert found.status == "optimal"
+    assert found.tiers[0].value == found.bound == found.price.transposes + found.price.hidden == min(prices)
+    paid = sum(each.price for each in crossings(found))
+    own = sum(found.row(number).price.hidden for number in range(len(found.rows)))
+    assert found.price.hidden == own + paid
+    assert not any(value.dtype == NOTHING for value in found.graph.values.values())
+    applied = apply(found)
+    assert sum(node.op == "Transpose" for node in applied.nodes) == found.price.transposes
+    if ends == "keep":
+        data = feeds(graph, seed)
+        for one, other in zip(run(graph, data), run(applied, data), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_crossings_keep_operators_together() -> None:
+    """Where a form is slow elsewhere but crossing is slower, everything stays, until there is enough to gain."""
+    for count, backend in ((1, ""), (2, ""), (3, "acl")):
+        builder = GraphBuilder()
+        x = builder.input(2, 4, 6, 6)
+        for _ in range(count):
+            x = builder.relu(builder.op("Conv", x, builder.weights(4, 4, 3, 3), shape=(2, 4, 6, 6), pads=[1] * 4))
+        here = Line(("Conv",), {"data": "NCHW", "kernel": "OIHW", "out": "NCHW"}, 3)
+        own = [Line(("Conv",), {**FORM, "data": "NCHW", "out": "NCHW"}, backend="acl"), here]
+        found = assign(builder.graph(x), target=target(own, 4, True))
+        numbers = [number for number, each in enumerate(found.problem.operators) if not each.end]
+        assert {backend_of(found, number) for number in numbers} == {backend}
+        assert found.price.hidden == (8 if backend else 3 * count)
+
+
+def test_what_cannot_be_chosen() -> None:
+    head = 'name = "x"\nextends = "onnx"\nchoose = true\n'
+    for more in ("", "[backends.a]\n", "[backends.a]\ncrossing = 11\n", "[backends.a]\ncrossing = 1\n[backends.b]\n"):
+        with pytest.raises(OptionError, match="choose: one backend can be chosen"):
+            parsed(f"{head}forms = []\n{more}".encode(), "x.toml")
+    own = [Line(("Conv",), FORM, backend="acl"), Line(("Conv",), policy="any")]
+    with pytest.raises(OptionError, match="use another objective than min-nodes"):
+        assign(network(0), objective="min-nodes", target=target(own, 1, True))
+    follow = [*own, Line(("Add",), policy="follow")]
+    with pytest.raises(OptionError, match="reads two tensors, and cannot follow"):
+        for seed in range(10):
+            assign(network(seed), target=target(follow, 1, True))
