@@ -24,7 +24,7 @@ def improved_together(
     limit: Limit,
 ) -> None:
     """Give the operators around each one the cheapest rows of their ``domains`` with all others as they are, in place,
-    until that changes nothing or the limit is over. Operators are eliminated: of groupings, nothing is tried.
+    until that changes nothing or the limit is over. Operators are eliminated.
     """
     near = _Near(problem, component)
     waiting = dict.fromkeys(component.operators)
