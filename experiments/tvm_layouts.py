@@ -3,15 +3,16 @@
 Each model of a folder is written for ``onnx``, in planes. TVM imports that, converts convolutions to NHWC with OHWI,
 which pools follow, and folds constants; ours is ``layoutsolve.convert_layout`` of the same file, with pools in NHWC
 too, and ends restored. Counted are Transposes (``permute_dims``, ``layout_transform``) of tensors that are computed.
-TVM lives in an environment of its own (``pip install apache-tvm onnx``), whose interpreter is given.
+TVM may live in an environment of its own (``pip install apache-tvm onnx``), whose interpreter is given then.
 
-    python -m experiments.tvm_layouts FOLDER --python /path/to/python [--only TEXT] [--json FILE]
+    python -m experiments.tvm_layouts FOLDER [--python /path/to/python] [--only TEXT] [--json FILE]
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ def beside(name: str, source: bytes, python: str, folder: Path) -> Beside | None
 def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = arguments(__doc__)
-    parser.add_argument("--python", required=True, metavar="FILE", help="an interpreter that has apache-tvm and onnx")
+    parser.add_argument("--python", default=sys.executable, metavar="FILE", help="one that has apache-tvm and onnx")
     options = parser.parse_args(given)
     found = []
     with TemporaryDirectory() as folder:

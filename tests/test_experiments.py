@@ -45,6 +45,7 @@ COMMANDS = {
     "onnx_round": [MODELS, "--only", "network/00000"],
     "operatorwise": [MODELS],
     "ort_web": [MODELS, "--bytes"],
+    "plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
     "portable": [],
     "quantised_forms": [],
     "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
@@ -60,12 +61,13 @@ COMMANDS = {
     "streaming": [],
     "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
     "torch_exports": ["{scratch}"],
+    "tvm_layouts": [MODELS, "--only", "network/00000"],
     "whole": ["40", "80"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
 }
 """How each experiment is run here."""
 
-NEEDS = {"fuzz_coverage": "atheris", "torch_exports": "litert_torch"}
+NEEDS = {"fuzz_coverage": "atheris", "torch_exports": "litert_torch", "tvm_layouts": "tvm"}
 """The packages without which an experiment is left out: they are not among those for development."""
 
 

@@ -227,7 +227,8 @@ class Table:
         if self.chooses and policy is not None and policy.policy == "any" and known is not None:
             ways += [way for way in known.ways if isinstance(way.form, Placed)]
         ways.sort(key=lambda way: way.form.price.hidden)
-        return replace(base, ways=tuple(ways), closed=True)
+        otherwise = None if policy is None else _kept(policy, policy.backend, site, known) or known
+        return replace(base, ways=tuple(ways), closed=True, otherwise=otherwise)
 
     def follows(self, site: Site) -> bool:
         """Whether a node runs in the backend of what writes its first input."""

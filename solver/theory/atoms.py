@@ -230,8 +230,10 @@ class Atoms:
         return self._without_ways(number, wanted)
 
     def _without_ways(self, number: int, wanted: Rule) -> _Linked:
-        """A node none of whose ways is available keeps its layouts, unless its rule is closed."""
-        site = self._site(number)
+        """A node none of whose ways is available keeps its layouts, unless its rule says otherwise, or is closed."""
+        site, otherwise = self._site(number), wanted.otherwise
+        if otherwise is not None:
+            return self._link(number, otherwise) or self._link_partially(number, otherwise)
         if wanted.closed:
             raise OptionError(
                 f"no form of the target fits {named(site)}: its neighbours factor its dimensions in other ways; "

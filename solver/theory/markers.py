@@ -49,7 +49,8 @@ def coupled(rule: Rule, bare: Site, site: Site) -> Rule:
         columns = {port if port < count else port + len(read) for port in way.form.columns}
         form = replace(way.form, places=places, columns=frozenset(columns.union(new)))
         ways.append(replace(way, form=form, rewrite=_knowing(way, new, total)))
-    return replace(rule, inputs=(*rule.inputs, *read), dims=grown(rule.dims, HERE), ways=tuple(ways), letters=())
+    inputs, dims = (*rule.inputs, *read), grown(rule.dims, HERE)
+    return replace(rule, inputs=inputs, dims=dims, ways=tuple(ways), letters=(), otherwise=None)
 
 
 def _knowing(way: Way, markers: Sequence[int], total: int) -> Rewrite:

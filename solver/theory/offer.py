@@ -87,7 +87,7 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     found = known_rule(site)
     stated = None if offer.table is None else offer.table(site, found)
     if stated is not None and stated.closed:
-        return replace(stated, ways=tuple(way for way in stated.ways if offer.runs(site.node.op, way)))
+        return _run(stated, site.node.op, offer)
     found = found if stated is None else stated
     if found is None:
         return opaque(site)
@@ -105,6 +105,13 @@ def rule_of(site: Site, offer: Offer = EVERYTHING) -> Rule:
     if not offered:
         raise OptionError(f"the target refuses every way to run {named(site)}: choose another target")
     return replace(found, ways=tuple(offered))
+
+
+def _run(rule: Rule, operator: str, offer: Offer) -> Rule:
+    """A closed rule with those of its ways that are run."""
+    ways = tuple(way for way in rule.ways if offer.runs(operator, way))
+    otherwise = None if rule.otherwise is None else _run(rule.otherwise, operator, offer)
+    return replace(rule, ways=ways, otherwise=otherwise)
 
 
 def named(site: Site) -> str:

@@ -38,7 +38,7 @@ def partial(rule: Rule, whole: Collection[Dimension], unchanged: Rewrite) -> Rul
     if not rule.closed and not any(_stripped(places, _labels(after)) == after for places in placed):
         ways.append(Way(Placed(after), unchanged, "as in the source"))
     solid = rule.solid | frozenset(renamed.values())
-    return Rule(rule.inputs, dims, tuple(ways), rule.sizes, solid, closed=rule.closed)
+    return Rule(rule.inputs, dims, tuple(ways), rule.sizes, solid, closed=rule.closed, otherwise=rule.otherwise)
 
 
 def _plain(dims: Iterable[Dims]) -> tuple[Dims, ...]:

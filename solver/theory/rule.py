@@ -100,7 +100,7 @@ class Rule:
     ask for. ``solid`` labels keep their factors together in order. The first of the ``idioms`` that fits a row is
     written in place of its way. ``letters`` name the dimensions of each port, where these are a format that others may
     have in another order (:mod:`layoutsolve.solver.theory.letters`). A ``closed`` rule has no other ways than these,
-    where one is not available either.
+    where one is not available either; where none is, the node has the rule ``otherwise``, if there is one.
     """
 
     inputs: tuple[int, ...]
@@ -111,6 +111,7 @@ class Rule:
     idioms: tuple[Idiom, ...] = ()
     letters: tuple[str, ...] = ()
     closed: bool = False
+    otherwise: Rule | None = None
 
     @property
     def forms(self) -> tuple[Form, ...]:

@@ -125,7 +125,7 @@ def _priced(
         rows = (
             _arranged(ports, form, outputs, weigh is not None) if isinstance(form, Arranged) else _placed(ports, form)
         )
-        own = form.price if isinstance(form, Arranged) else Price()
+        own = form.price
         for layouts, arrangement in rows:
             price = Price() if weigh is None else weigh(Row(layouts, number, arrangement))
             if price is not None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from experiments.counterexamples import STAGED
 from layoutsolve.solver import assign
 from layoutsolve.solver.statement.stops import FEW_BLOCKS
+from layoutsolve.solver.statement.table import Line, Table
+from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import shipped
 from tests.graphs import GraphBuilder
 from tests.solver.every_grouping import least_time
 from tests.solver.every_layout import TARGETS, TooLargeError, cheapest
 from tests.solver.mixed_graphs import mixed_graph
+from tests.solver.random_graphs import random_graph
 from tests.solver.turned_graphs import large_turned_graph
 
 GRAPHS = 36
@@ -38,6 +44,39 @@ def test_optimal_is_cheapest_of_all_orders(objective: str, target: str) -> None:
         assert (seed, best.ranks) == (seed, best.known)
         optimal += 1
     assert optimal > count / 5
+
+
+def random_table(seed: int) -> Target:
+    """A target with a few forms of convolutions and pools, in blocks too, at random prices."""
+    random = np.random.default_rng(seed)
+    texts = [("NCHW", "OIHW"), ("NHWC", "OHWI"), ("NCHW2c", "OIHW2i2o"), ("NCHW2c", "OIHW2o"), ("HWCN", "OIHW")]
+    chosen = random.permutation(len(texts))[: int(random.integers(1, 4))]
+    lines = []
+    for number in chosen:
+        (data, kernel), (out, _) = texts[number], texts[int(random.choice(chosen))]
+        ports = {"data": data, "kernel": kernel, "out": data if random.random() < 0.7 else out}
+        lines.append(Line(("Conv",), ports, int(random.integers(0, 4))))
+        lines.append(Line(("MaxPool",), {"data": data, "out": data}, int(random.integers(0, 3))))
+    lines.append(Line(("Conv", "MaxPool"), policy=str(random.choice(["any", "source"]))))
+    return replace(shipped("onnx"), name="random", table=Table(tuple(lines)))
+
+
+@pytest.mark.parametrize("objective", STAGED[:2])
+def test_forms_of_a_table_are_the_cheapest(objective: str) -> None:
+    """Where a target has forms of its own, in other orders, in blocks and at prices, no other orders are cheaper."""
+    optimal = charged = 0
+    for seed in range(60):
+        found = assign(random_graph(seed, 7), objective=objective, target=random_table(seed))
+        if found.status != "optimal":
+            continue
+        try:
+            best = cheapest(found)
+        except TooLargeError:
+            continue
+        assert (seed, best.ranks) == (seed, best.known)
+        optimal += 1
+        charged += any(best.known)
+    assert optimal > 25 and charged > 15
 
 
 @pytest.mark.parametrize("target", TARGETS)
