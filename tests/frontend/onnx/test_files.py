@@ -604,3 +604,25 @@ def test_operators_that_onnx_does_not_know_stay(opset: int) -> None:
     (mine,) = (node for node in found.graph.node if node.op_type == "TFL_Special")
     assert (mine.name, mine.domain, mine.attribute) == ("mine", "", nodes[3].attribute)
     assert "Transpose" not in operators(found)
+
+
+@pytest.mark.parametrize("domain", ["", "nobody", "com.microsoft"])
+@pytest.mark.parametrize(
+    "name", ["Transpose", "Reshape", "Flatten", "State", "Join", "Carry", "Stack", "Turn", "Sizes"]
+)
+def test_operators_that_are_called_as_others_stay(name: str, domain: str) -> None:
+    """Operators of other domains are no views, and none ties graphs together that ONNX does not know."""
+    if not domain and name in ("Transpose", "Reshape", "Flatten"):
+        return
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 3, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["c"], perm=[0, 3, 1, 2]),
+        helper.make_node(name, ["c"], ["d"], name="mine", domain=domain),
+        helper.make_node("Neg", ["d"], ["e"]),
+    ]
+    ports = [helper.make_tensor_value_info(each, FLOAT, (1, 3, 4, 5)) for each in ("x", "d", "e")]
+    imports = [helper.make_opsetid("", 18), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:]), opset_imports=imports, ir_version=8)
+    found = converted(model)
+    assert [(node.op_type, node.domain) for node in found.graph.node] == [("Relu", ""), (name, domain), ("Neg", "")]
