@@ -165,13 +165,16 @@ class Conversion:
     @cached_property
     def moved_ends(self) -> tuple[End, ...]:
         """The inputs, outputs and states that are not stored as in the source model, each tensor once."""
-        return tuple(end for end in every_end(self.graph, self.boundary, self.assignment) if end.moved)
+        ends = () if self.kept else every_end(self.graph, self.boundary, self.assignment)
+        return tuple(end for end in ends if end.moved)
 
     def permutations(self, inputs: bool) -> dict[str, tuple[int, ...]]:
         """How graph inputs (or outputs) are stored: ``stored = transpose(source, permutation)``, by name in the file.
 
         Only those that are not stored as in the source model.
         """
+        if self.kept:
+            return {}
         ends = ends_of(self.graph, self.boundary, self.assignment, inputs)
         ports = self.model.graph.input if inputs else self.model.graph.output
         return {port.name: end.permutation for port, end in zip(ports, ends, strict=False) if end.moved}
@@ -314,11 +317,27 @@ def convert(
         return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
 
     found = converted(goal.objective)
-    free = options.inputs == options.outputs == "keep" and not (options.layouts or options.shapes or options.opset)
-    if not graph.imports or options.strategy != "cpsat" or not free or goal.target.table is not None:
+    if not graph.imports or options.strategy != "cpsat" or goal.target.table is not None:
         return found
+    still = all(ends in ("keep", "nchw", "free") for ends in (options.inputs, options.outputs))
+    if not still or options.layouts or options.shapes or options.opset:
+        return _no_worse_but_for_ends(found, converted)
     before = [found.provenance, replace(found.provenance, said=replace(options, objective="min-transpose").text)]
     return _no_worse(content, found, converted, before)
+
+
+def _no_worse_but_for_ends(found: Conversion, converted: Callable[[str], Conversion]) -> Conversion:
+    """What is made of a source in ONNX of which some ends are stored otherwise, for fewest Transposes if there are more
+    than in the source and one for each of these.
+    """
+    from layoutsolve.moves import moves
+
+    most = found.graph.moves[0] + len(found.moved_ends)
+    made = moves(found.model).transposes
+    if made <= most or found.assignment.goal.objective == "min-transpose":
+        return found
+    other = converted("min-transpose")
+    return other if moves(other.model).transposes < made else found
 
 
 def _no_worse(

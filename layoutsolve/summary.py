@@ -87,11 +87,13 @@ def as_text(done: Done) -> str:
     conversion, report = done.conversion, done.conversion.report
     chosen, written = conversion.price.transposes, report["transposes"]
     proven = "proven minimal"
-    if isinstance(written, int) and written != chosen:  # an operator, or the model, stays as it stands
+    if isinstance(written, int) and written > chosen:  # an operator, or the model, stays as it stands
         proven = f"{chosen} proven minimal, {written - chosen} as they stand"
-    proof = f" ({proven})" if conversion.assignment.status == "optimal" else ""
+    fewer = isinstance(written, int) and written < chosen  # the source, where others would take less time
+    proof = f" ({proven})" if conversion.assignment.status == "optimal" and not fewer else ""
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
-    hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
+    count = 0 if conversion.kept else conversion.price.hidden
+    hidden = f" and {count} hidden in kernels" if count else ""
     output = "standard output" if done.output == STANDARD_OUTPUT else done.output
     output += "" if done.written else " (not written)"
     lines = [

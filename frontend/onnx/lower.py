@@ -29,7 +29,9 @@ OVERRIDABLE = 4
 """The version of the format from which on an input may have a default, which is then no constant."""
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that are views unless they come here: then they are asked for what is known only at run time."""
+"""Operators that are views unless they come here: then they are asked for what is known only at run time, or are of
+another domain.
+"""
 
 MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that hand on what is stored in another order, or as it is."""
@@ -232,7 +234,7 @@ def _as_it_stands(call: Call) -> None:
     for name, shape in zip(call.outputs, shapes, strict=True):
         if name and name not in draft.values:
             draft.declare(name, shape)
-    opaque = call.has_graphs or (call.op in (*VIEWS, *CONTROL) and not call.domain)
+    opaque = call.has_graphs or call.op in (*VIEWS, *CONTROL, "Sizes")
     call.emit(f"{KEPT}{call.op}" if opaque else call.op, names, call.outputs, attributes, storage)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto
+from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
@@ -79,7 +79,8 @@ def converted(model: ModelProto) -> ModelProto:
         raise UnsupportedError([Gap(0, -1, "Scan", "", reason, f"export the model in {LOWEST} or newer")])
     from onnx import version_converter
 
-    early = {name: since for name, since in _EARLY.items() if version < since}
+    early = {name for name, since in _EARLY.items() if version < since}
+    early |= {node.op_type for node in model.graph.node if not node.domain and not native.defs.has_schema(node.op_type)}
     try:
         made = _moved(version_converter.convert_version(_moved(model, early, "", _ASIDE), LOWEST), early, _ASIDE, "")
     except Exception as error:  # whatever the library raises for what it cannot convert

@@ -584,3 +584,45 @@ def test_what_is_joined_is_as_large(seed: int) -> None:
     assert feeds["input_0"].shape[0] == 1
     truth, result = (run(each, feeds)[0] for each in (model, found.model))
     assert np.allclose(truth, result, atol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [9, 13, 17, 18, 21])
+def test_operators_that_onnx_does_not_know_stay(opset: int) -> None:
+    """In ONNX's own domain as well, where converters leave some of their own: whatever the operator set is."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 3, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["c"], perm=[0, 3, 1, 2]),
+        helper.make_node("TFL_Special", ["c"], ["d"], name="mine", tuned=3),
+        helper.make_node("Transpose", ["c"], ["e"], perm=[0, 2, 3, 1]),
+        helper.make_node("Transpose", ["e"], ["y"], perm=[0, 3, 1, 2]),
+    ]
+    ports = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in (("d", None), ("y", (1, 3, 4, 5)))]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", FLOAT, (1, 3, 4, 5))], ports)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    found = converted(model)
+    (mine,) = (node for node in found.graph.node if node.op_type == "TFL_Special")
+    assert (mine.name, mine.domain, mine.attribute) == ("mine", "", nodes[3].attribute)
+    assert "Transpose" not in operators(found)
+
+
+@pytest.mark.parametrize("domain", ["", "nobody", "com.microsoft"])
+@pytest.mark.parametrize(
+    "name", ["Transpose", "Reshape", "Flatten", "State", "Join", "Carry", "Stack", "Turn", "Sizes"]
+)
+def test_operators_that_are_called_as_others_stay(name: str, domain: str) -> None:
+    """Operators of other domains are no views, and none ties graphs together that ONNX does not know."""
+    if not domain and name in ("Transpose", "Reshape", "Flatten"):
+        return
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 3, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["c"], perm=[0, 3, 1, 2]),
+        helper.make_node(name, ["c"], ["d"], name="mine", domain=domain),
+        helper.make_node("Neg", ["d"], ["e"]),
+    ]
+    ports = [helper.make_tensor_value_info(each, FLOAT, (1, 3, 4, 5)) for each in ("x", "d", "e")]
+    imports = [helper.make_opsetid("", 18), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:]), opset_imports=imports, ir_version=8)
+    found = converted(model)
+    assert [(node.op_type, node.domain) for node in found.graph.node] == [("Relu", ""), (name, domain), ("Neg", "")]

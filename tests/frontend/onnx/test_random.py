@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -113,3 +115,33 @@ def test_what_is_changed_after_it_was_written_is_solved() -> None:
         written.graph.node[-1].attribute.append(onnx.helper.make_attribute("perm", perm))
     found = layoutsolve.convert(written.SerializeToString())
     assert not found.kept and moves(found.model).transposes == 0
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_ends_that_are_moved_cost_a_transpose_each(seed: int) -> None:
+    """There are no more Transposes than in the source and one for each of these; where none is, none more at all."""
+    writer, model = random_model(seed, dynamic=seed % 3 == 0)
+    source, rank = model.SerializeToString(), len(writer.shapes[model.graph.output[0].name])
+    feeds = writer.feeds()
+    truth, before = run(model, feeds)[0], moves(model)
+    last: list[tuple[str, str]] = [("NCHW", "NHWC"), ("NCHW", "WHCN"), ("NCHW", "CNWH")]
+    choices: list[dict[str, Any]] = [
+        {"inputs": "nhwc", "outputs": "nhwc"},
+        {"inputs": "nchw", "outputs": "nchw"},
+        {"inputs": "free", "outputs": "free"},
+        {"inputs": {writer.inputs[0]: last[seed % 3]}},
+        {"layouts": {writer.inputs[0]: last[seed % 3]}},
+    ]
+    objective = ("min-executed", "min-transpose")[seed % 2]
+    for options in (choices[seed % 5], choices[(seed + 2) % 5]):
+        found = layoutsolve.convert(source, objective=objective, **options)
+        assert moves(found.model).transposes <= before.transposes + len(found.moved_ends)
+        if options["inputs" if "inputs" in options else "layouts"] == "nchw":
+            assert not found.moved_ends and moves(found.model).counts <= before.counts
+        moved, back = found.permutations(inputs=True), found.permutations(inputs=False)
+        fed = {name: data.transpose(moved.get(name, range(data.ndim))).copy() for name, data in feeds.items()}
+        result = run(found.model, fed)[0]
+        result = result.transpose(np.argsort(next(iter(back.values()), range(rank))))
+        steps = 0.03 if any(node.op_type == "QuantizeLinear" for node in model.graph.node) else 0
+        assert np.abs(truth - result).max() <= 1e-5 * np.abs(truth).max() + 3 * steps
+        assert layoutsolve.verify(source, found).passed

@@ -1,0 +1,117 @@
+"""Networks as packages ship them and as ONNX Runtime's optimiser writes them, made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import layoutsolve
+from layoutsolve.moves import moves
+from layoutsolve.verification.runtimes import Level, optimised
+from tests.frontend.onnx.test_random import run
+from tests.random_flow import random_flow
+from tests.random_onnx import random_model
+
+HIDDEN, CHANNELS = 8, 6
+
+
+def detector(half: bool, branch: bool, opset: int) -> onnx.ModelProto:
+    """A detector of speech: a spectrum by a convolution, an LSTM whose two states are picked from one tensor and joined
+    again, and a dimension that a branch drops where its size is 1. Weights may be stored as half as many bytes.
+    """
+    random = np.random.default_rng(0)
+    kept = np.float16 if half else np.float32
+    fixed = {
+        "basis": random.normal(size=(CHANNELS, 1, 16)).astype(kept),
+        "w": random.normal(size=(1, 4 * HIDDEN, CHANNELS)).astype(np.float32),
+        "r": random.normal(size=(1, 4 * HIDDEN, HIDDEN)).astype(np.float32),
+        "v": random.normal(size=(1, HIDDEN, 1)).astype(np.float32),
+        "first": np.array(0),
+        "second": np.array(1),
+        "none": np.array([0]),
+        "one": np.array([1]),
+        "two": np.array(2.0, np.float32),
+        "single": np.array(1),
+        "bounds": np.array([0, 4, 0, 4]),
+    }
+    lines = f"""<ir_version: 8, opset_import: ["" : {opset}]>
+    g (float[batch, n] x, float[2, batch, {HIDDEN}] state)
+    => (float[steps, batch, 1] y, float[2, batch, {HIDDEN}] after) {{
+        padded = Pad<mode = "reflect">(x, bounds)
+        line = Unsqueeze(padded, one)
+        {"basis32 = Cast<to = 1>(basis)" if half else "basis32 = Identity(basis)"}
+        wave = Conv<strides = [4]>(line, basis32)
+        power = Pow(wave, two)
+        spectrum = Sqrt(power)
+        in_turn = Transpose<perm = [2, 0, 1]>(spectrum)
+        h2 = Gather<axis = 0>(state, first)
+        c2 = Gather<axis = 0>(state, second)
+        h = Unsqueeze(h2, none)
+        c = Unsqueeze(c2, none)
+        all, last, cell = LSTM<hidden_size = {HIDDEN}>(in_turn, w, r, , , h, c)
+        out = Squeeze(all, one)
+        shape = Shape(last)
+        directions = Gather(shape, first)
+        test = Equal(directions, single)
+        {_picked() if branch else "h3 = Squeeze(last, none) c3 = Squeeze(cell, none)"}
+        h4 = Unsqueeze(h3, none)
+        c4 = Unsqueeze(c3, none)
+        after = Concat<axis = 0>(h4, c4)
+        y = MatMul(out, v)
+    }}"""
+    model: onnx.ModelProto = onnx.parser.parse_model(lines)
+    model.graph.initializer.extend(numpy_helper.from_array(data, name) for name, data in fixed.items())
+    return model
+
+
+def _picked() -> str:
+    branches = [
+        f"""{x} = If(test) <then_branch = t{x} () => (float[batch, {HIDDEN}] a{x}) {{ a{x} = Squeeze({y}, none) }},
+                           else_branch = e{x} () => (float[batch, {HIDDEN}] b{x})
+                                         {{ b{x} = ReduceSum<keepdims = 0>({y}, none) }}>"""
+        for x, y in (("h3", "last"), ("c3", "cell"))
+    ]
+    return "\n".join(branches)
+
+
+@pytest.mark.parametrize("opset", [13, 15, 17, 21])
+@pytest.mark.parametrize("branch", [False, True])
+@pytest.mark.parametrize("half", [False, True])
+def test_a_detector_of_speech(half: bool, branch: bool, opset: int) -> None:
+    """Its results stay at every size, and what is picked, dropped and joined again takes fewer Reshapes."""
+    model = detector(half, branch, opset)
+    found = layoutsolve.convert(model.SerializeToString()).model
+    before, after = moves(model), moves(found)
+    assert after.transposes <= before.transposes and after.reshapes < before.reshapes
+    for batch, count in ((1, 32), (3, 64), (2, 17)):
+        random = np.random.default_rng(count)
+        feeds = {"x": random.normal(size=(batch, count)).astype(np.float32)}
+        feeds["state"] = random.normal(size=(2, batch, HIDDEN)).astype(np.float32)
+        for optimise in (False, True):
+            truth, result = (run(each, feeds, optimised=optimise) for each in (model, found))
+            assert all(np.allclose(*pair, atol=1e-5) for pair in zip(truth, result, strict=True))
+    assert layoutsolve.verify(model.SerializeToString(), layoutsolve.convert(model.SerializeToString())).passed
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_onnx_runtime_has_optimised(seed: int, tmp_path: Path) -> None:
+    """With its own operators, as it writes them at each level: results stay, and nothing is added."""
+    writer, source = (random_flow if seed % 3 == 0 else random_model)(seed, dynamic=seed % 2 == 0)
+    path = tmp_path / "model.onnx"
+    onnx.save(source, path)
+    level: Level = ("basic", "extended", "all")[seed % 3]  # type: ignore[assignment]
+    model = optimised(path, level)
+    feeds = writer.feeds()
+    try:
+        truth = run(model, feeds)[0]
+    except Exception:  # ONNX Runtime's own classes: of graphs within graphs it writes some that it refuses
+        pytest.skip("ONNX Runtime refuses what it has written")
+    found = layoutsolve.convert(model.SerializeToString()).model
+    assert moves(found).counts <= moves(model).counts
+    result = run(found, feeds)[0]
+    steps = 0.03 if any(node.op_type == "QuantizeLinear" for node in source.graph.node) else 0
+    assert np.abs(truth - result).max() <= 1e-5 * max(1, np.abs(truth).max()) + 3 * steps
