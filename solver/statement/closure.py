@@ -7,7 +7,7 @@ their layouts is pushed through the relations of all operators that touch the va
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
 from itertools import permutations
@@ -359,6 +359,13 @@ class Closure:
 
     def _suggest(self, variable: int, layout: Layout) -> bool:
         """Have a layout pushed, unless it was; whether it is."""
+        fresh = self._noted(variable, layout)
+        if fresh and self.complete is None:
+            self._turned(variable, layout)
+        return fresh
+
+    def _noted(self, variable: int, layout: Layout) -> bool:
+        """The same of a layout alone, without what a Transpose makes of it."""
         seen = self.seen[variable]
         if self.variables[variable].constant or layout in seen:
             return False
@@ -369,8 +376,6 @@ class Closure:
         seen[layout] = None
         self.others[variable] += other
         self.queue.append((variable, layout))
-        if self.complete is None:
-            self._turned(variable, layout)
         return True
 
     def _turned(self, variable: int, layout: Layout) -> None:
@@ -381,13 +386,29 @@ class Closure:
     def _rearranged(self, variable: int, layout: Layout) -> None:
         """Suggest the stored dimensions of a layout in all orders that are to be kept: a Transpose that keeps these
         needs no Reshape.
+
+        What that leads to is suggested as well, one after the other: there may be more of it than calls can nest.
         """
+        if self.complete is not None:
+            for found in self._reordered(variable, layout):
+                self._noted(variable, found)
+                if () in found and found != layout:
+                    self._suggest_moved(variable, layout, found)
+            return
+        turns, pending = self.moved is None or variable in self.moved, [self._reordered(variable, layout)]
+        while pending:
+            fresh = next(pending[-1], None)
+            if fresh is None:
+                pending.pop()
+            elif self._noted(variable, fresh) and turns:
+                pending.append(self._reordered(variable, fresh))
+
+    def _reordered(self, variable: int, layout: Layout) -> Iterator[Layout]:
+        """The stored dimensions of a layout in all orders that are to be kept and keep these."""
         for atoms in self._wanted(variable):
             found = permuted(layout, atoms)
             if found is not None:
-                self._suggest(variable, found)
-                if self.complete is not None and () in found and found != layout:
-                    self._suggest_moved(variable, layout, found)
+                yield found
 
     def _suggest_moved(self, variable: int, layout: Layout, found: Layout) -> None:
         """Suggest what a Transpose alone makes of a layout in another order, or a layout of it: what has size 1 may go
