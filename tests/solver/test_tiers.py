@@ -68,10 +68,14 @@ def test_the_first_tier_is_proven_before_the_others(objective: str, monkeypatch:
     best = assign(graph, objective=objective)
     assert {tier.status for tier in best.tiers} == {"optimal"}
     least = [tier.value for tier in best.tiers]
-    limited = [assign(graph, objective=objective, limit=Limit(work)) for work in range(20_000, 1_020_000, 50_000)]
-    proven = [claims(found, least)["optimal"] for found in limited]
-    assert any(0 < count < len(least) for count in proven)
-    assert any(found.tiers[0].status == "feasible" and found.bound > 0 for found in limited)
+    later, bounded = False, False
+    for work in range(20_000, 1_020_000, 50_000):
+        found = assign(graph, objective=objective, limit=Limit(work))
+        later |= 0 < claims(found, least)["optimal"] < len(least)
+        bounded |= found.tiers[0].status == "feasible" and found.bound > 0
+        if later and bounded:
+            return
+    raise AssertionError((later, bounded))
 
 
 def known(graph: Graph, objective: str = "min-executed") -> list[str]:
