@@ -82,7 +82,7 @@ def test_forms_of_a_table_are_the_cheapest(objective: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_bounds_are_never_above_the_cheapest_orders(target: str) -> None:
     """Where moves take different times, few answers are proven; their bounds hold all the same."""
-    for seed in range(GRAPHS // 2):
+    for seed in range(GRAPHS // 3):
         found = assign(mixed_graph(seed), objective="min-latency", target=shipped(target))
         try:
             least = cheapest(found).ranks[0]
