@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from layoutsolve.errors import StrategyError
@@ -152,13 +153,15 @@ class Assignment:
     def tiers(self) -> tuple[Tier, ...]:
         """What is known about each tier of the objective.
 
-        Nothing is lower than 0, whatever was searched. A bound on orders that some groupings fall below is none.
+        Nothing is lower than 0, whatever was searched. A bound that an answer falls below, as views are no operators
+        where it was proven, is none, nor are those of the tiers behind it.
         """
         found: list[Tier] = []
         tiers, status = self.goal.tiers, "optimal"
-        for place, (names, value) in enumerate(zip(tiers, ranked(self.price, tiers), strict=True)):
-            known = self.bounds[place] if status == "optimal" and place < len(self.bounds) else 0
-            bound = known if known <= value else 0
+        values = ranked(self.price, tiers)
+        holding = list(takewhile(lambda pair: pair[0] <= pair[1], zip(self.bounds, values, strict=False)))
+        for place, (names, value) in enumerate(zip(tiers, values, strict=True)):
+            bound = holding[place][0] if status == "optimal" and place < len(holding) else 0
             if value != bound or status != "optimal":
                 after = place >= len(searched_tiers(tiers))
                 status = "conditional" if self.completed and after and status != "feasible" else "feasible"

@@ -57,31 +57,41 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     found = _searched(statement, limit.part(SEARCHED))
     sure, at_once = found is not None and found.status == "optimal", coarse_tiers(goal.tiers) is None
     if found is not None and sure and not at_once:
-        sharing = found.price.transposes and found.price.reshapes and not (limit.timed and limit.expired)
-        return _shared(found, boundary, limit) if sharing else found
+        return found if limit.timed and limit.expired else _held_against_views(found, boundary, limit)
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
     if at_once:
         for first in filter(None, map(coarse_tiers, (OBJECTIVES[name] for name in STARTS))):
             staged = None if limit.expired else _staged(statement, first, limit.part(SEARCHED), 0)
             known += [] if staged is None else [replace(staged, bounds=(), completed=False, parts=())]
-    from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
-
-    for heuristic in (transpose, push, propagate):
+    for heuristic in (transpose, _push, propagate):
         if not (limit.timed and limit.expired):
             known.append(heuristic(graph, boundary, goal, limit.again()))
     return _best(known, found)
 
 
-def _shared(found: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
-    """An answer, or one that needs fewer Reshapes as moves share them: views of the source do, which two strategies
-    leave as they are. By itself each move of a tensor has its own. What costs less otherwise has Transposes in a row,
-    of which a runtime makes one.
+def _held_against_views(found: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
+    """An answer, or a cheaper one in which views of the source stay operators, as strategies leave them.
+
+    Where a slow move is paid, or was avoided, a view between two fast ones may cost less. Moves that end in a view may
+    share its Reshape, of which by itself each move of a tensor has its own. What costs less otherwise has Transposes in
+    a row, of which a runtime makes one.
     """
-    others = (strategy(found.graph, boundary, found.goal, limit.again()) for strategy in (transpose, propagate))
-    prices = ("transposes", "hidden", "bytes")
-    known = [each for each in others if all(getattr(each.price, name) >= getattr(found.price, name) for name in prices)]
+    known, prices = list[Assignment](), ("transposes", "hidden", "bytes")
+    if found.charged or found.price.hidden or (found.goal.timed and found.price.transposes):
+        known.append(_push(found.graph, boundary, found.goal, limit.again()))
+    if found.price.transposes and found.price.reshapes:
+        for strategy in (transpose, propagate):
+            other = strategy(found.graph, boundary, found.goal, limit.again())
+            if all(getattr(other.price, name) >= getattr(found.price, name) for name in prices):
+                known.append(other)
     return _best([found, *known], found)
+
+
+def _push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
+    from layoutsolve.solver.strategies.push import push  # what most graphs do not come to
+
+    return push(graph, boundary, goal, limit)
 
 
 def _best(known: Sequence[Assignment], found: Assignment | None) -> Assignment:
