@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from layoutsolve.solver.statement.closure import Entry
+from layoutsolve.solver.statement.entry import Entry
 from layoutsolve.solver.statement.filler import level
 from layoutsolve.solver.statement.problem import Variable
 from layoutsolve.solver.theory.kind import Kind

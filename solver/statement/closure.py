@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import permutations
 from math import comb, factorial
 
 from layoutsolve.errors import OptionError
-from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.statement.entry import Entry, Orders
 from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.memo import Shared, Walker
@@ -27,14 +27,11 @@ from layoutsolve.solver.theory.layout import (
     Order,
     finest,
     order,
-    permutation,
     permuted,
-    whole_dimensions,
 )
 from layoutsolve.solver.theory.move import transposed_alone
-from layoutsolve.solver.theory.relation import Arranged, Port
+from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Rule
 
 OTHERS = 2
 """How many layouts a variable may have that do not show what is wanted, where something is."""
@@ -47,47 +44,6 @@ FREE_DIMENSIONS = 6
 
 WITH_STOPS = 4
 """How many times as many layouts a variable may have where slow moves may be made in two."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """An operator in the making: it has the rows in ``fixed``, and those that its relation leads to.
-
-    ``free`` ones, which are ends of the graph or states, take any layout that keeps the dimensions of their tensors
-    whole, whose logical layouts those are. ``relations`` are its ports, ``own`` those of ways with labels of their own.
-    """
-
-    title: str
-    node: int
-    ports: list[int]
-    inputs: int
-    fixed: tuple[Row, ...] = ()
-    op: str = ""
-    relations: tuple[Port, ...] | None = None
-    own: Mapping[int, tuple[Port, ...]] = field(default_factory=dict)
-    rule: Rule | None = None
-    tensors: tuple[str, ...] = ()
-    free: tuple[Layout, ...] = ()
-    end: str = ""
-
-    @property
-    def follows(self) -> bool:
-        """Whether it can follow the layouts of what it reads."""
-        return self.rule is not None and all(isinstance(form, Arranged) for form in self.rule.forms)
-
-    def only(self, row: Row) -> Entry:
-        """The same operator with one row."""
-        return Entry(
-            self.title, self.node, self.ports, self.inputs, (row,), self.op, tensors=self.tensors, end=self.end
-        )
-
-    def operator(self, rows: tuple[Row, ...]) -> Operator:
-        ports = tuple(self.ports)
-        return Operator(self.title, self.node, ports, self.inputs, rows, self.end, self.tensors, self.follows)
-
-
-Orders = Sequence[Sequence[Row]]
-"""For each operator the rows that have the orders which are to be kept."""
 
 
 class Closure:
@@ -335,14 +291,7 @@ class Closure:
                 return []
             self.pushed.add(push)
             return generator.push(port, layout)
-        free = self.entries[number].free
-        if not free:
-            return []
-        whole = whole_dimensions(free[port], layout)
-        if whole is None:
-            return []
-        axes = permutation(free[port], whole)
-        return self._coarse([Row(tuple(tuple(logical[axis] for axis in axes) for logical in free))])
+        return self._coarse(self.entries[number].storing(port, layout))
 
     def _found(self, number: int, rows: Iterable[Row]) -> None:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
@@ -449,14 +398,11 @@ class Closure:
 
     def _permuted(self, number: int) -> list[Row]:
         """The rows of an operator that keeps whole dimensions: these in any sequence."""
-        free = self.entries[number].free
-        if len(free[0]) > FREE_DIMENSIONS:
+        entry = self.entries[number]
+        if len(entry.free[0]) > FREE_DIMENSIONS:
             self.capped = True
             return []
-        return [
-            Row(tuple(tuple(logical[axis] for axis in axes) for logical in free))
-            for axes in permutations(range(len(free[0])))
-        ]
+        return [entry.stored(axes) for axes in permutations(range(len(entry.free[0])))]
 
 
 def _shows(layout: Layout, wanted: Collection[Order]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import product
 
-from layoutsolve.solver.statement.closure import Entry
+from layoutsolve.solver.statement.entry import Entry
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port

@@ -6,7 +6,8 @@ from collections.abc import Collection, Hashable, Sequence
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.brought import brought_along
-from layoutsolve.solver.statement.closure import Closure, Entry, Orders
+from layoutsolve.solver.statement.closure import Closure
+from layoutsolve.solver.statement.entry import Entry, Orders
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.row import Row

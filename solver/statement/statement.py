@@ -8,7 +8,8 @@ from dataclasses import replace
 from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
-from layoutsolve.solver.statement.closure import Closure, Entry, Orders
+from layoutsolve.solver.statement.closure import Closure
+from layoutsolve.solver.statement.entry import Entry, Orders
 from layoutsolve.solver.statement.marks import marked
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable

@@ -12,8 +12,8 @@ from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.search.settle import settled
 from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.closure import Orders
 from layoutsolve.solver.statement.copies import shared_rows
+from layoutsolve.solver.statement.entry import Orders
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement

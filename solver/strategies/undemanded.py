@@ -15,7 +15,7 @@ from math import factorial
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.closure import Entry
+from layoutsolve.solver.statement.entry import Entry
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Order, order
 from layoutsolve.solver.theory.relation import Arranged, Form, Placed, Port

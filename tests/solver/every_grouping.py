@@ -17,7 +17,7 @@ from ortools.sat.python import cp_model
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.closure import Entry
+from layoutsolve.solver.statement.entry import Entry
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.placer import Placer

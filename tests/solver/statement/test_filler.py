@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from layoutsolve.solver.limit import unlimited
-from layoutsolve.solver.statement.closure import Entry
+from layoutsolve.solver.statement.entry import Entry
 from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.statement import Statement
