@@ -25,6 +25,7 @@ from layoutsolve.errors import (
     OutputError,
     UnsupportedError,
 )
+from layoutsolve.options import arguments_of, reading_of
 from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _ops(options: argparse.Namespace) -> int:
         from layoutsolve.frontend import is_onnx
         from layoutsolve.inventory import inventory
 
-        given = Options.of(parser.reading_of(options))
+        given = Options.of(reading_of(options))
         if is_onnx(content.data):
             given.check_onnx()
         found = inventory(content, given.reading)
@@ -210,7 +211,7 @@ def run_one(options: argparse.Namespace) -> int:
 
     said = parser.said(options)
     with Stages(options=said)("start"):
-        given = parser.arguments_of(options)
+        given = arguments_of(options)
         source = _loaded(options)
         target = "" if options.stage is not None else _target(options, source)
         if options.verify:

@@ -20,6 +20,7 @@ from layoutsolve import CertificateError, parser
 from layoutsolve.arguments import Options
 from layoutsolve.certifying import certify, check_certificate
 from layoutsolve.cli import main
+from layoutsolve.options import arguments_of
 from layoutsolve.solver.statement.target_file import FOLDER
 from layoutsolve.source import Content
 from layoutsolve.version import VERSION
@@ -76,7 +77,7 @@ def test_made_again(seed: int) -> None:
     assert content(dict(told.options)) == made
     _, model, *words = shlex.split(told.command)
     assert model == "MODEL"
-    assert content(parser.arguments_of(parser.parse(["MODEL", *words]))) == made
+    assert content(arguments_of(parser.parse(["MODEL", *words]))) == made
     assert set(told.options) <= {name for name, values in CHOICES.items() if wanted.get(name, values[0]) != values[0]}
 
 
