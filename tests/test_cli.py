@@ -22,7 +22,7 @@ from layoutsolve.cli import main
 from layoutsolve.printing import STAGES
 from layoutsolve.summary import Done, as_text
 from tests.builder import Builder
-from tests.networks import PLANES
+from tests.networks import PLANES, Network, Quantised
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +137,18 @@ def test_the_summary_tells_what_is_proven_of_each_tier(demo: Path) -> None:
         "  transposes + hidden 1 (optimal), transposes 1 (feasible), bytes 49152 (feasible), reshapes 0 (feasible), "
         "copies 0 (feasible); the search ended by its limit on work",
     ]
+
+
+def test_the_summary_tells_of_a_faster_target_for_bytes() -> None:
+    """Only where products are of bytes, and for the target that is right on every processor."""
+    told = {}
+    for kind in (Network, Quantised):
+        net = kind()
+        model = net.model(net.conv(net.input(1, 8, 8, 4), 8, 3)).source
+        for target in ("ort-cpu", "ort-x86-vnni"):
+            conversion = layoutsolve.convert(model, target=target)
+            told[kind, target] = as_text(Done("a.onnx", conversion, None, None, None, None, 0.5))
+    assert {key for key, text in told.items() if "--target ort-x86-vnni" in text} == {(Quantised, "ort-cpu")}
 
 
 def test_quant_patterns(demo: Path) -> None:
