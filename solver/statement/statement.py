@@ -145,15 +145,19 @@ class Statement:
 
     def rows(self, number: int, layouts: Sequence[Layout]) -> tuple[Row, ...]:
         """The rows of an operator with some very layouts."""
-        entry, timed = self.entries[number], self.goal.timed
-        kept = [[Row(tuple(layouts))]]
-        alone = Closure(self.variables, [entry], self.target, timed, unlimited(), ALL, kept=kept, complete=[0])
-        return tuple(alone.having(0, layouts))
+        return tuple(self._alone(number, kept=[[Row(tuple(layouts))]], complete=[0]).having(0, layouts))
 
     def suggested(self, number: int, layouts: Mapping[int, Layout]) -> tuple[Row, ...]:
         """The rows of an operator that layouts at some of its ports lead to."""
-        alone = Closure(self.variables, [self.entries[number]], self.target, self.goal.timed, unlimited(), AT_ONCE)
-        return tuple(alone.suggested(0, layouts))
+        return tuple(self._alone(number).suggested(0, layouts))
+
+    def _alone(self, number: int, kept: Orders | None = None, complete: Sequence[int] | None = None) -> Closure:
+        """What states an operator and the variables at it alone."""
+        numbers, entries = _numbered_anew([self.entries[number]])
+        variables, most = [self.variables[each] for each in numbers], AT_ONCE if kept is None else ALL
+        return Closure(
+            variables, entries, self.target, self.goal.timed, unlimited(), most, kept=kept, complete=complete
+        )
 
     def part(
         self,
@@ -185,11 +189,9 @@ class Statement:
         which it numbers anew.
         """
         entries, kept = self._among(free, fixed)
-        numbers = sorted({variable for entry in entries for variable in entry.ports})
-        places = {variable: place for place, variable in enumerate(numbers)}
+        numbers, entries = _numbered_anew(entries)
         variables = [self.variables[number] for number in numbers]
-        entries = [replace(entry, ports=[places[each] for each in entry.ports]) for entry in entries]
-        among = {place for variable, place in places.items() if variable in moved}
+        among = {place for place, variable in enumerate(numbers) if variable in moved}
         return self._repeated.problem(variables, entries, kept, among, limit, enough)
 
     def _among(self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row]) -> tuple[list[Entry], Orders]:
@@ -366,6 +368,13 @@ class Statement:
                 moved, motion, order(target)[len(target) - together :], 0, self.goal.timed
             )
         return (Row(layouts, price=replace(price, transposes=1, reshapes=0, bytes=moved.bytes)),)
+
+
+def _numbered_anew(entries: Sequence[Entry]) -> tuple[list[int], list[Entry]]:
+    """The variables at some operators alone, and the operators with the places of these."""
+    numbers = sorted({variable for entry in entries for variable in entry.ports})
+    places = {variable: place for place, variable in enumerate(numbers)}
+    return numbers, [replace(entry, ports=[places[each] for each in entry.ports]) for entry in entries]
 
 
 def _bytes(value: Value) -> int:

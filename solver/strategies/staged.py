@@ -35,6 +35,11 @@ WIDENED, WIDENED_EACH = 500_000, 2_000
 for each Reshape that might be saved.
 """
 
+COMPARED = 5_000
+"""The most operators of a graph of which what is proven is compared with heuristics: of many, that takes longer than
+the proof.
+"""
+
 CAPPED = 10
 """How many times as much that is where candidates are as many as they may be: of Reshapes nothing is proven then."""
 
@@ -57,7 +62,8 @@ def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> A
     found = _searched(statement, limit.part(SEARCHED))
     sure, at_once = found is not None and found.status == "optimal", coarse_tiers(goal.tiers) is None
     if found is not None and sure and not at_once:
-        return found if limit.timed and limit.expired else _held_against_views(found, boundary, limit)
+        quick = len(graph.nodes) <= COMPARED and not (limit.timed and limit.expired)
+        return _held_against_views(found, boundary, limit) if quick else found
     known = [] if found is None else [found]
     known.append(in_source_order(statement))
     if at_once:

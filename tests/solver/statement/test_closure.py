@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from layoutsolve.solver import assign
+from layoutsolve.solver.statement import statement as module
 from layoutsolve.solver.statement.closure import Closure
+from layoutsolve.solver.statement.problem import Variable
+from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout
 from tests.graphs import GraphBuilder
 
@@ -33,3 +39,24 @@ def test_suggestions_do_not_nest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Closure, "_suggest", counted)
     assign(graph, objective="min-latency")
     assert 0 < deepest < 3
+
+
+def test_an_operator_alone_is_stated_with_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the graph has for each of its operators would be too many."""
+    builder = GraphBuilder()
+    x = builder.input(1, 4, 6)
+    for _ in range(40):
+        x = builder.op("Softmax", x, shape=(1, 4, 6), axis=0)
+    statement, stated = Statement(builder.graph(x)), list[int]()
+
+    def counted(variables: Sequence[Variable], *given: Any, **options: Any) -> Closure:
+        stated.append(len(variables))
+        return Closure(variables, *given, **options)
+
+    monkeypatch.setattr(module, "Closure", counted)
+    for number, operator in enumerate(statement.source().operators):
+        if operator.node >= 0:
+            rows = statement.suggested(number, {0: operator.rows[0].layouts[0]})
+            assert set(statement.rows(number, rows[0].layouts)) <= set(rows)
+    assert stated[0] == len(statement.variables)
+    assert set(stated[1:]) == {2}
