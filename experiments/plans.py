@@ -4,7 +4,7 @@ Every model of a folder is planned for every target that has forms of its own, a
 optimisation, like the model that the strategy ``transpose`` writes of it. Told is, by target: how many there are,
 how many are proven minimal, what they have of conversions, how far results are apart (floats by their range; what is
 quantised has to be the same), and how long planning takes. The Transposes of a file have to be those that its plan
-says, and its price.
+says (conversions, and views of the source that stay operators), and its price.
 
     python -m experiments.plans FOLDER [--only TEXT] [--target acl] [--zoo] [--json FILE]
 """
@@ -116,7 +116,9 @@ def planned(name: str, source: bytes, targets: Sequence[str]) -> Iterator[Found]
 def _counted(found: layoutsolve.Conversion, plan: layoutsolve.Plan) -> str:
     """What is wrong with the numbers of a plan."""
     written = sum(node.op_type == "Transpose" for node in found.model.graph.node)
+    kept = (step for each in plan.facts["operators"] for step in each.get("written", ()))  # views that stay operators
     said = sum(each["transposes"] for each in plan.facts["conversions"])
+    said += sum(step["operator"] == "Transpose" for step in kept)
     looped = any(node.op_type in ("If", "Loop", "Scan") for node in found.model.graph.node)
     if not looped and not written == said == found.price.transposes:
         return f"{written} Transposes in the file, {said} in the plan, {found.price.transposes} in the price"
@@ -155,9 +157,9 @@ def main(given: Sequence[str] | None = None) -> int:
             found.append(each)
             if each.wrong:
                 print(f"* {each.model}, {each.target}: {each.wrong}", flush=True)
+        write_json(options.json, [asdict(each) for each in found])  # as far as it has come
     for target in targets:
         print(summary(target, [each for each in found if each.target == target]))
-    write_json(options.json, [asdict(each) for each in found])
     return int(any(each.wrong for each in found))
 
 

@@ -81,6 +81,14 @@ class Entry:
             self.title, self.node, self.ports, self.inputs, (row,), self.op, tensors=self.tensors, end=self.end
         )
 
+    def following(self, port: int, layout: Layout) -> list[Row]:
+        """The row of a free one that a layout at a port leads to, where that keeps whole dimensions."""
+        whole = whole_dimensions(self.free[port], layout) if self.free else None
+        if whole is None:
+            return []
+        axes = permutation(self.free[port], whole)
+        return [Row(tuple(tuple(logical[axis] for axis in axes) for logical in self.free))]
+
     def operator(self, rows: tuple[Row, ...]) -> Operator:
         ports = tuple(self.ports)
         return Operator(self.title, self.node, ports, self.inputs, rows, self.end, self.tensors, self.follows)
@@ -335,14 +343,7 @@ class Closure:
                 return []
             self.pushed.add(push)
             return generator.push(port, layout)
-        free = self.entries[number].free
-        if not free:
-            return []
-        whole = whole_dimensions(free[port], layout)
-        if whole is None:
-            return []
-        axes = permutation(free[port], whole)
-        return self._coarse([Row(tuple(tuple(logical[axis] for axis in axes) for logical in free))])
+        return self._coarse(self.entries[number].following(port, layout))
 
     def _found(self, number: int, rows: Iterable[Row]) -> None:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
