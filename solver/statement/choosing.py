@@ -131,7 +131,9 @@ def _rule(rule: Rule, node: Node, with_markers: Node) -> Rule:
         for way in rule.ways
         if isinstance(way.form, Placed)
     )
-    return replace(rule, inputs=rule.inputs[: count - read], dims=tuple(rule.dims[port] for port in kept), ways=ways)
+    letters = tuple(rule.letters[port] for port in kept) if rule.letters else ()
+    dims = tuple(rule.dims[port] for port in kept)
+    return replace(rule, inputs=rule.inputs[: count - read], dims=dims, ways=ways, letters=letters)
 
 
 def _is_chosen(site: Site, target: Target) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,11 +35,12 @@ def source(name: str) -> bytes:
 
 def replayed(content: bytes, target: str, **options: Any) -> bool:
     """Plan, read the plan, write by it: the same bytes, and the same plan of it. False where there is no plan."""
+    own = {"target": target} if target.endswith(".toml") else {}
     made = layoutsolve.convert(content, target=target, **options)
     if made.kept:
         return False
     plan = layoutsolve.plan(content, made)
-    again = layoutsolve.convert_by(content, layoutsolve.Plan.from_json(plan.to_json()))
+    again = layoutsolve.convert_by(content, layoutsolve.Plan.from_json(plan.to_json()), **own)
     assert again.content("model.onnx") == made.content("model.onnx"), target
     assert layoutsolve.plan(content, again).to_json() == plan.to_json(), target
     assert again.price == made.price and again.bound == 0 and again.assignment.status == "planned"
@@ -73,6 +75,19 @@ def test_objectives(objective: str) -> None:
 def test_free_ends() -> None:
     for seed in range(12):
         assert replayed(source(f"thin {seed}"), FORMS[seed % len(FORMS)], inputs="free", outputs="free")
+
+
+@pytest.mark.parametrize("choose", ["true", "false"])
+def test_several_backends(choose: str, tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(
+        f'name = "two"\nextends = "onnx"\nchoose = {choose}\nbackends.dsp.crossing = 2\n'
+        '[[forms]]\noperators = ["Conv"]\nbackend = "dsp"\ndata = "NHWC"\nkernel = "HWIO"\n'
+        '[[forms]]\noperators = ["Conv"]\npolicy = "any"\n'
+        '[[forms]]\noperators = ["Relu", "Pad", "ReduceSum"]\npolicy = "follow"\n'
+    )
+    names = [f"thin {seed}" for seed in range(16)] + [f"onnx {seed}" for seed in range(6)] + ["network 3", "network 4"]
+    assert all(replayed(source(name), str(path)) for name in names)
 
 
 @pytest.mark.parametrize("strategy", ["transpose", "propagate", "push"])
