@@ -24,7 +24,7 @@ from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.storage import WEIGHTS, Dynamic, Storage, WeightStorage
 
-FORMAT = "layoutsolve certificate 11"
+FORMAT = "layoutsolve certificate 12"
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,9 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
-    block, narrow, pixel = (int(said[name]) for name in ("block", "narrow", "pixel"))
+    block, narrow, pixel, cuts = (int(said[name]) for name in ("block", "narrow", "pixel", "cuts"))
     unsigned, real = (said[name] is True for name in ("unsigned", "real"))
-    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real)
+    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real, cuts)
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")
