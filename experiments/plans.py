@@ -6,7 +6,7 @@ how many are proven minimal, what they have of conversions, how far results are 
 quantised has to be the same), and how long planning takes. Where floats are further apart than their last bits, both
 are held against the model in numbers of 64 bits (:mod:`experiments.doubles`): sums in another order are as near to it.
 The Transposes of a file have to be those that its plan says (conversions, and views of the source that stay operators),
-and its price.
+and its price; and what is written from the plan again has to be the same bytes.
 
     python -m experiments.plans FOLDER [--only TEXT] [--target acl] [--zoo] [--json FILE]
 """
@@ -159,9 +159,19 @@ def planned(name: str, source: bytes, targets: Sequence[str]) -> Iterator[Found]
             continue
         spent = time.process_time() - start
         distance, exactly, wrong = direct.beside(found)
+        wrong = _counted(found, plan) or _again(source, found, plan, target) or wrong
         price, status = found.price, found.assignment.status
         counts = price.transposes, price.reshapes, price.hidden
-        yield Found(name, target, status, *counts, distance, exactly, _counted(found, plan) or wrong, spent)
+        yield Found(name, target, status, *counts, distance, exactly, wrong, spent)
+
+
+def _again(source: bytes, found: layoutsolve.Conversion, plan: layoutsolve.Plan, target: str) -> str:
+    """What is wrong with the model that is written from a plan."""
+    try:
+        made = layoutsolve.convert_by(source, layoutsolve.Plan.from_json(plan.to_json()), target=target)
+    except layoutsolve.ConversionError as error:
+        return f"its plan is refused: {error}"
+    return "" if made.content("model.onnx") == found.content("model.onnx") else "its plan gives other bytes"
 
 
 def _counted(found: layoutsolve.Conversion, plan: layoutsolve.Plan) -> str:

@@ -87,7 +87,8 @@ def beside(name: str, source: bytes, python: str, folder: Path) -> Beside | None
         made.price.transposes,
         *(json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else (None, None)),
     )
-    reason = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason"])[-1]
+    lines = done.stderr.strip().splitlines() or ["no reason"]
+    reason = "" if done.returncode == 0 else next((line for line in reversed(lines) if "Error" in line), lines[-1])
     return Beside(name, *told, count, ours.assignment.status, reason)
 
 
