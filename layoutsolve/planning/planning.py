@@ -30,6 +30,7 @@ from layoutsolve.solver.theory.row import Row
 from layoutsolve.source import Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.translation import emitted, reference
+from layoutsolve.wording import printable
 
 
 @collector.paused()
@@ -64,7 +65,7 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
         raise PlanError("the plan is of another source: its SHA-256 differs")
     try:
         options = Options.parsed(json.dumps(facts["options"]), _target(facts["target"], table))
-    except (TypeError, ValueError, AttributeError, OptionError) as error:
+    except (TypeError, ValueError, AttributeError, OptionError, RecursionError) as error:
         raise PlanError(f"the plan names no options ({error})") from error
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, options.reading, stage, options.opset, budget)
@@ -127,7 +128,8 @@ def _rows(statement: Statement, said: Sequence[Facts]) -> list[Row]:
     found = []
     for number, (entry, row) in enumerate(zip(statement.entries, said, strict=True)):
         if row["id"] != number or row["title"] != entry.title:
-            raise PlanError(f"the plan has operator '{row['title']}' where the source has '{entry.title}'")
+            other = printable(row["title"])
+            raise PlanError(f"the plan has operator '{other}' where the source has '{entry.title}'")
         try:
             layouts = tuple(layout_of(port["layout"]) for port in row["ports"])
             found.append(Row(layouts, row["way"], arrangement_of(row["arrangement"])))
@@ -152,7 +154,7 @@ def _check(made: Facts, said: Facts) -> None:
     for name, value in json.loads(json.dumps(made)).items():
         place = difference(value, said[name], name)
         if place is not None:
-            raise PlanError(f"{place} is not so: nothing else in the plan leads to it")
+            raise PlanError(f"{printable(place)} is not so: nothing else in the plan leads to it")
 
 
 def difference(made: Any, said: Any, place: str) -> str | None:
@@ -161,6 +163,8 @@ def difference(made: Any, said: Any, place: str) -> str | None:
         pairs = ((made[key], said[key], f"{place}.{key}") for key in made)
     elif isinstance(made, list) and isinstance(said, list) and len(made) == len(said):
         pairs = ((*pair, f"{place}[{number}]") for number, pair in enumerate(zip(made, said, strict=True)))
+    elif isinstance(said, (dict, list)):
+        return place
     else:
-        return None if json.dumps(made) == json.dumps(said) else place
+        return None if json.dumps(made) == json.dumps(said) else place  # not a number is itself
     return next(filter(None, (difference(*each) for each in pairs)), None)

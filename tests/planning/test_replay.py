@@ -166,6 +166,29 @@ def test_what_is_not_so_is_named(change: dict[str, Any], message: str) -> None:
         layoutsolve.convert_by(content, layoutsolve.Plan.from_json(json.dumps(facts)))
 
 
+@pytest.mark.parametrize("depth", [10, 700, 900, 960, 985])
+def test_facts_within_facts(depth: int) -> None:
+    """What is nested as deeply as JSON may be is refused as anything else."""
+    content = source("network 3")
+    facts = json.loads(layoutsolve.plan(content, layoutsolve.convert(content, target="tvm-nchw")).to_json())
+    deep: list[Any] = []
+    for _ in range(depth):
+        deep = [deep]
+    step = next(step for each in facts["operators"] for step in each.get("written", ()) if step["attributes"])
+    for inner, key in (
+        (facts["options"], "target"),
+        (facts["options"], "other"),
+        (step, "inputs"),
+        (step, "attributes"),
+    ):
+        kept, inner[key] = inner.get(key), deep if key != "attributes" else {"strides": deep}
+        with pytest.raises(layoutsolve.PlanError):
+            layoutsolve.convert_by(content, layoutsolve.Plan(facts))
+        inner[key] = kept
+        if kept is None:
+            del inner[key]
+
+
 def test_what_is_proven_is_not_proven_again() -> None:
     """Bounds of a plan are told as what it says; those that cannot be are refused, others are believed."""
     content = source("network 3")
