@@ -15,13 +15,13 @@ import numpy as np
 
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes.widths import IMAGE, MOST, Images, Wider, depthwise, is_own
-from layoutsolve.graph import Array, Graph, Node, Value
+from layoutsolve.graph import BYTES, Array, Graph, Node, Value
 from layoutsolve.names import Names
 from layoutsolve.records import dataclass
 from layoutsolve.storage import Storage
 
-REAL = ("float32", "float16", "float64")
-"""Types of numbers of which it is known what zero is, where they are not quantised."""
+REAL = ("float32",)
+"""The types of numbers that runtimes pad, beside quantised ones of 8 bits."""
 
 ROUNDS = 8
 """How often each image is looked at again when those around it have changed."""
@@ -88,7 +88,8 @@ class _Choice:
         """Those that may be made whole blocks."""
         images, sliced, found = self.images, self.images.sliced(), dict[str, _Class]()
         values = images.graph.values
-        odd = {name for name in images.axes if values[name].quant is None and values[name].dtype not in REAL}
+        kinds = {name: REAL if values[name].quant is None else BYTES for name in images.axes}
+        odd = {name for name, kind in kinds.items() if values[name].dtype not in kind}
         fixed = {self._root(name) for name in images.fixed | odd if name in images.axes}
         for name in images.axes:
             channels, root = images.channels(name), self._root(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,6 +103,18 @@ def test_what_a_convolution_is_worth() -> None:
         assert (cut(graph, Storage(block=BLOCK, cuts=worth), Budget()) is not graph) == changed
     operators = Counter(node.op for node in cut(graph, WORTH, Budget()).nodes)
     assert (operators["Pad"], operators["Slice"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("stored", "dtype"), [(False, "float16"), (False, "float64"), (True, "int16")])
+def test_what_runtimes_do_not_pad_stays(stored: bool, dtype: str) -> None:
+    for seed in range(20):
+        graph = network(seed, stored)
+        values = {
+            name: replace(value, dtype=dtype) if value.data is None and value.dtype == DTYPES[stored] else value
+            for name, value in graph.values.items()
+        }
+        other = replace(graph, values=values)
+        assert cut(other, WORTH, Budget()) is other
 
 
 @pytest.mark.parametrize("seed", range(10))
