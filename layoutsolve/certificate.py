@@ -99,7 +99,7 @@ class Certificate(Document):
         return json.dumps({**facts, "seal": _seal(facts)}, indent=1) + "\n"
 
     @classmethod
-    def parsed(cls, facts: Any) -> Certificate:
+    def _of(cls, facts: Any) -> Certificate:
         """What JSON says, as a certificate."""
         return _parsed(facts)
 

@@ -40,7 +40,7 @@ class Document(ABC):
 
     @classmethod
     @abstractmethod
-    def parsed(cls: type[Own], facts: Any) -> Own:
+    def _of(cls: type[Own], facts: Any) -> Own:
         """What JSON says, as one. Raises what Python raises for facts of other kinds, or ValueError."""
 
     @classmethod
@@ -48,7 +48,7 @@ class Document(ABC):
         """Read what :meth:`to_json` writes. Raises its ``error`` for anything else."""
         said = arguments.text("text", text)
         try:
-            return cls.parsed(json.loads(said))
+            return cls._of(json.loads(said))
         except (
             ArithmeticError,
             AttributeError,

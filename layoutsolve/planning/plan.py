@@ -39,7 +39,7 @@ class Plan(Document):
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
-    def parsed(cls, facts: Any) -> Plan:
+    def _of(cls, facts: Any) -> Plan:
         """What JSON says, as a plan; :class:`ValueError` names what does not fit the schema."""
         wrong = next(faults(facts, plan_schema()), None)
         if wrong is not None:
