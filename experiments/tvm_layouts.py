@@ -23,6 +23,9 @@ from experiments.corpus import arguments, models, write_json
 
 DESIRED = {"Conv": ["NHWC", "OHWI"], "ConvTranspose": ["NHWC", "IHWO"], "MaxPool": ["NHWC"], "AveragePool": ["NHWC"]}
 
+PATIENCE = 300
+"""How many seconds TVM has for a model."""
+
 THEIRS = """
 import json, sys
 import onnx
@@ -74,12 +77,18 @@ def beside(name: str, source: bytes, python: str, folder: Path) -> Beside | None
     made.save(path)
     ours = layoutsolve.convert_layout(str(path), DESIRED)
     count = sum(node.op_type == "Transpose" for node in ours.model.graph.node)
-    done = subprocess.run([python, "-c", THEIRS, str(path)], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(
+            [python, "-c", THEIRS, str(path)], capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        return Beside(name, made.price.transposes, None, None, count, ours.assignment.status, f"over {PATIENCE} s")
     told = (
         made.price.transposes,
         *(json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else (None, None)),
     )
-    reason = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason"])[-1]
+    lines = done.stderr.strip().splitlines() or ["no reason"]
+    reason = "" if done.returncode == 0 else next((line for line in reversed(lines) if "Error" in line), lines[-1])
     return Beside(name, *told, count, ours.assignment.status, reason)
 
 
@@ -102,10 +111,11 @@ def main(given: Sequence[str] | None = None) -> None:
                 f"* {each.model}: {each.given} in the file, {theirs}, ours {each.ours} ({each.status})"[:200],
                 flush=True,
             )
+            write_json(options.json, [asdict(each) for each in found])  # as far as it has come
     both = [each for each in found if each.theirs is not None]
     sums = sum(each.theirs or 0 for each in both), sum(each.ours for each in both)
-    print(f"{len(found)} models, {len(both)} in both: TVM {sums[0]}, ours {sums[1]}")
-    write_json(options.json, [asdict(each) for each in found])
+    before = sum(each.before or 0 for each in both)
+    print(f"{len(found)} models, {len(both)} in both: before {before}, TVM {sums[0]}, ours {sums[1]}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from layoutsolve.frontend.onnx.detection import is_model
 from layoutsolve.frontend.passes import (
     block_moves,
     borders,
+    cuts,
     dilations,
     floats,
     gates,
@@ -86,14 +87,16 @@ def lowered(
     if not isinstance(model, Model):
         from layoutsolve.frontend.onnx import lower as onnx
 
-        return _as_stored(onnx.lower(model, name, reading.shapes, budget), reading, budget)
+        graph = onnx.lower(model, name, reading.shapes, budget)
+        return _as_stored(cuts.cut(graph, reading.storage, budget), reading, budget)
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
     if reading.quant == "float":
-        return widths.rounded(floats.computed(graph, budget), reading.storage, budget)
+        graph = widths.rounded(floats.computed(graph, budget), reading.storage, budget)
+        return cuts.cut(graph, reading.storage, budget)
     if reading.weights == "symmetric":
         graph = symmetric.rounded(graph)
-    graph = widths.rounded(graph, reading.storage, budget)
+    graph = cuts.cut(widths.rounded(graph, reading.storage, budget), reading.storage, budget)
     if reading.quant == "exact":  # in which no kernel computes on bytes
         return graph
     return _as_stored(graph, reading, budget)

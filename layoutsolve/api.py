@@ -116,6 +116,7 @@ class Conversion:
             **({} if self.crossings is None else {"crossings": len(self.crossings)}),
             "bound": self.bound,
             "tiers": [asdict(tier) for tier in self.tiers],
+            **({"planned": [asdict(tier) for tier in planned]} if (planned := self.assignment.planned) else {}),
             "ended": self.assignment.ended,
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),

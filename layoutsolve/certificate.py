@@ -8,16 +8,13 @@ a seal over all of it shows that the text is as it was written.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from layoutsolve import arguments
 from layoutsolve.digest import digest
-from layoutsolve.errors import CertificateError, OptionError
-from layoutsolve.files import Output, written
+from layoutsolve.documents import Document
+from layoutsolve.errors import CertificateError
 from layoutsolve.frontend import Reading
 from layoutsolve.solver.proof.text import layout_of, layout_text, tree_facts, tree_of
 from layoutsolve.solver.proof.tree import Tree
@@ -25,11 +22,9 @@ from layoutsolve.solver.statement.boundary import Boundary, Ends
 from layoutsolve.solver.statement.objective import OBJECTIVES
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
-from layoutsolve.stages import Stages
 from layoutsolve.storage import WEIGHTS, Dynamic, Storage, WeightStorage
-from layoutsolve.wording import printable
 
-FORMAT = "layoutsolve certificate 11"
+FORMAT = "layoutsolve certificate 12"
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Document):
     """What is claimed about a conversion.
 
     ``source`` and ``model`` are the SHA-256 of the two files, ``data`` that of the constants beside the model, None
@@ -66,6 +61,10 @@ class Certificate:
     ``unseen`` are the numbers of the factors that layouts leave out in their problem. ``version`` and ``options`` are
     what the model says of how it was made.
     """
+
+    kind = "certificate"
+    error = CertificateError
+    remedy = ": write one with --certify FILE"
 
     source: str
     model: str
@@ -100,34 +99,9 @@ class Certificate:
         return json.dumps({**facts, "seal": _seal(facts)}, indent=1) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Certificate:
-        """Read what :meth:`to_json` writes. Raises :class:`CertificateError` for anything else."""
-        said = arguments.text("text", text)
-        try:
-            return _parsed(json.loads(said))
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OptionError) as error:
-            raise CertificateError(f"this is no certificate ({error}): write one with --certify FILE") from error
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the certificate. Raises :class:`OutputError` where that is impossible."""
-        target = arguments.path("path", path)
-        with Stages()("write"), written([self.output(target)]):
-            pass
-
-    def output(self, path: str) -> Output:
-        """What :meth:`save` writes."""
-        content = self.to_json().encode()
-        return Output("certificate", path, lambda file: file.write(content))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Certificate:
-        """Read a certificate from a file. Raises :class:`CertificateError`."""
-        name = arguments.path("path", path)
-        try:
-            return cls.from_json(Path(name).read_bytes().decode())
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise CertificateError(f"cannot read '{printable(name)}': {reason}") from error
+    def _of(cls, facts: Any) -> Certificate:
+        """What JSON says, as a certificate."""
+        return _parsed(facts)
 
 
 def _seal(facts: Mapping[str, Any]) -> str:
@@ -179,9 +153,9 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
-    block, narrow, pixel = (int(said[name]) for name in ("block", "narrow", "pixel"))
+    block, narrow, pixel, cuts = (int(said[name]) for name in ("block", "narrow", "pixel", "cuts"))
     unsigned, real = (said[name] is True for name in ("unsigned", "real"))
-    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real)
+    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real, cuts)
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")

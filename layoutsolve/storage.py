@@ -21,7 +21,8 @@ class Storage:
     is how many channels of images are kept together, 0 where they are not. Images of bytes are made whole blocks from
     ``narrow`` channels on; 0 is half a block, as for floats. Where images lie channels-first, convolutions of bytes by
     weights with a sign read ``pixel`` channels at least. With ``real`` what a LeakyRelu alone reads of a product is
-    real numbers, rounded to the steps of the bytes that it would be.
+    real numbers, rounded to the steps of the bytes that it would be. A convolution in whole blocks is worth so many
+    ``cuts``, Pads and Slices that make images whole blocks where something looks at channels; 0 where there are none.
     """
 
     unsigned: bool = False
@@ -30,6 +31,7 @@ class Storage:
     narrow: int = 0
     pixel: int = 0
     real: bool = False
+    cuts: int = 0
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,8 @@ def as_text(done: Done) -> str:
         f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
+    if conversion.assignment.planned:
+        lines.append(f"  the plan says {', '.join(map(str, conversion.assignment.planned))}: not proven again")
     if conversion.crossings is not None:
         paid = sum(each.price for each in conversion.crossings)
         lines.append(f"  {_counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")

@@ -20,6 +20,19 @@ TOLERANCE = 1e-4
 """The largest error of a network's output, relative to its range."""
 
 
+Kernel = int | tuple[int, int]
+"""The sides of a window: one for both, or height and width."""
+
+
+def sides(kernel: Kernel) -> tuple[int, int]:
+    return (kernel, kernel) if isinstance(kernel, int) else kernel
+
+
+def windows(size: int, side: int, stride: int, padding: str) -> int:
+    """How many windows there are along a dimension."""
+    return -(-(size if padding == "SAME" else size - side + 1) // stride)
+
+
 class Network:
     """Every method adds an operator and returns the tensor that it gives. ``dynamic`` leaves the batch open.
 
@@ -66,9 +79,9 @@ class Network:
         self.builder.operator(name, inputs, [output], chosen)
         return output
 
-    def conv(self, x: int, channels: int, kernel: int = 3, stride: int = 1, groups: int = 1, **more: Any) -> int:
+    def conv(self, x: int, channels: int, kernel: Kernel = 3, stride: int = 1, groups: int = 1, **more: Any) -> int:
         n, h, w, c = self.shapes[x]
-        inputs = [x, self.weights(channels, kernel, kernel, c // groups), self.weights(channels)]
+        inputs = [x, self.weights(channels, *sides(kernel), c // groups), self.weights(channels)]
         return self._window("CONV_2D", inputs, (n, h, w, channels), kernel, stride, **more)
 
     def depthwise(self, x: int, kernel: int = 3, stride: int = 1, **more: Any) -> int:
@@ -77,13 +90,12 @@ class Network:
         return self._window("DEPTHWISE_CONV_2D", inputs, (n, h, w, c), kernel, stride, depth_multiplier=1, **more)
 
     def _window(
-        self, name: str, inputs: Sequence[int], shape: Sequence[int], kernel: int, stride: int, **more: Any
+        self, name: str, inputs: Sequence[int], shape: Sequence[int], kernel: Kernel, stride: int, **more: Any
     ) -> int:
         padding, activation = more.pop("padding", "SAME"), more.pop("activation", "NONE")
         dilation = more.pop("dilation", (1, 1))
         n, h, w, c = shape
-        shrunk = 0 if padding == "SAME" else kernel - 1
-        sizes = [-(-(size - shrunk) // stride) for size in (h, w)]
+        sizes = [windows(size, side, stride, padding) for size, side in zip((h, w), sides(kernel), strict=True)]
         chosen = options((stride, stride), padding, activation, **dilated(dilation), **more)
         return self.op(name, inputs, (n, *sizes, c), **chosen)
 
@@ -94,11 +106,11 @@ class Network:
         inputs = [self.vector(*shape), self.weights(channels, 2, 2, c), x, self.weights(channels)]
         return self.op("TRANSPOSE_CONV", inputs, shape, **options((2, 2), "SAME"))
 
-    def pool(self, x: int, kind: str = "MAX", size: int = 2) -> int:
-        """A pool with stride 2."""
+    def pool(self, x: int, kind: str = "MAX", size: int = 2, stride: int = 2, padding: str = "SAME") -> int:
         n, h, w, c = self.shapes[x]
-        chosen = options((2, 2), "SAME", filter_height=size, filter_width=size)
-        return self.op(f"{kind}_POOL_2D", [x], (n, -(-h // 2), -(-w // 2), c), **chosen)
+        chosen = options((stride, stride), padding, filter_height=size, filter_width=size)
+        sizes = [windows(side, size, stride, padding) for side in (h, w)]
+        return self.op(f"{kind}_POOL_2D", [x], (n, *sizes, c), **chosen)
 
     def resize(self, x: int, kind: str = "BILINEAR") -> int:
         """Height and width doubled."""

@@ -46,27 +46,30 @@ def rounded(graph: Graph, storage: Storage, budget: Budget) -> Graph:
     block = storage.block
     if block < 2 or not any(_may_gain(graph, node, block) for node in graph.nodes):
         return graph
-    images = _Images(graph)
+    images = Images(graph)
     widths = images.widths(block, storage.narrow)
-    return _Wider(graph, images, widths, budget).result() if widths else graph
+    return Wider(graph, images.axes, widths, budget).result() if widths else graph
 
 
 def _may_gain(graph: Graph, node: Node, block: int) -> bool:
     """Whether images could gain by whole blocks because of a node, as far as it tells by itself."""
-    group = node.attributes.get("group", 1) if _is(node, "Conv") else 1
-    return _is(node, "Pad") or (group > 1 and group % block != 0 and _blocked(graph, node))
+    group = node.attributes.get("group", 1) if is_own(node, "Conv") else 1
+    return is_own(node, "Pad") or (group > 1 and group % block != 0 and _blocked(graph, node))
 
 
 @dataclass
-class _Images:
+class Images:
     """The images of a graph. ``axes`` has the dimension of their channels; those that have to have the same channels
-    are in one of the ``classes``. What ``stays`` as it is has a reader or writer that looks at channels.
+    are in one of the ``classes``. What ``stays`` as it is has a reader or writer that looks at channels: a node that is
+    ``outside``, or an end of the graph; of what is ``fixed`` there is more to say than how many channels it has.
     """
 
     graph: Graph
     axes: dict[str, int] = field(default_factory=dict)
     classes: Classes[str] = field(default_factory=Classes)
     stays: set[str] = field(default_factory=set)
+    fixed: set[str] = field(default_factory=set)
+    outside: set[Node] = field(default_factory=set)
     reached: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -78,12 +81,12 @@ class _Images:
                 if name and graph.values[name].data is None:
                     touching.setdefault(name, []).append(node)
         for node in graph.nodes:
-            if _is(node, "Conv"):
+            if is_own(node, "Conv"):
                 self._reach(node.inputs[0], CHANNELS)
                 self._reach(node.outputs[0], CHANNELS)
         for name in self.reached:  # which grows on the way
             for node in touching.get(name, ()):
-                self._follow(node, name)
+                self.follow(node, name)
 
     def widths(self, block: int, narrow: int) -> dict[str, int]:
         """How many channels each image is to have, for those that get more; images of bytes from ``narrow`` on."""
@@ -92,12 +95,12 @@ class _Images:
         real = {self.classes.root(name) for name in self.axes if self.graph.values[name].dtype not in BYTES}
         found, chosen = {}, wanted - kept
         for name in self.axes:
-            channels = self._channels(name)
+            channels = self.channels(name)
             wide = -(-channels // block) * block
             root, least = self.classes.root(name), wide / MOST
             if root in chosen and wide > channels >= (least if root in real or not narrow else narrow):
                 found[name] = wide
-        pads = [node for node in self.graph.nodes if _is(node, "Pad") and node.inputs[0] in found]
+        pads = [node for node in self.graph.nodes if is_own(node, "Pad") and node.inputs[0] in found]
         while narrowing := [node for node in pads if self._narrows(node, found)]:
             dropped = {self.classes.root(node.inputs[0]) for node in narrowing}
             found = {name: wide for name, wide in found.items() if self.classes.root(name) not in dropped}
@@ -107,23 +110,23 @@ class _Images:
         """Whether a Pad would have to leave out channels that its image is to get."""
         if node.inputs[0] not in widths:
             return False
-        before, after = (widths.get(name, self._channels(name)) for name in (node.inputs[0], node.outputs[0]))
+        before, after = (widths.get(name, self.channels(name)) for name in (node.inputs[0], node.outputs[0]))
         return before > after
 
     def _gaining(self, node: Node, block: int) -> tuple[str, ...]:
         """The images that gain by whole blocks because of a node."""
-        if not _is(node, "Conv", "Pad"):
+        if not is_own(node, "Conv", "Pad"):
             return ()
         ends = node.inputs[0], node.outputs[0]
         if not all(name in self.axes for name in ends):
             return ()
-        if _is(node, "Conv") and _depthwise(self.graph, node):
+        if is_own(node, "Conv") and depthwise(self.graph, node):
             return ends if _blocked(self.graph, node) else ()
-        if _is(node, "Pad") and len({-(-self._channels(name) // block) for name in ends}) == 1:
+        if is_own(node, "Pad") and len({-(-self.channels(name) // block) for name in ends}) == 1:
             return ends
         return ()
 
-    def _channels(self, name: str) -> int:
+    def channels(self, name: str) -> int:
         """How many channels an image has, 0 where they are not known."""
         dim = self.graph.values[name].shape[self.axes[name]]
         return dim if isinstance(dim, int) else 0
@@ -137,30 +140,32 @@ class _Images:
         known = len(value.shape) == IMAGE and isinstance(value.shape[axis], int)
         if self.axes.setdefault(name, axis) != axis or not known or by_axis or value.data is not None:
             self.stays.add(name)
+            self.fixed.add(name)
 
-    def _follow(self, node: Node, name: str) -> None:
+    def follow(self, node: Node, name: str) -> None:
         """Note what a node says of an image, and which other ones it leads to."""
         graph, axis = self.graph, self.axes[name]
-        if _is(node, "Conv") and axis == CHANNELS and _plain(graph, node):
-            if _depthwise(graph, node):
+        if is_own(node, "Conv") and axis == CHANNELS and plain(graph, node):
+            if depthwise(graph, node):
                 self._join(node.inputs[0], node.outputs[0], CHANNELS)
-        elif _is(node, *POOLS) and axis == CHANNELS and len(node.outputs) == 1:
+        elif is_own(node, *POOLS) and axis == CHANNELS and len(node.outputs) == 1:
             self._join(node.inputs[0], node.outputs[0], CHANNELS)
-        elif _is(node, "Transpose"):
+        elif is_own(node, "Transpose"):
             first, last = node.inputs[0], node.outputs[0]
             perm = node.attributes["perm"]
             self._reach(first, axis if name == first else perm[axis])
             self._reach(last, axis if name == last else perm.index(axis))
             self.classes.join((first, last))
-        elif _is(node, "Pad") and _appended(graph, node, axis):
+        elif is_own(node, "Pad") and _appended(graph, node, axis):
             self._reach(node.inputs[0], axis)
             self._reach(node.outputs[0], axis)
-        elif _is(node, *KEEPING) and self._keeps_zeros(node, axis):
+        elif is_own(node, *KEEPING) and self._keeps_zeros(node, axis):
             for each in node.inputs:
                 if each and graph.values[each].data is None:
                     self._join(each, node.outputs[0], axis)
         else:
             self.stays.add(name)
+            self.outside.add(node)
 
     def _join(self, one: str, other: str, axis: int) -> None:
         self._reach(one, axis)
@@ -188,7 +193,7 @@ def _by_channel(slopes: Value, axis: int) -> bool:
     return slopes.data is not None and slopes.quant is None and all(size == 1 for size in others)
 
 
-def _is(node: Node, *operators: str) -> bool:
+def is_own(node: Node, *operators: str) -> bool:
     """Whether a node is one of ONNX's own operators."""
     return node.op in operators and not node.domain
 
@@ -198,15 +203,15 @@ def _on_side(bound: Value, zero: int, side: int) -> bool:
     return bound.data is not None and bool(((bound.data.astype(np.float64) - zero) * side >= 0).all())
 
 
-def _plain(graph: Graph, node: Node) -> bool:
+def plain(graph: Graph, node: Node) -> bool:
     """Whether a convolution of images has constant weights, and one group or a group for each channel."""
     constants = [graph.values[name] for name in node.inputs[1:] if name]
     group = node.attributes.get("group", 1)
     known = all(value.data is not None and (value.quant is None or not value.quant.block) for value in constants)
-    return known and len(constants[0].shape) == IMAGE and (group == 1 or _depthwise(graph, node))
+    return known and len(constants[0].shape) == IMAGE and (group == 1 or depthwise(graph, node))
 
 
-def _depthwise(graph: Graph, node: Node) -> bool:
+def depthwise(graph: Graph, node: Node) -> bool:
     """Whether a convolution has a group for each channel, and writes as many as it reads."""
     ends = [graph.values[name].shape[CHANNELS] for name in (node.inputs[0], node.outputs[0])]
     group = node.attributes.get("group", 1)
@@ -244,11 +249,11 @@ def _appended(graph: Graph, node: Node, axis: int) -> int:
     return int(amounts[rank + axis]) if filled == zero and not others.any() and amounts[rank + axis] > 0 else 0
 
 
-class _Wider:
+class Wider:
     """The graph with the ``widths`` of some images; constants are written anew for what reads them."""
 
-    def __init__(self, graph: Graph, images: _Images, widths: Mapping[str, int], budget: Budget) -> None:
-        self.graph, self.axes, self.widths, self.budget = graph, images.axes, widths, budget
+    def __init__(self, graph: Graph, axes: Mapping[str, int], widths: Mapping[str, int], budget: Budget) -> None:
+        self.graph, self.axes, self.widths, self.budget = graph, axes, widths, budget
         self.values, self.taken = dict(graph.values), Names(graph.values)
         self.made: dict[tuple[str, tuple[int, ...]], str] = {}
 
@@ -262,9 +267,9 @@ class _Wider:
         inputs = node.inputs
         if not self.widths.keys() & {*inputs, *node.outputs}:
             return node
-        if _is(node, "Conv"):
+        if is_own(node, "Conv"):
             return self._convolution(node)
-        if _is(node, "Pad"):
+        if is_own(node, "Pad"):
             return self._pad(node)
         if node.op == "PRelu":
             sizes, name = self.graph.values[inputs[1]].shape, node.outputs[0]

@@ -5,26 +5,32 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from layoutsolve import arguments, collector
 from layoutsolve.api import Conversion
 from layoutsolve.arguments import Options
 from layoutsolve.budget import Budget
-from layoutsolve.errors import CertificateError, OptionError, PlanError
+from layoutsolve.errors import OptionError, PlanError
 from layoutsolve.graph import Graph, Origin
 from layoutsolve.made import Provenance
 from layoutsolve.planning.plan import Facts, Plan
-from layoutsolve.planning.stating import arrangement_text, facts_of
-from layoutsolve.solver.proof.restated import Restated, restate
-from layoutsolve.solver.proof.text import layout_of
-from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.choosing import priced
-from layoutsolve.solver.statement.problem import Operator
+from layoutsolve.planning.stating import facts_of, proven
+from layoutsolve.solver.proof.text import arrangement_of, layout_of
+from layoutsolve.solver.statement.assignment import Assignment, Tier
+from layoutsolve.solver.statement.choosing import VIEWS, priced
+from layoutsolve.solver.statement.concat_steps import in_steps
+from layoutsolve.solver.statement.exactly import exactly
+from layoutsolve.solver.statement.price import price
+from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import KNOWN, shipped
+from layoutsolve.solver.theory.row import Row
 from layoutsolve.source import Source, load
 from layoutsolve.stages import Stages
 from layoutsolve.translation import emitted, reference
+from layoutsolve.wording import printable
 
 
 @collector.paused()
@@ -48,7 +54,8 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
     """Convert a model as a plan says, without a search: what it was written from gives the same bytes.
 
     ``target`` is the file of a target that does not come with layoutsolve. Raises :class:`PlanError` where the plan is
-    of another source or target, or says what cannot be.
+    of another source or target, or says what cannot be, or anything that is not so of the model that is written.
+    What it states of bounds is not proven again: the result has the status 'planned'.
     """
     asked = arguments.instance("plan", plan, Plan)
     table = None if target is None else arguments.target("target", target)
@@ -58,7 +65,7 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
         raise PlanError("the plan is of another source: its SHA-256 differs")
     try:
         options = Options.parsed(json.dumps(facts["options"]), _target(facts["target"], table))
-    except (TypeError, ValueError, AttributeError, OptionError) as error:
+    except (TypeError, ValueError, AttributeError, OptionError, RecursionError) as error:
         raise PlanError(f"the plan names no options ({error})") from error
     budget = Budget(len(content.data), options.max_size)
     graph = reference(content, options.reading, stage, options.opset, budget)
@@ -69,7 +76,10 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
         how = (options.opset, options.external_data, budget, origins)
         model, external = emitted(graph, options.boundary, assignment, options.reading, made, *how)
     said = (options.boundary, options.reading, external, content.path, origins)
-    return Conversion(graph, assignment, model, stage.seconds, *said)
+    found = Conversion(graph, assignment, model, stage.seconds, *said)
+    with stage("plan"):
+        _check(facts_of(content, found), facts)
+    return found
 
 
 def _target(facts: Facts, given: Target | None) -> Target:
@@ -86,27 +96,75 @@ def _target(facts: Facts, given: Target | None) -> Target:
 
 
 def _assignment(graph: Graph, options: Options, facts: Facts) -> Assignment:
-    """The rows that a plan says."""
-    rows: Sequence[Facts] = facts["operators"]
-    try:
-        layouts = [tuple(layout_of(port["layout"]) for port in row["ports"]) for row in rows]
-        stated = restate(graph, options.boundary, options.goal, layouts)
-    except (CertificateError, ValueError) as error:
-        raise PlanError(f"the plan does not fit the source: {str(error).replace('certificate', 'plan')}") from error
-    found = stated.assignment([_which(stated, number, row) for number, row in enumerate(rows)])
-    found = priced(found)
+    """The rows that a plan says, at the price that they come to."""
+    stepped, goal = in_steps(graph), options.goal
+    views = frozenset(facts["views"])
+    if not all(number < len(stepped.nodes) and stepped.nodes[number].op in VIEWS for number in views):
+        raise PlanError("views: the source has no such Transposes and Reshapes")
+    statement = Statement(stepped, options.boundary, goal, views)
+    wanted = _rows(statement, facts["operators"])
+    problem = exactly(statement, wanted)
+    for operator in problem.operators:
+        if not operator.rows:
+            raise PlanError(f"operator '{operator.title}' has no such form in the layouts that the plan says")
+    rows = (0,) * len(problem.operators)
+    total = price(problem, rows)
+    found = priced(
+        Assignment(stepped, statement.rules, problem, rows, total, goal, "planned", opaque_views=statement.opaque_views)
+    )
     if {name: getattr(found.price, name) for name in facts["price"]} != facts["price"]:
         raise PlanError(f"the layouts of the plan cost {found.price}, not what it says")
+    planned = tuple(Tier(**{**each, "names": tuple(each["names"])}) for each in facts["tiers"])
+    found = replace(found, planned=planned)
+    if not _may_be(found.tiers, planned) or proven(planned) != {name: facts[name] for name in proven(planned)}:
+        raise PlanError("what the plan says of proofs is not what can be proven of its price")
     return found
 
 
-def _which(stated: Restated, number: int, row: Facts) -> int:
-    """Which of the rows with the layouts of a plan has its form and arrangement."""
-    operator: Operator = stated.fine.operators[number]
-    if row["id"] != number or row["title"] != operator.title:
-        raise PlanError(f"the plan has operator '{row['title']}' where the source has '{operator.title}'")
-    for place, each in enumerate(stated.alike[number]):
-        found = operator.rows[each]
-        if (found.form, arrangement_text(found.arrangement)) == (row["way"], row["arrangement"]):
-            return place
-    raise PlanError(f"operator '{operator.title}' has no such form in the layouts that the plan says")
+def _rows(statement: Statement, said: Sequence[Facts]) -> list[Row]:
+    """The rows of all operators as a plan says them."""
+    if len(said) != len(statement.entries):
+        raise PlanError(f"the source has {len(statement.entries)} operators, the plan {len(said)}")
+    found = []
+    for number, (entry, row) in enumerate(zip(statement.entries, said, strict=True)):
+        if row["id"] != number or row["title"] != entry.title:
+            other = printable(row["title"])
+            raise PlanError(f"the plan has operator '{other}' where the source has '{entry.title}'")
+        try:
+            layouts = tuple(layout_of(port["layout"]) for port in row["ports"])
+            found.append(Row(layouts, row["way"], arrangement_of(row["arrangement"])))
+        except ValueError as error:
+            raise PlanError(f"operator '{entry.title}': {error}") from error
+    return found
+
+
+def _may_be(priced: Sequence[Tier], said: Sequence[Tier]) -> bool:
+    """Whether what is said of tiers may be so, given what they come to: no bound is above a value, and what is optimal
+    is at its bound, and comes before all that is not.
+    """
+    if [(each.names, each.value) for each in priced] != [(each.names, each.value) for each in said]:
+        return False
+    ranks = [("optimal", "conditional", "feasible").index(each.status) for each in said]
+    sound = all(each.bound == each.value if each.status == "optimal" else each.bound <= each.value for each in said)
+    return sound and ranks == sorted(ranks)
+
+
+def _check(made: Facts, said: Facts) -> None:
+    """Everything that a plan says has to be so: what has been written is described, and the two are compared."""
+    for name, value in json.loads(json.dumps(made)).items():
+        place = difference(value, said[name], name)
+        if place is not None:
+            raise PlanError(f"{printable(place)} is not so: nothing else in the plan leads to it")
+
+
+def difference(made: Any, said: Any, place: str) -> str | None:
+    """The first place at which two values of JSON are not the same; None where they are."""
+    if isinstance(made, dict) and isinstance(said, dict) and made.keys() == said.keys():
+        pairs = ((made[key], said[key], f"{place}.{key}") for key in made)
+    elif isinstance(made, list) and isinstance(said, list) and len(made) == len(said):
+        pairs = ((*pair, f"{place}[{number}]") for number, pair in enumerate(zip(made, said, strict=True)))
+    elif isinstance(said, (dict, list)):
+        return place
+    else:
+        return None if json.dumps(made) == json.dumps(said) else place  # not a number is itself
+    return next(filter(None, (difference(*each) for each in pairs)), None)

@@ -14,14 +14,14 @@ from layoutsolve.ends import ends_of
 from layoutsolve.graph import Node, Value
 from layoutsolve.planning.lettered import letters_of, order_of, shown, text_of
 from layoutsolve.planning.provenance import Origins, Stored
-from layoutsolve.solver.proof.text import layout_text
-from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.proof.text import arrangement_text, layout_text
+from layoutsolve.solver.statement.assignment import Assignment, Tier
 from layoutsolve.solver.statement.partition import backend_of, crossings
 from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator, Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.move import move
-from layoutsolve.solver.theory.row import Arrangement, Row
+from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Rule, Step, unnamed
 from layoutsolve.source import Content
 from layoutsolve.stages import Stages
@@ -49,10 +49,9 @@ def facts_of(source: Content, conversion: Conversion) -> Facts:
         "target": {"name": target.name, "sha256": target.digest},
         "objective": found.objective,
         "opset": conversion.model.opset_import[0].version,
-        "status": found.status,
-        "bound": found.bound,
+        **proven(found.planned or found.tiers),
         "price": asdict(found.price),
-        "tiers": [{**asdict(tier), "names": list(tier.names)} for tier in found.tiers],
+        "views": sorted(found.opaque_views),
         "inputs": stating.ends(inputs=True),
         "outputs": stating.ends(inputs=False),
         "tensors": stating.tensors(),
@@ -60,6 +59,15 @@ def facts_of(source: Content, conversion: Conversion) -> Facts:
         "constants": stating.constants(),
         "conversions": stating.conversions(),
         "crossings": stating.crossings(),
+    }
+
+
+def proven(tiers: Sequence[Tier]) -> Facts:
+    """What a plan says of tiers: how they are proven, and the least that the first can be."""
+    return {
+        "status": "feasible" if any(tier.status == "feasible" for tier in tiers) else "optimal",
+        "bound": tiers[0].bound,
+        "tiers": [{**asdict(tier), "names": list(tier.names)} for tier in tiers],
     }
 
 
@@ -277,11 +285,6 @@ def _quantisation(value: Value, logical: Layout, layout: Layout) -> Facts:
     atoms = set(logical[quant.axis])
     axes = [axis for axis, group in enumerate(layout) if atoms.intersection(group)]
     return {"axes": axes, "elements": int(quant.scale.size)}
-
-
-def arrangement_text(arrangement: Arrangement) -> str:
-    """An arrangement of slots as text, as layouts have it of atoms."""
-    return " ".join(".".join(f"{label}#{factor}" for label, factor in group) or "-" for group in arrangement)
 
 
 def _step(step: Step, node: Node) -> Facts:

@@ -77,10 +77,14 @@ def figures(rows: Sequence[tuple[str, object, str]]) -> Markup:
     )
 
 
+PLANNED = "by a plan, not proven again"
+"""What is told of the layouts of a plan."""
+
+
 def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Markup:
     """What it comes to."""
     report: Mapping[str, Any] = conversion.report
-    proof = "proven minimal" if conversion.assignment.status == "optimal" else "not proven"
+    proof = {"optimal": "proven minimal", "planned": PLANNED}.get(conversion.assignment.status, "not proven")
     rows = [
         ("Transposes", report["transposes"], proof),
         ("hidden in kernels", report["hidden_transposes"], ""),
@@ -95,12 +99,12 @@ def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Ma
 
 def tiers(conversion: Conversion) -> Markup:
     """What was minimised, the most important first, and what is proven of it."""
-    said = {"optimal": "proven minimal", "feasible": "not proven"}
+    said = {"optimal": "proven minimal", "feasible": "not proven", "planned": PLANNED}
     rows = []
     for tier in conversion.tiers:
         kind = "orders" if "reshapes" in tier.names else "layouts"
         known = said.get(tier.status, f"minimal for these {kind}")
-        mark = element("span", known, class_="bad" if tier.status == "feasible" else "good")
+        mark = element("span", known, class_="bad" if tier.status in ("feasible", "planned") else "good")
         rows.append((element("span", " + ".join(tier.names), class_="whole"), tier.value, tier.bound, mark))
     ended = conversion.assignment.ended
     note = element("p", f"The search ended by its limit on {ended}.", class_="soft") if ended else None

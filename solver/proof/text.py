@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from layoutsolve.solver.proof.tree import Branch, Step, Tree
 from layoutsolve.solver.statement.bound import Offers, Place
 from layoutsolve.solver.theory.layout import Layout, Order
+from layoutsolve.solver.theory.row import Arrangement, Slot
 
 What = TypeVar("What")
 
@@ -20,6 +22,30 @@ def layout_text(layout: Layout) -> str:
 def layout_of(text: str) -> Layout:
     """What :func:`layout_text` writes."""
     return tuple(() if group == "-" else tuple(map(int, group.split("."))) for group in text.split())
+
+
+def arrangement_text(arrangement: Arrangement) -> str:
+    """An arrangement of slots as text, as layouts have it of atoms."""
+    return " ".join(".".join(f"{label}#{factor}" for label, factor in group) or "-" for group in arrangement)
+
+
+def arrangement_of(text: str) -> Arrangement:
+    """What :func:`arrangement_text` writes. Raises :class:`ValueError`."""
+    return tuple(() if group == "-" else tuple(_slots(group)) for group in text.split())
+
+
+_SLOT = re.compile(r"(.+?)#([0-9]{1,9})(?:\.|$)")
+"""A label, which may have points in it, and the number of a factor."""
+
+
+def _slots(text: str) -> Iterator[Slot]:
+    place = 0
+    while place < len(text):
+        found = _SLOT.match(text, place)
+        if found is None:
+            raise ValueError(f"'{text[place:]}' is no factor of a dimension")
+        yield found[1], int(found[2])
+        place = found.end()
 
 
 def tree_facts(tree: Tree) -> dict[str, object]:

@@ -50,6 +50,13 @@ class Arranger:
         for found in [*self._cheaper(self.logical)] or [self.logical]:
             yield from self._push_full(found)
 
+    def exactly(self, wanted: Row) -> Iterator[Row]:
+        """The rows with the arrangement of a wanted one; none where the operator cannot have that."""
+        arrangement = wanted.arrangement
+        slots = [slot for group in arrangement for slot in group]
+        if len(slots) == len(self.slots) and self.slots == {*slots} and self._legal(arrangement) == arrangement:
+            yield from self.rows(arrangement)
+
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> Iterator[Row]:
         if port in self.form.pinned:
             return

@@ -45,6 +45,7 @@ class Tier:
     where nothing is known of these. ``status`` is 'optimal' where this tier and those before it are at their bounds,
     'conditional' where it was minimised for what those before it led to alone (Reshapes for the chosen orders, copies
     for the chosen layouts), so that other assignments that are as good before it may be better in it, else 'feasible'.
+    It is 'planned' where the rows are those of a plan, of which nothing is proven.
     """
 
     names: tuple[str, ...]
@@ -75,6 +76,8 @@ class Assignment:
     nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or '' for none. Where orders
     come before groupings, ``charged`` are the numbers of the variables whose moves the bounds have at their price; they
     have others at the least that a move of them may cost. ``unseen`` are the factors that layouts leave out there.
+    ``opaque_views`` are the numbers of Transposes and Reshapes that were stated as operators. ``planned`` are the tiers
+    as a plan states them that the rows are taken from: nothing of them is proven here.
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -92,6 +95,8 @@ class Assignment:
     ended: str = ""
     charged: tuple[int, ...] = ()
     unseen: tuple[int, ...] = ()
+    opaque_views: frozenset[int] = frozenset()
+    planned: tuple[Tier, ...] = ()
 
     def __repr__(self) -> str:
         size = f"{len(self.problem.operators)} operators, {len(self.problem.variables)} variables"
@@ -141,7 +146,11 @@ class Assignment:
 
     @property
     def status(self) -> str:
-        """'optimal' where every tier is optimal, or at least conditional, else 'feasible'."""
+        """'optimal' where every tier is optimal, or at least conditional, else 'feasible'; 'planned' for the rows of a
+        plan, whatever that states.
+        """
+        if self.planned:
+            return "planned"
         return "feasible" if any(tier.status == "feasible" for tier in self.tiers) else "optimal"
 
     @property
@@ -165,7 +174,7 @@ class Assignment:
             if value != bound or status != "optimal":
                 after = place >= len(searched_tiers(tiers))
                 status = "conditional" if self.completed and after and status != "feasible" else "feasible"
-            found.append(Tier(names, value, bound, status))
+            found.append(Tier(names, value, bound, "planned" if self.planned else status))
         return tuple(found)
 
     @cached_property

@@ -26,7 +26,7 @@ from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.solver.theory.rule import Rule, Site
 
-_VIEWS = ("Reshape", "Transpose")
+VIEWS = ("Reshape", "Transpose")
 
 
 def marked(graph: Graph, target: Target) -> Graph:
@@ -131,12 +131,14 @@ def _rule(rule: Rule, node: Node, with_markers: Node) -> Rule:
         for way in rule.ways
         if isinstance(way.form, Placed)
     )
-    return replace(rule, inputs=rule.inputs[: count - read], dims=tuple(rule.dims[port] for port in kept), ways=ways)
+    letters = tuple(rule.letters[port] for port in kept) if rule.letters else ()
+    dims = tuple(rule.dims[port] for port in kept)
+    return replace(rule, inputs=rule.inputs[: count - read], dims=dims, ways=ways, letters=letters)
 
 
 def _is_chosen(site: Site, target: Target) -> bool:
     """Whether an operator runs in a backend with a name, or may."""
-    if site.node.op in _VIEWS:
+    if site.node.op in VIEWS:
         return False
     rule = rule_of(site, target.offer)
     return any(way.backend for way in rule.ways) and all(isinstance(way.form, Placed) for way in rule.ways)
@@ -194,7 +196,7 @@ class _Marking:
 
     def _follows(self, node: Node) -> bool:
         """Whether an operator runs where what it reads is written. Raises :class:`OptionError` where that is two."""
-        if node.op in _VIEWS:
+        if node.op in VIEWS:
             return self.graph.values[node.inputs[0]].data is None
         if not self.table.follows(Site(self.graph, node)):
             return False

@@ -291,7 +291,7 @@ class Closure:
                 return []
             self.pushed.add(push)
             return generator.push(port, layout)
-        return self._coarse(self.entries[number].storing(port, layout))
+        return self._coarse(self.entries[number].following(port, layout))
 
     def _found(self, number: int, rows: Iterable[Row]) -> None:
         """Add rows to an operator, and suggest their layouts to all others that touch its variables."""

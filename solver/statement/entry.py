@@ -39,7 +39,7 @@ class Entry:
         """Whether it can follow the layouts of what it reads."""
         return self.rule is not None and all(isinstance(form, Arranged) for form in self.rule.forms)
 
-    def storing(self, port: int, layout: Layout) -> list[Row]:
+    def following(self, port: int, layout: Layout) -> list[Row]:
         """The row of an operator that keeps whole dimensions which has an order at a port, if there is one."""
         whole = whole_dimensions(self.free[port], layout) if self.free else None
         return [] if whole is None else [self.stored(permutation(self.free[port], whole))]

@@ -106,6 +106,16 @@ class Generator:
         """The rows of fixed forms that are known, but that no layout has asked for."""
         return self.fresh((number, maker.start()) for maker, number in self.makers if isinstance(maker, Placer))
 
+    def exactly(self, wanted: Row) -> list[Row]:
+        """The row that is as a wanted one, if there is one. Rows that differ in their arrangement alone, by dimensions
+        of size 1, are otherwise taken to be one: whichever is first.
+        """
+        if not 0 <= wanted.form < len(self.makers):
+            return []
+        maker, number = self.makers[wanted.form]
+        found = maker.exactly(wanted)
+        return self.fresh([(number, [row for row in found if _of_form(row, number).same(wanted)][:1])])
+
     def source(self) -> list[Row]:
         """The rows in which every port has its logical order of dimensions, as the source model has them."""
         rows = ((number, maker.source()) for maker, number in self.makers if isinstance(maker, Arranger))

@@ -74,6 +74,11 @@ class Walker:
         """See :meth:`Generator.push`."""
         return self._step(("push", port, layout))
 
+    def exactly(self, wanted: Row) -> list[Row]:
+        """See :meth:`Generator.exactly`; nothing of it is shared."""
+        generator = self._shared.make()
+        return generator.exactly(wanted) if isinstance(generator, Generator) else []
+
     def rest(self) -> tuple[Row, ...]:
         """See :meth:`Generator.rest`."""
         return self._step(("rest", -1, ()))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, product
 from typing import NamedTuple, TypeVar
 
 from layoutsolve.solver.limit import Limit
@@ -214,6 +214,25 @@ class Placer:
 
     def _logical_frame(self) -> _Frame:
         return _Frame(tuple((slot,) for slot in self.logical(self.form.prefix)), ())
+
+    def exactly(self, wanted: Row) -> Iterator[Row]:
+        """The rows with what comes before the places of a wanted one, and with what else its layouts show."""
+        before = {slot for group in wanted.arrangement for slot in group}
+        after = tuple(slot for slot in self.logical(self.form.prefix) if slot not in before)
+        whole = sorted((*chain.from_iterable(wanted.arrangement), *after)) == sorted(self.around)
+        legal = cut(wanted.arrangement, partial(parted, self.ports)) == wanted.arrangement
+        if not whole or not legal or (after and not self.form.suffix):
+            return
+        readings = [each for pair in zip(self.ports, wanted.layouts, strict=True) for each in pair[0].readings(pair[1])]
+        shown = [list(chain.from_iterable(reading)) for reading in readings]
+
+        def ways(slots: tuple[Slot, ...]) -> list[tuple[Slot, ...]]:
+            found = [tuple(slot for slot in sequence if slot in slots) for sequence in shown]
+            return list(dict.fromkeys([slots, *(each for each in found if len(each) == len(slots))]))
+
+        keys = [ways(self.logical(key)) if key in self.counts else [self.logical(key)] for key in self.runs]
+        for suffix, *orders in product(ways(after), *keys):
+            yield self.row(wanted.arrangement, suffix, dict(zip(self.runs, orders, strict=True)))
 
     def row(self, prefix: Arrangement, suffix: tuple[Slot, ...], orders: Mapping[Key, tuple[Slot, ...]]) -> Row:
         """The row with something before the places, something behind, and some orders of what is in them."""

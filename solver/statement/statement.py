@@ -60,7 +60,7 @@ class Statement:
         atoms: Atoms | None = None,
     ) -> None:
         """``atoms`` are those of the graph, as far as they are to be seen; by default all."""
-        self.graph, self.boundary = graph, boundary or Boundary()
+        self.graph, self.boundary, self.opaque_views = graph, boundary or Boundary(), frozenset(opaque_views)
         self.goal = goal or Goal()
         self.target = self.goal.target
         self.boundary.check(graph)
@@ -141,7 +141,7 @@ class Statement:
         """
         most = AT_ONCE if kept is None else CANDIDATES
         stated = self._closure(limit or unlimited(), most, kept=kept, seeded=seeded).problem()
-        return replace(stated, constants=self._constants())
+        return replace(stated, constants=self.constants())
 
     def rows(self, number: int, layouts: Sequence[Layout]) -> tuple[Row, ...]:
         """The rows of an operator with some very layouts."""
@@ -236,7 +236,7 @@ class Statement:
             enough=enough,
         )
 
-    def _constants(self) -> tuple[Constant, ...]:
+    def constants(self) -> tuple[Constant, ...]:
         """The constants that are wanted more than once, but for small ones; those in the same memory are one."""
         ports: dict[object, list[int]] = {}
         for number, variable in enumerate(self.variables):

@@ -190,13 +190,13 @@ def _table(facts: dict[str, Any]) -> Table:
 
 
 def _storage(facts: dict[str, Any]) -> Storage:
-    fields.known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel", "real"))
+    fields.known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel", "real", "cuts"))
     weights = fields.one("storage.weights", facts.get("weights", "source"), WEIGHTS)
     unsigned, real = (fields.flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "real"))
-    block, narrow, pixel = (
-        fields.count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel")
+    block, narrow, pixel, cuts = (
+        fields.count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel", "cuts")
     )
-    return Storage(unsigned, weights, block, narrow, pixel, real)
+    return Storage(unsigned, weights, block, narrow, pixel, real, cuts)
 
 
 def _dynamic(facts: Any) -> Dynamic | None:

@@ -91,7 +91,8 @@ def propagate(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit | None 
 def assigned(statement: Statement, problem: LayoutProblem, rows: Sequence[int], strategy: str) -> Assignment:
     """The rows that a heuristic has chosen, of which nothing is proven."""
     total, graph, rules = price(problem, rows), statement.graph, statement.rules
-    return Assignment(graph, rules, problem, tuple(rows), total, statement.goal, strategy)
+    views = statement.opaque_views
+    return Assignment(graph, rules, problem, tuple(rows), total, statement.goal, strategy, opaque_views=views)
 
 
 def _settle(

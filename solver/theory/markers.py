@@ -12,7 +12,7 @@ from dataclasses import replace
 from layoutsolve.graph import NOTHING, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Dims, Rewrite, Rule, Site, Step, Way
+from layoutsolve.solver.theory.rule import Dims, Rewrite, Rule, Site, Step, Way, unnamed
 
 HERE, THERE = (("b/0",), ("b/1",)), (("b/1",), ("b/0",))
 """How a marker lies beside what is in the backend '', and beside what is in the one that has a name."""
@@ -50,7 +50,9 @@ def coupled(rule: Rule, bare: Site, site: Site) -> Rule:
         form = replace(way.form, places=places, columns=frozenset(columns.union(new)))
         ways.append(replace(way, form=form, rewrite=_knowing(way, new, total)))
     inputs, dims = (*rule.inputs, *read), grown(rule.dims, HERE)
-    return replace(rule, inputs=inputs, dims=dims, ways=tuple(ways), letters=(), otherwise=None)
+    named, marker = rule.letters, unnamed(len(SHAPE))
+    letters = (*named[:count], *[marker] * len(read), *named[count:], *[marker] * written) if named else ()
+    return replace(rule, inputs=inputs, dims=dims, ways=tuple(ways), letters=letters, otherwise=None)
 
 
 def _knowing(way: Way, markers: Sequence[int], total: int) -> Rewrite:

@@ -70,6 +70,10 @@ class Row:
     price: Price = FREE
     anchored: bool = True
 
+    def same(self, other: Row) -> bool:
+        """Whether it writes the operator as another row does: by the same form and arrangement, in the same layouts."""
+        return (self.form, self.arrangement, self.layouts) == (other.form, other.arrangement, other.layouts)
+
 
 def position(arrangement: Arrangement, label: str) -> int:
     """The stored dimension in which a label lies."""

@@ -30,7 +30,13 @@ def test_a_plan_is_written_and_followed(demo: Path, tmp_path: Path, capsys: pyte
     assert main([str(demo), "-o", again, "--from-plan", plan, "--verify", "-q"]) == 0
     assert Path(again).read_bytes() == Path(model).read_bytes()
     assert main([str(demo), "-o", again, "--from-plan", plan]) == 0
-    assert "crossings between backends" in capsys.readouterr().out
+    told_again = capsys.readouterr().out
+    assert "crossings between backends" in told_again and "proven minimal" not in told_again
+    assert "the plan says transposes + hidden" in told_again and "not proven again" in told_again
+    assert main([str(demo), "-o", again, "--from-plan", plan, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["status"], report["bound"]) == ("planned", 0)
+    assert report["planned"] == found.facts["tiers"]
 
 
 @pytest.mark.parametrize(

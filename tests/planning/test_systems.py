@@ -192,6 +192,44 @@ def inception(net: Network) -> int:
     return net.dense(net.mean(x, 1, 2), 5)
 
 
+def inception_v3(net: Network, size: int = 299, share: int = 8) -> int:
+    """All 94 convolutions of InceptionV3 as Keras has it, each of a part of its channels."""
+    valid: dict[str, Any] = {"padding": "VALID"}
+
+    def conv(x: int, channels: int, kernel: int | tuple[int, int], stride: int = 1, **more: Any) -> int:
+        return net.conv(x, max(channels // share, 1), kernel, stride, activation="RELU", **more)
+
+    def row(x: int, *steps: tuple[int, int | tuple[int, int]]) -> int:
+        for channels, kernel in steps:
+            x = conv(x, channels, kernel)
+        return x
+
+    def mean(x: int, channels: int) -> int:
+        return conv(net.pool(x, "AVERAGE", 3, 1), channels, 1)
+
+    x = conv(conv(conv(net.input(1, size, size, 3), 32, 3, 2, **valid), 32, 3, **valid), 64, 3)
+    x = net.pool(x, "MAX", 3, 2, "VALID")
+    x = net.pool(conv(conv(x, 80, 1, **valid), 192, 3, **valid), "MAX", 3, 2, "VALID")
+    for pooled in (32, 64, 64):
+        parts = row(x, (64, 1)), row(x, (48, 1), (64, 5)), row(x, (64, 1), (96, 3), (96, 3)), mean(x, pooled)
+        x = net.concat(3, *parts)
+    narrow = conv(row(x, (64, 1), (96, 3)), 96, 3, 2, **valid)
+    x = net.concat(3, conv(x, 384, 3, 2, **valid), narrow, net.pool(x, "MAX", 3, 2, "VALID"))
+    for inner in (128, 160, 160, 192):  # windows of seven pixels, in rows and columns apart
+        seven = row(x, (inner, 1), (inner, (1, 7)), (192, (7, 1)))
+        twice = row(x, (inner, 1), (inner, (7, 1)), (inner, (1, 7)), (inner, (7, 1)), (192, (1, 7)))
+        x = net.concat(3, row(x, (192, 1)), seven, twice, mean(x, 192))
+    first = conv(row(x, (192, 1)), 320, 3, 2, **valid)
+    second = conv(row(x, (192, 1), (192, (1, 7)), (192, (7, 1))), 192, 3, 2, **valid)
+    x = net.concat(3, first, second, net.pool(x, "MAX", 3, 2, "VALID"))
+    for _ in range(2):  # branches that part again
+        three, double = row(x, (384, 1)), row(x, (448, 1), (384, 3))
+        parts_of = [net.concat(3, conv(each, 384, (1, 3)), conv(each, 384, (3, 1))) for each in (three, double)]
+        x = net.concat(3, row(x, (320, 1)), *parts_of, mean(x, 192))
+    scores = net.dense(net.mean(x, 1, 2), 1000)
+    return scores if isinstance(net, Quantised) else net.unary("SOFTMAX", scores)
+
+
 def unet(net: Network) -> int:
     x, skips = net.input(1, 16, 16, 3), []
     for channels in (4, 6):
@@ -230,6 +268,22 @@ def test_inception() -> None:
         assert layoutsolve.verify(source, found).passed
         counts[target] = transposes(found.model)
     assert counts == {"onnx": 1, "tvm-nchw": 1, "tvm-nhwc": 0, "litert-nhwc": 0}
+
+
+@pytest.mark.parametrize("net", [Network, Quantised])
+def test_inception_v3(net: type[Network]) -> None:
+    """The same of InceptionV3, with factorised windows, branches that part again and branches of pools."""
+    source = content(inception_v3, net())
+    counts = {}
+    for target in ("onnx", "tvm-nchw", "tvm-nhwc", "litert-nhwc"):
+        found = layoutsolve.convert(source, target=target)
+        assert found.assignment.status == "optimal"
+        assert layoutsolve.verify(source, found).passed
+        assert sum("Conv" in node.op_type for node in found.model.graph.node) == 94
+        counts[target] = transposes(found.model)
+    assert counts == {"onnx": 1, "tvm-nchw": 1, "tvm-nhwc": 0, "litert-nhwc": 0}
+    last = layoutsolve.convert_layout(source, {**NHWC, "MaxPool": ["NHWC"], "AveragePool": ["NHWC"]})
+    assert transposes(last.model) == 0
 
 
 def blocks() -> onnx.ModelProto:

@@ -1,0 +1,132 @@
+"""Images with whole blocks of channels between Pads and Slices: the same results, where convolutions gain by it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import layoutsolve
+from layoutsolve.budget import Budget
+from layoutsolve.frontend.passes.cuts import cut
+from layoutsolve.graph import Graph, Node
+from layoutsolve.storage import Storage
+from layoutsolve.verification.runtimes import OnnxRuntime
+from tests.frontend.passes.test_widths import SIDE, Images
+from tests.graphs import feeds, run
+from tests.random_models import network as tflite
+from tests.random_onnx import random_model
+
+BLOCK = 16
+WORTH = Storage(block=BLOCK, cuts=4)
+
+
+def network(seed: int, stored: bool) -> Graph:
+    """Convolutions of any channels, with what looks at channels here and there."""
+    b = Images(seed, stored)
+    random = np.random.default_rng(seed)
+    count = int(random.choice([8, 12, 16, 20, 24, 40]))
+    x = b.wide(b.input(1, SIDE, SIDE, int(random.choice([3, 12, 16])), dtype=DTYPES[stored], quant=b.quant()), count)
+    known = [x]
+    for _ in range(int(random.integers(2, 7))):
+        x = known[-1 - int(random.integers(min(2, len(known))))]
+        steps = (b.deep, b.pooled, b.raised, lambda y: b.wide(y, int(random.choice([8, 16, 20, 28]))))
+        steps += (lambda y: b.grown(y, 4), lambda y: b.made("Relu", y), lambda y: joined(b, y, known))
+        known.append(steps[int(random.integers(len(steps)))](x))
+    return b.graph(b.wide(known[-1], 5), *([known[-1]] if random.random() < 0.3 else []))
+
+
+DTYPES = {False: "float32", True: "int8"}
+
+
+def joined(b: Images, x: str, known: list[str]) -> str:
+    """Channels behind those of another image."""
+    if b.stored:
+        return b.made("Concat", x, x, shape=(1, SIDE, SIDE, 2 * b.channels(x)), axis=3)
+    other = known[0]
+    return b.made("Concat", x, other, shape=(1, SIDE, SIDE, b.channels(x) + b.channels(other)), axis=3)
+
+
+def convolutions(graph: Graph) -> list[tuple[Node, tuple[int, int]]]:
+    found = []
+    for node in graph.nodes:
+        if node.op == "Conv":
+            sizes = [graph.values[name].shape[1] for name in (node.inputs[0], node.outputs[0])]
+            found.append((node, (int(str(sizes[0])), int(str(sizes[1])))))
+    return found
+
+
+def in_blocks(graph: Graph) -> int:
+    """How many convolutions have a form in blocks."""
+    found = 0
+    for node, (read, written) in convolutions(graph):
+        few = read < BLOCK and node.attributes.get("group", 1) == 1
+        found += not written % BLOCK and (few or not read % BLOCK)
+    return found
+
+
+def cuts(graph: Graph) -> int:
+    return sum(node.op in ("Pad", "Slice") for node in graph.nodes)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_results_stay_what_they_are(seed: int, stored: bool) -> None:
+    graph = network(seed, stored)
+    wider = cut(graph, WORTH, Budget())
+    assert [wider.values[name].shape for name in wider.outputs] == [graph.values[name].shape for name in graph.outputs]
+    assert 4 * (in_blocks(wider) - in_blocks(graph)) >= cuts(wider) - cuts(graph)
+    for expected, found in zip(run(graph, feeds(graph, seed)), run(wider, feeds(graph, seed)), strict=True):
+        if stored:
+            np.testing.assert_array_equal(found, expected)
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_much_is_changed(stored: bool) -> None:
+    graphs = [(graph, cut(graph, WORTH, Budget())) for graph in (network(seed, stored) for seed in range(60))]
+    assert 20 < sum(wider is not graph for graph, wider in graphs) < 60
+    assert sum(in_blocks(wider) for _, wider in graphs) > 1.5 * sum(in_blocks(graph) for graph, _ in graphs)
+    assert sum(cuts(wider) > cuts(graph) for graph, wider in graphs) > 10
+
+
+def test_what_a_convolution_is_worth() -> None:
+    """A Pad and a Slice, which two share: for one convolution that is worth three of them, not two."""
+    b = Images(0, stored=False)
+    x = b.made("Exp", b.input(1, SIDE, SIDE, 24))
+    y = b.wide(x, 40)
+    graph = b.graph(b.made("Exp", y), b.made("Concat", y, y, shape=(1, SIDE, SIDE, 80), axis=3))
+    for worth, changed in ((0, False), (2, False), (3, True)):
+        assert (cut(graph, Storage(block=BLOCK, cuts=worth), Budget()) is not graph) == changed
+    operators = Counter(node.op for node in cut(graph, WORTH, Budget()).nodes)
+    assert (operators["Pad"], operators["Slice"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("stored", "dtype"), [(False, "float16"), (False, "float64"), (True, "int16")])
+def test_what_runtimes_do_not_pad_stays(stored: bool, dtype: str) -> None:
+    for seed in range(20):
+        graph = network(seed, stored)
+        values = {
+            name: replace(value, dtype=dtype) if value.data is None and value.dtype == DTYPES[stored] else value
+            for name, value in graph.values.items()
+        }
+        other = replace(graph, values=values)
+        assert cut(other, WORTH, Budget()) is other
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_plans_for_blocks(seed: int) -> None:
+    """Networks of TensorFlow Lite and ONNX give what they gave, and their plans say what is written."""
+    source = tflite(seed).source
+    found = layoutsolve.convert(source, target="nchw16c")
+    assert layoutsolve.verify(source, found).passed
+    assert layoutsolve.plan(source, found).facts["price"]["hidden"] == found.price.hidden
+    writer, model = random_model(seed)
+    made = layoutsolve.convert(model.SerializeToString(), target="nchw16c").model
+    (wanted,), (got,) = (
+        OnnxRuntime(each.SerializeToString(), level="none").run(writer.feeds()) for each in (model, made)
+    )
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
