@@ -10,13 +10,19 @@ import onnx
 
 from layoutsolve.graph import Array
 from layoutsolve.verification.distance import Distance, distance, kind
-from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, Port, Run
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Port, Run
 from layoutsolve.verification.verify import feeds
 from tests.conformance.cases import Case, Model
 from tests.truth import litert
 
 Convert = Callable[[bytes], onnx.ModelProto]
 """From the bytes of a TensorFlow Lite model to an ONNX model, inputs and outputs in the same order."""
+
+
+FEW_LEVELS: tuple[Level, ...] = (LEVELS[0], LEVELS[-1])
+"""As a model is written, and as far as it is optimised: enough where all levels are looked at for the same operators
+elsewhere.
+"""
 
 
 def check(case: Case, *converts: Convert) -> None:
@@ -32,6 +38,7 @@ def judge(
     converted: onnx.ModelProto,
     stored_inputs: Mapping[str, Sequence[int]] | None = None,
     stored_outputs: Mapping[str, Sequence[int]] | None = None,
+    levels: Sequence[Level] = LEVELS,
 ) -> None:
     """Raise AssertionError unless ``converted`` gives what LiteRT gives for ``model``, however far it is optimised.
 
@@ -41,7 +48,7 @@ def judge(
     onnx.checker.check_model(converted, full_check=True)
     portable(converted)
     source = converted.SerializeToString()
-    for level in LEVELS:
+    for level in levels:
         runtime = OnnxRuntime(source, threads=1, level=level)
         results = runtime.run(feeds(runtime, model.inputs, stored_inputs or {}))
         state = len(runtime.inputs) - len(model.inputs) + len(runtime.states)
