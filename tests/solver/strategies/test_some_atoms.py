@@ -56,7 +56,7 @@ def test_what_is_claimed_with_few_candidates(
 ) -> None:
     """Each tier is proven to be no lower than it is with all candidates, as long as those before it are as low."""
     counts: Counter[str] = Counter()
-    for seed in range(70):
+    for seed in range(45):
         best = best_of(seed, objective)
         assert not best.problem.capped
         with monkeypatch.context() as patched:
@@ -76,7 +76,7 @@ def test_rows_cost_what_they_are_said_to(monkeypatch: pytest.MonkeyPatch) -> Non
     """Rows are those of all atoms, whatever the bound is proven of."""
     tiers = coarse_tiers(OBJECTIVES["min-executed"]) or ()
     with_few(monkeypatch, 2)
-    for seed in range(60):
+    for seed in range(40):
         found = cheapest(graph_of(seed), "min-executed")
         assert found.problem.charged is None
         assert ranked(price(found.problem, found.rows), tiers) == found.values
@@ -113,7 +113,7 @@ def test_bounds_are_proven_again(objective: str, monkeypatch: pytest.MonkeyPatch
     """By offers alone, in the problem that leaves out the same."""
     with_few(monkeypatch, 2)
     left_out = 0
-    for seed in range(60):
+    for seed in range(40):
         graph = graph_of(seed)
         found = assign(graph, objective=objective)
         if not found.unseen or len(found.rows) != len(Statement(in_steps(graph)).entries):
