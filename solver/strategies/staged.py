@@ -43,8 +43,10 @@ the proof.
 CAPPED = 10
 """How many times as much that is where candidates are as many as they may be: of Reshapes nothing is proven then."""
 
-NEEDED = 6_500_000
-"""The most work of finding out which orders cost as little, and of how many Reshapes are needed for them."""
+NEEDED, ASKED = 6_500_000, 20_000
+"""The most work of finding out which orders cost as little, and of how many Reshapes are needed for them; and the most
+operators of a graph of which that is asked: of more, stating the orders takes as long as that and proves nothing.
+"""
 
 
 def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
@@ -121,7 +123,7 @@ def _searched(statement: Statement, limit: Limit) -> Assignment | None:
             return None
         fine = solve(problem, goal.tiers, limit)
         return _assignment(statement, fine, proven(fine))
-    return _staged(statement, coarse, limit, NEEDED)
+    return _staged(statement, coarse, limit, NEEDED if len(statement.graph.nodes) <= ASKED else 0)
 
 
 def _staged(statement: Statement, coarse: Tiers, limit: Limit, needed: int) -> Assignment | None:
