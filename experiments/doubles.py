@@ -92,13 +92,13 @@ def _resized(x: Array, axis: int, scale: float, count: int, given: dict[str, Any
     else:
         places = (places + 0.5) / scale - 0.5 if how == "half_pixel" or count > 1 else np.zeros(1)
     if given["mode"] == "nearest":
-        half_up = {
+        rounding = {
             "floor": np.floor,
             "ceil": np.ceil,
             "round_prefer_floor": lambda each: np.ceil(each - 0.5),
             "round_prefer_ceil": lambda each: np.floor(each + 0.5),
         }
-        at = half_up[given["nearest_mode"]](places).astype(np.int64).clip(0, size - 1)
+        at = rounding[given["nearest_mode"]](places).astype(np.int64).clip(0, size - 1)
         return np.take(x, at, axis)
     low = np.floor(places).astype(np.int64)
     share = (places - low).reshape([-1 if place == axis else 1 for place in range(x.ndim)])

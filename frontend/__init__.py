@@ -92,12 +92,11 @@ def lowered(
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
     if reading.quant == "float":
-        graph = widths.rounded(floats.computed(graph, budget), reading.storage, budget)
-        return cuts.cut(graph, reading.storage, budget)
-    if reading.weights == "symmetric":
+        graph = floats.computed(graph, budget)
+    elif reading.weights == "symmetric":
         graph = symmetric.rounded(graph)
     graph = cuts.cut(widths.rounded(graph, reading.storage, budget), reading.storage, budget)
-    if reading.quant == "exact":  # in which no kernel computes on bytes
+    if reading.quant in ("float", "exact"):  # in which no kernel computes on bytes
         return graph
     return _as_stored(graph, reading, budget)
 

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from layoutsolve.files import STANDARD_OUTPUT
+from layoutsolve.graph import BYTES
 from layoutsolve.records import dataclass
 from layoutsolve.wording import printable
 
@@ -133,7 +134,7 @@ def _by_signless_weights(conversion: Conversion) -> bool:
         return False
     values, products = conversion.graph.values, ("Conv", "ConvTranspose", "Gemm", "MatMul")
     return any(
-        all(values[name].quant is not None and values[name].dtype in ("int8", "uint8") for name in node.inputs[:2])
+        all(values[name].quant is not None and values[name].dtype in BYTES for name in node.inputs[:2])
         for node in conversion.graph.nodes
         if node.op in products
     )

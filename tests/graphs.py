@@ -198,6 +198,15 @@ def run(graph: Graph, feeds: Sequence[Array]) -> list[Array]:
     return list(session.run(None, dict(zip(names, feeds, strict=True))))[: len(graph.outputs)]
 
 
+def assert_same(graph: Graph, other: Graph, data: Sequence[Array], rtol: float = 0.0, atol: float = 0.0) -> None:
+    """Raise AssertionError unless another graph gives what a graph does: the very same numbers, without tolerances."""
+    for expected, found in zip(run(graph, data), run(other, data), strict=True):
+        if rtol or atol:
+            np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+        else:
+            np.testing.assert_array_equal(found, expected)
+
+
 def feeds(graph: Graph, seed: int = 0) -> list[Array]:
     """Random inputs, symbolic dimensions as 2."""
     random = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ from layoutsolve.graph import Node, Value
 from layoutsolve.planning.lettered import letters_of, order_of, shown, text_of
 from layoutsolve.planning.provenance import Origins, Stored
 from layoutsolve.solver.proof.text import arrangement_text, layout_text
-from layoutsolve.solver.statement.assignment import Assignment, Tier
+from layoutsolve.solver.statement.assignment import Assignment, Tier, status_of
 from layoutsolve.solver.statement.partition import backend_of, crossings
 from layoutsolve.solver.statement.price import deliver
 from layoutsolve.solver.statement.problem import Operator, Variable
@@ -65,7 +65,7 @@ def facts_of(source: Content, conversion: Conversion) -> Facts:
 def proven(tiers: Sequence[Tier]) -> Facts:
     """What a plan says of tiers: how they are proven, and the least that the first can be."""
     return {
-        "status": "feasible" if any(tier.status == "feasible" for tier in tiers) else "optimal",
+        "status": status_of(tiers),
         "bound": tiers[0].bound,
         "tiers": [{**asdict(tier), "names": list(tier.names)} for tier in tiers],
     }

@@ -62,6 +62,11 @@ class Tier:
         return f"{' + '.join(self.names)} {self.value} ({known})"
 
 
+def status_of(tiers: Iterable[Tier]) -> str:
+    """'optimal' where every tier is optimal, or at least conditional, else 'feasible'."""
+    return "feasible" if any(tier.status == "feasible" for tier in tiers) else "optimal"
+
+
 @dataclass(frozen=True, repr=False)
 class Assignment:
     """A solution: the number of the chosen row of each operator, its price, and what is proven about it.
@@ -146,12 +151,10 @@ class Assignment:
 
     @property
     def status(self) -> str:
-        """'optimal' where every tier is optimal, or at least conditional, else 'feasible'; 'planned' for the rows of a
-        plan, whatever that states.
-        """
+        """That of all tiers; 'planned' for the rows of a plan, whatever that states."""
         if self.planned:
             return "planned"
-        return "feasible" if any(tier.status == "feasible" for tier in self.tiers) else "optimal"
+        return status_of(self.tiers)
 
     @property
     def bound(self) -> int:

@@ -258,30 +258,28 @@ def content(made: Any, net: Network) -> bytes:
     return net.builder.finish(*(outputs if isinstance(outputs, list) else [outputs]))
 
 
-def test_inception() -> None:
-    """One conversion to ONNX at most, and none where images stay as they are."""
-    source = content(inception, Network())
-    counts = {}
+def checked(source: bytes) -> list[layoutsolve.Conversion]:
+    """For several targets: one conversion for planes at most, and none where images stay as they are."""
+    made = {}
     for target in ("onnx", "tvm-nchw", "tvm-nhwc", "litert-nhwc"):
-        found = layoutsolve.convert(source, target=target)
-        assert found.assignment.status == "optimal"
-        assert layoutsolve.verify(source, found).passed
-        counts[target] = transposes(found.model)
+        made[target] = layoutsolve.convert(source, target=target)
+        assert made[target].assignment.status == "optimal"
+        assert layoutsolve.verify(source, made[target]).passed
+    counts = {target: transposes(found.model) for target, found in made.items()}
     assert counts == {"onnx": 1, "tvm-nchw": 1, "tvm-nhwc": 0, "litert-nhwc": 0}
+    return list(made.values())
+
+
+def test_inception() -> None:
+    checked(content(inception, Network()))
 
 
 @pytest.mark.parametrize("net", [Network, Quantised])
 def test_inception_v3(net: type[Network]) -> None:
     """The same of InceptionV3, with factorised windows, branches that part again and branches of pools."""
     source = content(inception_v3, net())
-    counts = {}
-    for target in ("onnx", "tvm-nchw", "tvm-nhwc", "litert-nhwc"):
-        found = layoutsolve.convert(source, target=target)
-        assert found.assignment.status == "optimal"
-        assert layoutsolve.verify(source, found).passed
+    for found in checked(source):
         assert sum("Conv" in node.op_type for node in found.model.graph.node) == 94
-        counts[target] = transposes(found.model)
-    assert counts == {"onnx": 1, "tvm-nchw": 1, "tvm-nhwc": 0, "litert-nhwc": 0}
     last = layoutsolve.convert_layout(source, {**NHWC, "MaxPool": ["NHWC"], "AveragePool": ["NHWC"]})
     assert transposes(last.model) == 0
 

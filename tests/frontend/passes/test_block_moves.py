@@ -15,7 +15,7 @@ from layoutsolve.frontend.passes.block_moves import recognise
 from layoutsolve.graph import Graph, Quant, product, symbol
 from layoutsolve.solver import assign
 from tests.builder import Builder
-from tests.graphs import GraphBuilder, feeds, run
+from tests.graphs import GraphBuilder, assert_same, feeds, run
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
 """The dimensions of the deep and of the shallow tensor, each written as its factors: a and b are the block."""
@@ -76,8 +76,7 @@ def same(graph: Graph, other: Graph) -> None:
     for name, values in zip(graph.inputs, data, strict=True):
         if graph.values[name].dtype != "float32":
             values[...] = np.arange(values.size).reshape(values.shape) % 100
-    for expected, result in zip(run(graph, data), run(other, data), strict=True):
-        np.testing.assert_array_equal(result, expected)
+    assert_same(graph, other, data)
 
 
 def operators(graph: Graph) -> list[str]:

@@ -12,7 +12,7 @@ from layoutsolve.frontend import read
 from layoutsolve.frontend.passes.borders import absorbed
 from layoutsolve.graph import Graph, Quant
 from tests.builder import Builder
-from tests.graphs import GraphBuilder, feeds, run
+from tests.graphs import GraphBuilder, assert_same, feeds
 
 AROUND = (0, 1, 2, 0, 0, 3, 0, 0)
 """Rows and columns around an image, channels last."""
@@ -38,8 +38,7 @@ class Padded(GraphBuilder):
 
 def same(graph: Graph) -> list[str]:
     found, data = absorbed(graph), feeds(graph, 1)
-    for expected, result in zip(run(graph, data), run(found, data), strict=True):
-        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+    assert_same(graph, found, data, rtol=1e-5, atol=1e-6)
     return [node.op for node in found.nodes]
 
 

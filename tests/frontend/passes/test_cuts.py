@@ -14,8 +14,8 @@ from layoutsolve.frontend.passes.cuts import cut
 from layoutsolve.graph import Graph, Node
 from layoutsolve.storage import Storage
 from layoutsolve.verification.runtimes import OnnxRuntime
-from tests.frontend.passes.test_widths import SIDE, Images
-from tests.graphs import feeds, run
+from tests.frontend.passes.test_widths import NEAR, SIDE, Images
+from tests.graphs import assert_same, feeds
 from tests.random_models import network as tflite
 from tests.random_onnx import random_model
 
@@ -78,11 +78,7 @@ def test_results_stay_what_they_are(seed: int, stored: bool) -> None:
     wider = cut(graph, WORTH, Budget())
     assert [wider.values[name].shape for name in wider.outputs] == [graph.values[name].shape for name in graph.outputs]
     assert 4 * (in_blocks(wider) - in_blocks(graph)) >= cuts(wider) - cuts(graph)
-    for expected, found in zip(run(graph, feeds(graph, seed)), run(wider, feeds(graph, seed)), strict=True):
-        if stored:
-            np.testing.assert_array_equal(found, expected)
-        else:
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert_same(graph, wider, feeds(graph, seed), *(() if stored else NEAR))
 
 
 @pytest.mark.parametrize("stored", [False, True])

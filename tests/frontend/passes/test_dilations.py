@@ -15,7 +15,7 @@ from layoutsolve.graph import Graph, product, symbol
 from layoutsolve.verification.verify import verify
 from tests.builder import Quant
 from tests.dynamic_networks import Dynamic
-from tests.graphs import GraphBuilder, feeds, run
+from tests.graphs import GraphBuilder, assert_same, feeds
 
 pytestmark = pytest.mark.usefixtures("briefly")
 
@@ -113,8 +113,7 @@ def same(graph: Graph, other: Graph) -> None:
     assert graph.outputs == other.outputs
     assert [graph.values[name].shape for name in graph.outputs] == [other.values[name].shape for name in other.outputs]
     data = feeds(graph)
-    for expected, result in zip(run(graph, data), run(other, data), strict=True):
-        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    assert_same(graph, other, data, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("sizes", [(2,), (3,), (2, 3), (3, 1)])

@@ -15,11 +15,14 @@ from layoutsolve.graph import Graph, Quant
 from layoutsolve.solver import assign
 from layoutsolve.storage import Storage
 from layoutsolve.verification.runtimes import optimised
-from tests.graphs import GraphBuilder, feeds, run
+from tests.graphs import GraphBuilder, assert_same, feeds
 
 BLOCK = 16
 STORAGE, NARROW = Storage(block=BLOCK), Storage(block=BLOCK, narrow=3)
 SIDE = 6
+
+NEAR = (1e-4, 1e-5)
+"""How far sums of floats in another order may be apart: relative to the number, and besides."""
 
 
 class Images(GraphBuilder):
@@ -106,11 +109,7 @@ def test_results_stay_what_they_are(seed: int, stored: bool) -> None:
     graph = network(seed, stored)
     wider = rounded(graph, STORAGE, Budget())
     assert [wider.values[name].shape for name in wider.outputs] == [graph.values[name].shape for name in graph.outputs]
-    for expected, found in zip(run(graph, feeds(graph, seed)), run(wider, feeds(graph, seed)), strict=True):
-        if stored:
-            np.testing.assert_array_equal(found, expected)
-        else:
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert_same(graph, wider, feeds(graph, seed), *(() if stored else NEAR))
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -162,8 +161,7 @@ def test_narrow_images_of_bytes(channels: int, stored: bool) -> None:
     usual, wider = (rounded(graph, storage, Budget()) for storage in (STORAGE, NARROW))
     assert (usual is not graph) == (channels >= 8)
     assert (wider is not graph) == (channels >= (3 if stored else 8))
-    for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0 if stored else 1e-4, atol=0 if stored else 1e-5)
+    assert_same(graph, wider, feeds(graph, 1), *(() if stored else NEAR))
 
 
 def test_narrow_images_that_meet_floats() -> None:
@@ -214,8 +212,7 @@ def test_channels_that_are_somewhere_else_for_others() -> None:
     )
     graph = b.graph(rows, b.wide(y, 3))
     wider = rounded(graph, STORAGE, Budget())
-    for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert_same(graph, wider, feeds(graph, 1), *NEAR)
 
 
 def test_images_with_a_step_for_each_channel_stay() -> None:
@@ -234,8 +231,7 @@ def test_a_pad_of_nothing_at_the_end_keeps_its_name() -> None:
     graph = b.graph(b.grown(b.deep(x), 4))
     wider = rounded(graph, STORAGE, Budget())
     assert wider is not graph and wider.outputs == graph.outputs
-    for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert_same(graph, wider, feeds(graph, 1), *NEAR)
 
 
 def test_a_pad_of_nothing_at_the_end_of_a_turn() -> None:
@@ -245,5 +241,4 @@ def test_a_pad_of_nothing_at_the_end_of_a_turn() -> None:
     graph = b.graph(*b.loop(2, lambda x: [b.grown(b.deep(b.wide(x, 12)), 4)], start))
     wider = rounded(graph, STORAGE, Budget())
     assert wider is not graph
-    for expected, found in zip(run(graph, feeds(graph, 1)), run(wider, feeds(graph, 1)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert_same(graph, wider, feeds(graph, 1), *NEAR)
