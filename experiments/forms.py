@@ -68,6 +68,10 @@ WHERE: Mapping[str, str] = {
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
     **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
+    **{
+        f"{name} folded": f"{name} with one number, behind a convolution of floats: the number for each channel"
+        for name in ("Add", "Mul")
+    },
     "Mul depthwise": "Mul by a constant for each channel, blocks of channels of floats: a convolution of one pixel",
     "Pad pointwise": "Pad that adds channels, blocks of channels of floats: a convolution of one pixel",
     "PRelu normalization": "PRelu of images channels-first, floats: Relu, two BatchNormalizations, Relu and Add",

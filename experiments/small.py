@@ -5,6 +5,7 @@ between them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 
@@ -25,6 +26,23 @@ def swished(channels: int, side: int) -> bytes:
         x = net.conv(x, channels, 1)
         x = net.depthwise(net.op("MUL", [x, _gate(net, x)], net.shapes[x]))
     return net.model(x).source
+
+
+def affine(channels: int, side: int) -> bytes:
+    """One number that is multiplied by and one that is added, before and behind the activation of each layer."""
+    net = Network()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        for make in (partial(net.conv, channels=channels, kernel=1), net.depthwise):
+            x = _affine(net, make(x))
+            x = _affine(net, net.op("HARD_SWISH", [x], net.shapes[x]))
+    return net.model(x).source
+
+
+def _affine(net: Network, x: int) -> int:
+    for operator in ("MUL", "ADD"):
+        x = net.op(operator, [x, net.constant(net.random.uniform(0.5, 1.5, 1))], net.shapes[x])
+    return x
 
 
 def gated(channels: int, side: int) -> bytes:
@@ -130,6 +148,9 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
         f"{name} lines": ((normalised, tuple((name.upper(), *size) for size in PHOTOS)),)
         for name in ("Add", "Div", "Mul", "Sub")
     },
+    "Add folded": ((affine, IMAGES),),
+    "Mul folded": ((affine, IMAGES),),
+    "Mul depthwise": ((affine, IMAGES),),
     "LeakyRelu sum": ((leaking, IMAGES),),
     "PRelu limits": ((sloped, IMAGES),),
     "ort-x86-vnni Conv": ((sighted, ((1, 96), (3, 96), (3, 97), (3, 224))), (slender, ((2, 48), (8, 48), (12, 31)))),

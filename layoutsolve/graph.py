@@ -25,6 +25,7 @@ Everything is immutable. Order of nodes is an order of execution, but for what :
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cached_property
@@ -298,6 +299,11 @@ class Graph:
     def producers(self) -> dict[str, int]:
         """The index of the node that produces each value."""
         return {output: index for index, node in enumerate(self.nodes) for output in node.outputs}
+
+    @cached_property
+    def reads(self) -> Counter[str]:
+        """How often nodes read each value."""
+        return Counter(name for node in self.nodes for name in node.inputs)
 
     @cached_property
     def results(self) -> frozenset[str]:

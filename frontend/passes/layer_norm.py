@@ -80,10 +80,9 @@ def _statistics(graph: Graph, root: Node) -> _Statistics | None:
     for variance, added in (shifted.inputs, shifted.inputs[::-1]):
         epsilon = graph.constant(added)
         mean_square = _producer(graph, _unreshaped(graph, variance), "ReduceMean")
-        square = mean_square and _producer(graph, mean_square.inputs[0], "Mul")
-        if epsilon is None or epsilon.size != 1 or not square or len(set(square.inputs)) > 1:
+        centred = mean_square and _producer(graph, _squared(graph, mean_square.inputs[0]), "Sub")
+        if epsilon is None or epsilon.size != 1:
             continue
-        centred = _producer(graph, square.inputs[0], "Sub")
         mean = centred and _producer(graph, _unreshaped(graph, centred.inputs[1]), "ReduceMean")
         if mean_square and centred and mean and centred.inputs[0] == mean.inputs[0]:
             axis = _common_axis(graph, mean, mean_square)
@@ -98,6 +97,17 @@ def _statistics(graph: Graph, root: Node) -> _Statistics | None:
 def _producer(graph: Graph, name: str, op: str) -> Node | None:
     index = graph.producers.get(name)
     return graph.nodes[index] if index is not None and graph.nodes[index].op == op else None
+
+
+def _squared(graph: Graph, name: str) -> str:
+    """What a value is the square of, as a product or a power; '' where it is none."""
+    if product := _producer(graph, name, "Mul"):
+        return product.inputs[0] if len(set(product.inputs)) == 1 else ""
+    power = _producer(graph, name, "Pow")
+    exponent = None if power is None else graph.constant(power.inputs[1])
+    if power is None or exponent is None or exponent.size != 1 or exponent.reshape(()) != 2:
+        return ""
+    return power.inputs[0]
 
 
 def _unreshaped(graph: Graph, name: str) -> str:

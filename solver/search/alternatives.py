@@ -121,12 +121,13 @@ def _beyond(problem: LayoutProblem, domains: Domains, variable: int, weights: We
             own += offers.orders.get((number, port), {}).get(order(layout), 0)
             offered[layout] = offered.get(layout, 0) + own
     number, port = writer
-    sources = dict.fromkeys(problem.operators[number].rows[row].layouts[port] for row in domains[number])
+    sources = list(dict.fromkeys(problem.operators[number].rows[row].layouts[port] for row in domains[number]))
+    moves = problem.move_prices(variable, sources, list(offered), "reshapes" in weights)
     return min(
         (
-            weighted(problem.move_price(variable, source, target), weights) - amount
-            for target, amount in offered.items()
-            for source in sources
+            weighted(price, weights) - amount
+            for source, prices in zip(sources, moves, strict=True)
+            for (target, amount), price in zip(offered.items(), prices, strict=True)
             if source != target
         ),
         default=inf,

@@ -22,6 +22,7 @@ from layoutsolve.solver.statement.bound import Offers, Open, Place
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order
+from layoutsolve.solver.theory.row import Price
 
 What = TypeVar("What")
 
@@ -78,6 +79,7 @@ class Relaxation:
         self.orders: dict[int, tuple[Place, Order]] = {}
         self.shares: list[dict[int, int]] = []
         self.free = (0,) * len(tiers)
+        self.regrouping = any("reshapes" in names for names in tiers)
         for number in range(len(problem.operators)):
             self._operator(number)
         for variable in problem.moving():
@@ -176,24 +178,31 @@ class Relaxation:
         regrouping = ranked(
             problem.target.reshape_price(1, problem.variables[variable].turns, problem.timed), self.tiers
         )
+        given: dict[Order, set[Layout]] = {}
+        for layout in written:
+            given.setdefault(order(layout), set()).add(layout)
+        plain = list[_Wanted]()
         for atoms, layouts in sorted(wanted.items()):
-            given = {layout for layout in written if order(layout) == atoms}
             each = _Wanted(variable, atoms, sorted(layouts), written, readers)
-            if regrouping == self.free or (len(layouts) == 1 and given <= layouts):
-                self._order(each)
+            if regrouping == self.free or (len(layouts) == 1 and given.get(atoms, set()) <= layouts):
+                plain.append(each)
             else:
                 self._groupings(each, regrouping)
+        moves = problem.move_prices(variable, list(written), [each.layouts[0] for each in plain], self.regrouping)
+        for each, prices in zip(plain, zip(*moves, strict=True), strict=True):
+            self._order(each, prices)
 
-    def _order(self, wanted: _Wanted) -> None:
-        """One order in which no Reshape is paid: Transposes to it, from groups of sources.
+    def _order(self, wanted: _Wanted, prices: Sequence[Price]) -> None:
+        """One order in which no Reshape is paid: Transposes to it, from groups of sources, which have these ``prices``.
 
         Those that cost the most need no limit of their own.
         """
-        layouts = wanted.layouts
-        given = [
-            share for source, shares in wanted.written.items() if order(source) == wanted.atoms for share in shares
-        ]
-        groups = {cost: shares for (cost,), shares in self._by_costs(wanted, layouts[:1]).items()}
+        layouts, given, groups = wanted.layouts, list[int](), dict[Costs, list[int]]()
+        for (source, shares), price in zip(wanted.written.items(), prices, strict=True):
+            if order(source) == wanted.atoms:
+                given += shares
+            else:
+                groups.setdefault(ranked(price, self.tiers), []).extend(shares)
         moved = {cost: self._share(cost) for cost in sorted(groups)}
         for cost, share in moved.items():
             if not all(_no_less(cost, other) for other in groups):
@@ -244,10 +253,11 @@ class Relaxation:
     def _by_costs(self, wanted: _Wanted, layouts: Sequence[Layout]) -> Mapping[tuple[Costs, ...], list[int]]:
         """The shares of the sources of another order, by what Transposes to each of some layouts cost."""
         found: dict[tuple[Costs, ...], list[int]] = {}
-        for source, shares in wanted.written.items():
-            if order(source) != wanted.atoms:
-                prices = (self.problem.move_price(wanted.variable, source, layout) for layout in layouts)
-                found.setdefault(tuple(ranked(price, self.tiers) for price in prices), []).extend(shares)
+        sources = [source for source in wanted.written if order(source) != wanted.atoms]
+        moves = self.problem.move_prices(wanted.variable, sources, layouts, self.regrouping)
+        for source, prices in zip(sources, moves, strict=True):
+            key = tuple(ranked(price, self.tiers) for price in prices)
+            found.setdefault(key, []).extend(wanted.written[source])
         return found
 
 

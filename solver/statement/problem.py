@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from layoutsolve.graph import Array, Dim, Size
 from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, Order, order
-from layoutsolve.solver.theory.row import Price, Row
+from layoutsolve.solver.theory.row import FREE, Price, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +188,21 @@ class LayoutProblem:
             return self.target.times(self.variables[variable], sources, targets)
         least = self.target.least_price(self.variables[variable], self.timed).nanoseconds
         return np.full((len(sources), len(targets)), least, np.int64)
+
+    def move_prices(
+        self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout], reshapes: bool
+    ) -> list[list[Price]]:
+        """For each source what moving a variable to each of the targets costs, told of many moves at once where neither
+        ``reshapes`` nor time count: Reshapes are left out there.
+        """
+        if reshapes or self.timed:
+            return [[self.move_price(variable, source, target) for target in targets] for source in sources]
+        size, wanted = self.variables[variable].bytes, list(map(order, targets))
+        price = cache(lambda lost: Price(1, lost, 0, size))
+        return [
+            [FREE if atoms == source else price(each) for atoms, each in zip(wanted, lost, strict=True)]
+            for source, lost in zip(map(order, sources), self.losses(variable, sources, targets), strict=True)
+        ]
 
     def mark(self, variable: int) -> int:
         """The number of the atom that marks layouts of a variable: none of its own has it."""

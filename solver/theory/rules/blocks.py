@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layoutsolve.graph import Array, Shape
+from layoutsolve.graph import Array, Graph, Node, Shape
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
@@ -25,8 +25,9 @@ FAR = 12
 """How many operators are looked back at, so that long chains of them take no longer each."""
 
 _KEPT = frozenset(("AveragePool", "Conv", "ConvTranspose", "MaxPool"))
-_PASSED = frozenset((*UNARY, "Concat", "Transpose"))
+_PASSED = frozenset((*UNARY, "BatchNormalization", "Concat", "Transpose"))
 _COMBINING = frozenset(("Add", "Mul", "Sub"))
+_FOLDED = frozenset(("Add", "Mul"))
 
 
 @idiom("Max", "clip")
@@ -67,7 +68,7 @@ def pointwise(site: Site, rule: Rule) -> Idiom | None:
 def depthwise(site: Site, rule: Rule) -> Idiom | None:
     """One factor for each channel as a convolution of one pixel, which takes a sum behind it as its bias."""
     data, factors = _operands(site)
-    if factors is None or not in_blocks(site, data):
+    if factors is None or (factors.size == 1 and _is_gated(site, data)) or not in_blocks(site, data):
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
@@ -75,6 +76,28 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
         if not _whole(image) or (factors.size != 1 and given[-IMAGE + CHANNELS :] != (image[CHANNELS], 1, 1)):
             return None
         return (by_channel(data, np.broadcast_to(factors.reshape(-1), _channels(image)).copy()),)
+
+    return write
+
+
+@idiom("Add", "folded")
+@idiom("Mul", "folded")
+def folded(site: Site, rule: Rule) -> Idiom | None:
+    """A number behind a convolution once for each channel: runtimes make that part of its weights or of its bias, where
+    of one number for all they do not.
+    """
+    data, numbers = _operands(site)
+    if numbers is None or not _is_convolved(site.graph, site.node.inputs[data]):
+        return None
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
+        if len(image) <= CHANNELS + 1 or not isinstance(image[CHANNELS], int):
+            return None
+        vector = (_channels(image), *(1 for _ in image[CHANNELS + 1 :]))
+        if numbers.size == 1:
+            return (Step(site.node.op, (data, np.full(vector, numbers.reshape(())))),)
+        return (Step(site.node.op, (data, 1 - data)),) if given[-len(vector) :] == vector else None
 
     return write
 
@@ -126,10 +149,55 @@ def in_blocks(site: Site, number: int) -> bool:
             return False
         node = graph.nodes[index]
         alike = node.op in _COMBINING and len({graph.values[each].shape for each in node.inputs}) == 1
-        if node.op not in _PASSED and not alike:
+        scaled = _scaled(graph, node)
+        if scaled and (node.op == "Mul" or _may_fold(graph, scaled)):
+            name = scaled
+        elif node.op in _PASSED or alike:
+            name = node.inputs[-1 if node.op == "Concat" else 0]  # the last is the newest in networks that keep all
+        else:
             return node.op in _KEPT
-        name = node.inputs[-1 if node.op == "Concat" else 0]  # the last is the newest in networks that keep all
     return False
+
+
+def _is_convolved(graph: Graph, name: str) -> bool:
+    """Whether a value that one node reads is what a convolution wrote, or what is made part of one."""
+    for _ in range(FAR):
+        if not _may_fold(graph, name):
+            return False
+        node = graph.nodes[graph.producers[name]]
+        if node.op == "Conv":
+            return graph.constant(node.inputs[1]) is not None and graph.values[node.inputs[1]].quant is None
+        scaled = _scaled(graph, node)
+        if node.op == "Mul" and scaled and in_blocks(Site(graph, node), node.inputs.index(scaled)):
+            return True
+        name = scaled or node.inputs[0]
+    return False
+
+
+def _may_fold(graph: Graph, name: str) -> bool:
+    """Whether what makes a value for one reader alone may be a convolution by then."""
+    index = graph.producers.get(name)
+    if index is None or graph.reads[name] != 1 or name in graph.results:
+        return False
+    node = graph.nodes[index]
+    return node.op in ("BatchNormalization", "Conv", "Transpose") or bool(_scaled(graph, node))
+
+
+def _is_gated(site: Site, number: int) -> bool:
+    """Whether an input may be part of an activation that is written out, as Gelu and its kin: read by others too, or
+    of two operands that are computed. Runtimes make one operator of those.
+    """
+    name = site.node.inputs[number]
+    index = site.graph.producers.get(name)
+    made = None if index is None else site.graph.nodes[index]
+    joined = made is not None and made.op in _COMBINING and not _scaled(site.graph, made)
+    return joined or site.graph.reads[name] != 1
+
+
+def _scaled(graph: Graph, node: Node) -> str:
+    """What a node multiplies by a number for each channel, or adds one to; '' where it does something else."""
+    data, numbers = _operands(Site(graph, node)) if node.op in _FOLDED and not node.domain else (0, None)
+    return node.inputs[data] if numbers is not None and numbers.size in (1, max(numbers.shape, default=1)) else ""
 
 
 def _whole(*shapes: Shape) -> bool:

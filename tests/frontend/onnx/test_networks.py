@@ -18,6 +18,8 @@ from tests.random_onnx import random_model
 
 HIDDEN, CHANNELS = 8, 6
 
+NUMBERS = {"zero": 0.0, "half": 0.5, "three": 3.0, "six": 6.0}
+
 
 def detector(half: bool, branch: bool, opset: int) -> onnx.ModelProto:
     """A detector of speech: a spectrum by a convolution, an LSTM whose two states are picked from one tensor and joined
@@ -115,3 +117,54 @@ def test_what_onnx_runtime_has_optimised(seed: int, tmp_path: Path) -> None:
     result = run(found, feeds)[0]
     steps = 0.03 if any(node.op_type == "QuantizeLinear" for node in source.graph.node) else 0
     assert np.abs(truth - result).max() <= 1e-5 * max(1, np.abs(truth).max()) + 3 * steps
+
+
+def recogniser(seed: int, height: str | int, transposed: bool) -> onnx.ModelProto:
+    """Convolutions with an affine layer before and behind each hard swish, which are written out in one of the ways
+    that converters have; their results channels-last, twice, or as they are.
+    """
+    random = np.random.default_rng(seed)
+    fixed = {name: np.full([1] * int(random.integers(2)), size, np.float32) for name, size in NUMBERS.items()}
+    lines, x, before = [], "image", 3
+    for number in range(3):
+        fixed[f"w{number}"] = random.normal(size=(16, before, 3, 3)).astype(np.float32)
+        lines.append(f"c{number} = Conv<pads = [1, 1, 1, 1]>({x}, w{number})")
+        lines.append(f"m{number} = Mul(half, c{number}) a{number} = Add(m{number}, half)")
+        lines.append(f"s{number} = Add(a{number}, three) r{number} = Clip(s{number}, zero, six)")
+        if seed % 2:
+            lines.append(f"p{number} = Mul(a{number}, r{number}) h{number} = Div(p{number}, six)")
+        else:
+            lines.append(f"q{number} = Div(r{number}, six) h{number} = Mul(q{number}, a{number})")
+        lines.append(f"n{number} = Mul(h{number}, half) b{number} = Add(half, n{number})")
+        x, before = f"b{number}", 16
+    last = "y = Transpose<perm = [0, 3, 1, 2]>(last)" if transposed else "y = Identity(last)"
+    model: onnx.ModelProto = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[1, 3, {height}, 8] image) => (float[{"1, 16, h, w" if transposed else "1, h, w, 16"}] y) {{
+            {" ".join(lines)} last = Transpose<perm = [0, 2, 3, 1]>({x}) {last} }}"""
+    )
+    model.graph.initializer.extend(numpy_helper.from_array(data, name) for name, data in fixed.items())
+    return model
+
+
+@pytest.mark.parametrize("height", [6, "rows"])
+@pytest.mark.parametrize("seed", range(6))
+def test_affine_layers_and_hard_swishes(seed: int, height: str | int) -> None:
+    """They are nothing but convolutions and activations in ONNX Runtime, with the same results."""
+    model = recogniser(seed, height, transposed=True)
+    found = layoutsolve.convert(model.SerializeToString()).model
+    assert moves(found).counts == (0, 0)
+    for rows in (6,) if height == 6 else (3, 6):
+        feeds = {"image": np.random.default_rng(seed).normal(size=(1, 3, rows, 8)).astype(np.float32)}
+        for optimise in (False, True):
+            truth, result = (run(each, feeds, optimised=optimise)[0] for each in (model, found))
+            assert np.abs(truth - result).max() <= 2e-6 * np.abs(truth).max()
+    left = {node.op_type for node in optimised(found.SerializeToString()).graph.node}
+    assert not left & {"Add", "Clip", "Div", "Mul"}
+
+
+def test_what_has_no_layouts_stays_as_it_is() -> None:
+    """However its activations are written."""
+    model = recogniser(0, 6, transposed=False)
+    kept = layoutsolve.convert(model.SerializeToString()).model
+    assert [node.op_type for node in kept.graph.node] == [node.op_type for node in model.graph.node]

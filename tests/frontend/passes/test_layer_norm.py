@@ -17,16 +17,21 @@ SHAPE = (2, 5, 6)
 
 
 class Written:
-    """The operators that all forms begin with: mean, squares and root. ``flat`` means drop the reduced dimensions."""
+    """The operators that all forms begin with: mean, squares and root. ``flat`` means drop the reduced dimensions,
+    ``power`` that squares are powers.
+    """
 
-    def __init__(self, axes: tuple[int, ...] = (2,), others: tuple[int, ...] = (), flat: bool = False) -> None:
+    def __init__(
+        self, axes: tuple[int, ...] = (2,), others: tuple[int, ...] = (), flat: bool = False, power: float = 0
+    ) -> None:
         self.b = GraphBuilder()
         self.axes, self.flat = axes, flat
         self.kept = tuple(1 if axis in axes else size for axis, size in enumerate(SHAPE))
         self.x = self.b.input(*SHAPE)
         self.m = self.mean(self.x, axes)
         self.d = self.op("Sub", self.x, self.wide(self.m))
-        variance = self.mean(self.op("Mul", self.d, self.d), others or axes)
+        raised = self.op("Pow", self.d, self.b.constant(power)) if power else self.op("Mul", self.d, self.d)
+        variance = self.mean(raised, others or axes)
         shifted = self.op("Add", variance, self.b.constant(1e-3))
         self.root = self.op("Sqrt", shifted)
         self.r = self.op("Reciprocal", self.root)
@@ -85,9 +90,10 @@ def alike(graph: Graph, other: Graph) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("power", [0, 2])
 @pytest.mark.parametrize("axes", [(2,), (1, 2), (0, 1, 2)])
-def test_forms(form: Callable[[Written], Graph], axes: tuple[int, ...], flat: bool) -> None:
-    graph = form(Written(axes, flat=flat))
+def test_forms(form: Callable[[Written], Graph], axes: tuple[int, ...], power: float, flat: bool) -> None:
+    graph = form(Written(axes, flat=flat, power=power))
     found = recognise(graph)
     assert [node.op for node in found.nodes] == ["LayerNormalization"]
     alike(graph, found)
@@ -131,7 +137,11 @@ def _not_centred() -> Graph:
     return w.finished(w.op("Mul", w.x, w.r))
 
 
-@pytest.mark.parametrize("make", [_other_axes, _outer_axis, _scaled_differently, _not_centred])
+def _cubed() -> Graph:
+    return divided(Written(power=3))
+
+
+@pytest.mark.parametrize("make", [_cubed, _other_axes, _outer_axis, _scaled_differently, _not_centred])
 def test_misses(make: Callable[[], Graph]) -> None:
     graph = make()
     assert recognise(graph) is graph

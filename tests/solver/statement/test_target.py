@@ -218,10 +218,13 @@ def test_many_moves_at_once_are_priced_as_one_by_one(atoms: int) -> None:
         target = Target("any", {("Transpose", kind): lost for kind, lost in zip(kinds, hidden, strict=True)})
         problem = LayoutProblem((image(*sizes),), (), target=target)
         table = problem.losses(0, layouts, layouts)
-        for source, losses in zip(layouts, table, strict=True):
-            for wanted, lost in zip(layouts, losses, strict=True):
+        plain, whole = (problem.move_prices(0, layouts, layouts, reshapes) for reshapes in (False, True))
+        for number, source in enumerate(layouts):
+            for place, wanted in enumerate(layouts):
                 price = problem.move_price(0, source, wanted)
-                assert price.hidden == lost
+                assert whole[number][place] == price
+                assert plain[number][place] == replace(price, reshapes=0)
+                assert price.hidden == table[number][place]
                 assert price.transposes == (order(source) != order(wanted))
                 assert price.bytes == price.transposes * problem.variables[0].bytes
         assert problem.loses(0, layouts, layouts) == any(map(any, table))

@@ -32,6 +32,8 @@ def scaled(b: GraphBuilder, x: str, channels: int) -> str:
     """A factor for each channel, or one for all, behind a Concat perhaps."""
     if b.random.random() < 0.5:
         x, channels = b.op("Concat", x, x, shape=(1, 6, 5, 2 * channels), axis=3), 2 * channels
+    else:
+        x = b.op("HardSwish", x, shape=(1, 6, 5, channels))
     factors = b.weights(*[(channels,), (1, 1, 1, channels), ()][b.random.integers(3)])
     return b.add(b.op("Mul", *b.random.permutation([x, factors]), shape=(1, 6, 5, channels)), b.weights(channels))
 
@@ -94,6 +96,102 @@ def test_fewer_reorders(layer: Callable[[GraphBuilder, str, int], str]) -> None:
         for target in (PLAIN, None)
     ]
     assert moves[1] < moves[0] or moves[0] == 0  # of processors without such blocks
+
+
+def affine(b: GraphBuilder, x: str, channels: int, steps: int, single: bool = False) -> str:
+    """Products and sums with constants, one number or one for each channel, on either side."""
+    shapes = [(), (1,), (1, 1, 1, 1), *([] if single else [(channels,), (1, 1, 1, channels)])]
+    for _ in range(steps):
+        constant = b.weights(*shapes[b.random.integers(len(shapes))])
+        op = str(b.random.choice(["Add", "Mul"]))
+        x = b.op(op, *b.random.permutation([x, constant]), shape=(1, 6, 5, channels))
+    return x
+
+
+def simple(graph: Graph, target: Target) -> list[str]:
+    """The operators that ONNX Runtime runs."""
+    written = serialise(apply(assign(graph, target=target))).SerializeToString()
+    return [node.op_type for node in optimised(written).graph.node]
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_constants_are_folded(seed: int, single: bool) -> None:
+    """Of any channels, in any number, directly behind a convolution: its weights and its bias take them."""
+    b = GraphBuilder(seed)
+    channels = int(b.random.choice([3, 8, 16, 32]))
+    convolved = b.conv(b.input(1, 6, 5, 3), channels, 3)
+    graph = b.graph(b.conv(b.relu(affine(b, convolved, channels, int(b.random.integers(1, 5)), single)), 16, 3))
+    data = np.random.default_rng(seed).normal(size=(1, 6, 5, 3)).astype(np.float32)
+    data = with_edges(data, np.random.default_rng(seed))
+    plain, found = (apply(assign(graph, target=target)) for target in (PLAIN, None))
+    np.testing.assert_array_equal(run(found, [data])[0], run(plain, [data])[0])
+    assert not {"Add", "Mul"} & set(simple(graph, default_target()))
+    assert not single or {"Add", "Mul"} & set(simple(graph, PLAIN))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_constants_behind_what_becomes_a_convolution(seed: int) -> None:
+    """A product in blocks takes the sum behind it as its bias, and blocks go on behind the two."""
+    b = GraphBuilder(seed)
+    x = b.conv(b.input(1, 6, 5, 16), 16, 3)
+    for _ in range(2):
+        x = b.op("HardSwish", x, shape=(1, 6, 5, 16))
+        constants = (b.weights(*[(), (1,), (16,)][b.random.integers(3)]) for _ in range(2))
+        x = b.add(b.op("Mul", x, next(constants), shape=(1, 6, 5, 16)), next(constants))
+    graph = b.graph(b.conv(x, 16, 3))
+    runs = simple(graph, default_target())
+    assert runs.count("Conv") == 4
+    assert "Add" not in runs
+
+
+@pytest.mark.parametrize("spelling", ["product first", "half first", "half last"])
+@pytest.mark.parametrize("channels", [16, 24])
+def test_activations_that_are_written_out_are_fused(spelling: str, channels: int) -> None:
+    """A factor within one is no scale of channels."""
+    b, image = GraphBuilder(1), (1, 6, 5, channels)
+
+    def product(*operands: str) -> str:
+        return b.op("Mul", *operands, shape=image)
+
+    x = b.conv(b.input(*image), channels, 3)
+    root, one, half = b.constant(np.float32(2**0.5)), b.constant(np.float32(1)), b.constant(np.float32(0.5))
+    error = b.add(b.op("Erf", b.op("Div", x, root, shape=image), shape=image), one)
+    y = (
+        product(product(x, error), half)
+        if spelling == "product first"
+        else product(*((product(x, half), error) if spelling == "half first" else (x, product(error, half))))
+    )
+    graph = b.graph(b.conv(y, 16, 3))
+    found, plain = simple(graph, default_target()), simple(graph, PLAIN)
+    assert found.count("Gelu") == plain.count("Gelu")
+    assert sorted(found) == sorted(plain)
+
+
+@pytest.mark.parametrize("case", ["read twice", "result", "computed", "by pixel", "behind"])
+def test_constants_that_no_convolution_takes(case: str) -> None:
+    """Theirs whose weights are computed, whose result others read, and such as are no number for each channel."""
+    b = GraphBuilder(3)
+    x, image = b.input(1, 6, 5, 16), (1, 6, 5, 16)
+    weights = b.input(16, 16, 1, 1) if case == "computed" else b.weights(16, 16, 1, 1)
+    y = b.channels_last("Conv", x, weights, shape=image, kernel_shape=(1, 1))
+    if case == "behind":
+        y = b.relu(y)
+    factor = b.weights(*((6, 5, 1) if case == "by pixel" else ()))
+    scaled = b.add(y, factor)
+    ends = {"read twice": [b.add(scaled, y)], "result": [scaled, y]}.get(case, [scaled])
+    written = apply(assign(b.graph(*ends)))
+    node = next(node for node in written.nodes if node.op == "Add")
+    constants = (written.values[name] for name in node.inputs if written.values[name].data is not None)
+    assert max(value.data.size for value in constants if value.data is not None) == (30 if case == "by pixel" else 1)
+
+
+def test_long_chains_take_no_longer() -> None:
+    """Each operator looks back at a few others, whatever these are."""
+    b = GraphBuilder(0)
+    x = b.op("Sigmoid", b.input(1, 6, 5, 16), shape=(1, 6, 5, 16))
+    written = apply(assign(b.graph(affine(b, x, 16, 400, single=True))))
+    assert [node.op for node in written.nodes].count("Conv") == 0
 
 
 def other(change: Callable[[GraphBuilder, str], str], convolved: bool = True) -> list[str]:
