@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from layoutsolve.graph import PACKED, Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
@@ -10,6 +11,14 @@ from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way, rule, unnamed
 
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
+
+OTHERWISE: Mapping[str, str] = {
+    "NN": "swapped NN", "NT": "swapped NT", "TN": "swapped NT", "TT": "swapped NT", "MatMul": "swapped MatMul",
+    "swapped NN": "NN", "swapped NT": "NT", "swapped MatMul": "MatMul",
+}  # fmt: skip
+"""For each kind of product the one that takes as long where its left operand is the constant one, whichever way round
+that is stored.
+"""
 
 
 @rule("Gemm")
@@ -46,7 +55,21 @@ def gemm(site: Site) -> Rule | None:
         *("O" if each == (M,) else unnamed(len(each)) for each in bias),
         "NC",
     )
+    ways = _as_priced(site, ways)
     return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways), letters=letters)
+
+
+def _as_priced(site: Site, ways: Sequence[Way]) -> list[Way]:
+    """Ways of a product with the kinds as which they take as long: others where its left operand alone is constant."""
+    if site.constant(0) is None or site.constant(1) is not None:
+        return list(ways)
+    found = []
+    for way in ways:
+        kind, *facts = str(way.kind).split(", ")
+        kind = OTHERWISE[kind]
+        weights = " of weights" if (site.node.op, kind) == ("MatMul", "swapped MatMul") else ""
+        found.append(replace(way, kind=", ".join((kind + weights, *facts))))
+    return found
 
 
 def products(
@@ -155,7 +178,7 @@ def matmul(site: Site) -> Rule | None:
             ("swapped NT", (p, K), (N, K), (N, p)),
         ):  # fmt: skip
             ways.append(product(kind, Placed(tuple(places), free | {*p}), facts))
-    return Rule((0, 1), dims, tuple(ways))
+    return Rule((0, 1), dims, tuple(_as_priced(site, ways)))
 
 
 def batches(count: int) -> tuple[str, ...]:

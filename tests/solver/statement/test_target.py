@@ -95,6 +95,19 @@ def test_products_have_kernels(op: str, dtype: str, quantised: bool, biased: boo
     assert _names(_rule(builder.graph(y), op)) == found
 
 
+@pytest.mark.parametrize("op", ["Gemm", "MatMul"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_take_as_long_whichever_side_is_constant(op: str, turned: bool) -> None:
+    """Weights that the kernel finds on the right are packed ahead; what is cheap is the same for both spellings."""
+    builder = GraphBuilder()
+    x, weights = builder.input(*((6, 7) if turned else (7, 6))), builder.weights(*((5, 6) if turned else (6, 5)))
+    y = builder.op(op, *((weights, x) if turned else (x, weights)), shape=(5, 7) if turned else (7, 5))
+    target = default_target()
+    ways = _rule(builder.graph(y), op).ways
+    cheap = {str(target.named(op, way)) for way in ways if not target.hidden.get((op, str(way.kind).split(", ")[0]), 0)}
+    assert cheap == {"MatMul, float32", "NT, float32", *({"NN, float32"} if turned and op == "Gemm" else ())}
+
+
 @pytest.mark.parametrize("block", [0, 3])
 def test_weights_with_kernels_of_their_own(block: int) -> None:
     """ONNX Runtime rounds what a MatMul multiplies by weights of 4 bits, or by blocks of 8."""
