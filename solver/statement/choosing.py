@@ -34,7 +34,7 @@ def marked(graph: Graph, target: Target) -> Graph:
     """The graph with markers for a target that chooses backends; the very graph for any other, and where there is
     nothing to choose. Raises :class:`OptionError` for operators that are to follow two tensors.
     """
-    if target.table is None or not target.table.chooses:
+    if not target.chooses:
         return graph
     atoms = Atoms(graph, (), target.offer)
     backends = {
@@ -82,15 +82,14 @@ def unmarked(found: Assignment, graph: Graph) -> Assignment:
     made = replace(problem, variables=variables, operators=operators, constants=constants, charged=None)
     rows = tuple(found.rows[number] for number in numbers)
     bare = replace(found, graph=graph, rules=rules, problem=made, rows=rows, parts=(), charged=(), unseen=())
-    return priced(replace(bare, price=price(made, rows)))
+    return priced(replace(bare, price=price(made, rows), marked=found))
 
 
 def priced(found: Assignment) -> Assignment:
     """An assignment in which it is known what runs where, with what crosses in its price; the very same one for a
     target that chooses no backends.
     """
-    table = found.goal.target.table
-    if table is None or not table.chooses:
+    if not found.goal.target.chooses:
         return found
     told = replace(found, rules={**found.rules, **_following(found)})
     return replace(told, price=told.price + Price(hidden=sum(each.price for each in crossings(told))))

@@ -103,22 +103,25 @@ def mixed(seed: int) -> Graph:
 
 
 HERE = {"data": "NCHW", "kernel": "OIHW", "out": "NCHW"}
-CHOSEN = ("Conv", "Add")
 
 
-def several(random: np.random.Generator) -> tuple[list[Line], dict[str, Backend]]:
-    """What two or three backends have for convolutions and sums, and what there is without a name."""
+def several(graph: Graph, random: np.random.Generator) -> tuple[list[Line], dict[str, Backend]]:
+    """What two or three backends have for each convolution and sum, and what there is without a name."""
     names = ["a", "b", "c"][: int(random.integers(2, 4))]
-    backends = {name: Backend(int(random.integers(0, 4))) for name in names}
+    backends = {name: Backend(int(random.integers(0, 3))) for name in names}
     found = []
-    for name in ["", *names]:
-        if not name or random.random() < 0.8:
-            form = FORM if random.random() < 0.5 else HERE
-            found.append(Line(("Conv",), form, int(random.integers(0, 4)), backend=name))
-    for name in names:
-        if random.random() < 0.5:
-            found.append(Line(("Add",), policy="source" if random.random() < 0.3 else "any", backend=name))
-    return [*found, Line(("Add",), policy="source" if random.random() < 0.3 else "any")], backends
+    for node in graph.nodes:
+        match = Match(names=(node.outputs[0],))
+        named = [name for name in names if random.random() < 0.7]
+        if node.op == "Conv":
+            forms = [FORM if random.random() < 0.5 else HERE for _ in named]
+            pairs = zip([*forms, HERE], [*named, ""], strict=True)
+            found += [Line((node.op,), form, int(random.integers(0, 5)), "", match, name) for form, name in pairs]
+        elif node.op == "Add":
+            policies = ["source" if random.random() < 0.3 else "any" for _ in range(len(named) + 1)]
+            pairs = zip(policies, [*named, ""], strict=True)
+            found += [Line((node.op,), {}, 0, policy, match, name) for policy, name in pairs]
+    return found, backends
 
 
 @pytest.mark.parametrize("ends", ["keep", "free"])
@@ -126,20 +129,17 @@ def several(random: np.random.Generator) -> tuple[list[Line], dict[str, Backend]
 def test_nothing_is_cheaper_than_what_is_chosen_of_several(seed: int, ends: str) -> None:
     """All partitions, each with the lines of the backends that its operators run in and solved by itself."""
     graph = mixed(seed)
-    lines, backends = several(np.random.default_rng(seed))
+    lines, backends = several(graph, np.random.default_rng(seed))
 
     def among(own: list[Line], chooses: bool) -> Target:
         return replace(shipped("onnx"), name="some", table=Table((*own, FOLLOW), backends, chooses))
 
     boundary = Boundary(ends, ends)
     found = assign(graph, boundary, target=among(lines, True))
-    nodes = [node for node in graph.nodes if node.op in CHOSEN]
+    names = [node.outputs[0] for node in graph.nodes if node.op in ("Conv", "Add")]
     prices = []
-    for partition in product(*([line for line in lines if line.operators == (node.op,)] for node in nodes)):
-        own = [
-            replace(line, match=Match(names=(node.outputs[0],))) for node, line in zip(nodes, partition, strict=True)
-        ]
-        each = assign(graph, boundary, target=among(own, False))
+    for own in product(*([line for line in lines if line.match.names == (name,)] for name in names)):
+        each = assign(graph, boundary, target=among([*own], False))
         assert each.status == "optimal"
         prices.append(each.price.transposes + each.price.hidden + sum(one.price for one in crossings(each)))
     assert found.status == "optimal"
