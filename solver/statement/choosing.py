@@ -18,6 +18,7 @@ from layoutsolve.graph import NOTHING, Graph, Node, Value
 from layoutsolve.names import Names
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
+from layoutsolve.solver.statement.halts import VIEWS
 from layoutsolve.solver.statement.partition import crossings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import Operator
@@ -26,8 +27,6 @@ from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.solver.theory.rule import Rule, Site
-
-VIEWS = ("Reshape", "Transpose")
 
 
 def marked(graph: Graph, target: Target) -> Graph:

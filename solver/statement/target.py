@@ -114,6 +114,12 @@ class Target:
     table: Table | None = None
 
     @property
+    def alike(self) -> bool:
+        """Whether a Transpose costs the same whatever it moves."""
+        lost = {self.lost[motion] for motion in Motion if motion is not Motion.STILL}
+        return len(lost) == 1 and not self.latency.transpose
+
+    @property
     def chooses(self) -> bool:
         """Whether it is decided with layouts which of its backends runs an operator."""
         return self.table is not None and self.table.chooses
