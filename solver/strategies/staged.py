@@ -95,12 +95,13 @@ def _held_against_views(found: Assignment, boundary: Boundary, limit: Limit) -> 
             if all(getattr(other.price, name) >= getattr(found.price, name) for name in prices):
                 known.append(other)
     best = _best([found, *known], found)
-    return best if best is found or limit.expired else _bounded(best, boundary, limit.again())
+    shares = best is not found and all(getattr(best.price, name) == getattr(found.price, name) for name in prices)
+    return _bounded(best, boundary, limit.again()) if shares and not found.goal.timed and not limit.expired else best
 
 
 def _bounded(best: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
-    """An answer in which views stay operators, with the bounds of a graph in which they may be places between moves, if
-    these are proven: every such answer is one of that graph.
+    """An answer in which moves share Reshapes at views, with the bounds of a graph in which views may be places between
+    moves, if these are proven: every such answer is one of that graph.
     """
     graph = halting(best.graph, best.opaque_views)
     found = None if graph is None else _searched(Statement(graph, boundary, best.goal), limit)
