@@ -25,16 +25,23 @@ from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.atoms import Atoms
 from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled
+from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.solver.theory.rule import Rule, Site
 
 
 def marked(graph: Graph, target: Target) -> Graph:
     """The graph with markers for a target that chooses backends; the very graph for any other, and where there is
-    nothing to choose. Raises :class:`OptionError` for operators that are to follow two tensors.
+    nothing to choose. Raises :class:`OptionError` for operators that are to follow two tensors, and where the target has
+    the moves of markers cost more than one Transpose.
     """
     if not target.chooses:
         return graph
+    if target.lost[Motion.SWAP]:
+        raise OptionError(
+            f"target '{target.name}' chooses backends, where a crossing is counted as fast Transposes are: leave out "
+            "hidden.Transpose.swap"
+        )
     atoms = Atoms(graph, (), target.offer)
     backends = {
         number: tuple(dict.fromkeys(way.backend for way in atoms.rule(number).ways))

@@ -179,6 +179,9 @@ def test_what_cannot_be_chosen() -> None:
     own = [Line(("Conv",), FORM, backend="acl"), Line(("Conv",), policy="any")]
     with pytest.raises(OptionError, match="use another objective than min-nodes"):
         assign(network(0), objective="min-nodes", target=target(own, 1, True))
+    dear = replace(target(own, 1, True), hidden={("Transpose", "swap"): 1})
+    with pytest.raises(OptionError, match=r"leave out hidden.Transpose.swap"):
+        assign(network(0), target=dear)
     follow = [*own, Line(("Add",), policy="follow")]
     with pytest.raises(OptionError, match="reads two tensors, and cannot follow"):
         for seed in range(10):
