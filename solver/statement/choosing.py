@@ -32,8 +32,8 @@ from layoutsolve.solver.theory.rule import Rule, Site
 
 def marked(graph: Graph, target: Target) -> Graph:
     """The graph with markers for a target that chooses backends; the very graph for any other, and where there is
-    nothing to choose. Raises :class:`OptionError` for operators that are to follow two tensors, and where the target has
-    the moves of markers cost more than one Transpose.
+    nothing to choose. Raises :class:`OptionError` for operators that are to follow two tensors, and where
+    the target has the moves of markers cost more than one Transpose.
     """
     if not target.chooses:
         return graph
