@@ -1,12 +1,12 @@
 """Whether plans of all layout systems run: each model as planned against the same model with nothing chosen.
 
 Every model of a folder is planned for every target that has forms of its own, and run in ONNX Runtime without
-optimisation, like the model that the strategy ``transpose`` writes of it. Told is, by target: how many there are,
-how many are proven minimal, what they have of conversions, how far results are apart (floats by their range; what is
+optimisation, like the model that the strategy ``transpose`` writes of it. Told is, by target: how many there are, how
+many are proven minimal, what they have of conversions, how far results are apart (floats by their range; what is
 quantised has to be the same), and how long planning takes. Where floats are further apart than their last bits, both
 are held against the model in numbers of 64 bits (:mod:`experiments.doubles`): sums in another order are as near to it.
-The Transposes of a file have to be those that its plan says (conversions, and views of the source that stay operators),
-and its price; and what is written from the plan again has to be the same bytes.
+The Transposes of a file have to be those that its plan says (conversions, and views of the source that stay
+operators), and its price; and what is written from the plan again has to be the same bytes.
 
     python -m experiments.plans FOLDER [--only TEXT] [--target acl] [--zoo] [--json FILE]
 """
@@ -220,12 +220,14 @@ def main(given: Sequence[str] | None = None) -> int:
     for name, source in sources:
         for each in planned(name, source, targets):
             found.append(each)
+            if each.status not in ("", "optimal"):
+                print(f"  {each.model}, {each.target}: {each.status}", flush=True)
             if each.wrong:
                 print(f"* {each.model}, {each.target}: {each.wrong}", flush=True)
             if each.exact is not None:
                 told = f"{each.distance:.1e} apart, from the exact result {each.exact[0]:.1e} directly"
                 print(f"  {each.model}, {each.target}: {told}, {each.exact[1]:.1e} as planned", flush=True)
-        write_json(options.json, [asdict(each) for each in found])  # as far as it has come
+    write_json(options.json, [asdict(each) for each in found])
     for target in targets:
         print(summary(target, [each for each in found if each.target == target]))
     return int(any(each.wrong for each in found))

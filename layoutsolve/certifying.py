@@ -42,19 +42,15 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
             f"the source is written as it stands: {conversion.kept}, so there are no rows to certify; without --certify"
             " it is written"
         )
-    if found.goal.target.table is not None and found.goal.target.table.chooses:
-        raise CertificateError(
-            f"target '{found.goal.target.name}' chooses backends, which no certificate is about: without --certify the"
-            " model is converted"
-        )
     if found.strategy not in PROVING:
         raise CertificateError(
             f"strategy '{found.strategy}' proves nothing that could be certified: use {' or '.join(PROVING)}"
         )
-    chosen = [found.row(number) for number in range(len(found.rows))]
+    solved = found.marked or found
+    chosen = [solved.row(number) for number in range(len(solved.rows))]
     try:
         layouts = [row.layouts for row in chosen]
-        stated = restate(conversion.graph, conversion.boundary, found.goal, layouts, found.charged, found.unseen)
+        stated = restate(conversion.graph, conversion.boundary, found.goal, layouts, solved.charged, solved.unseen)
         ways = stated.ways(chosen)
     except CertificateError as error:
         raise CertificateError(
@@ -63,7 +59,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         ) from error
     proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), found.bound)
     made = conversion.provenance
-    titles = [operator.title for operator in found.problem.operators]
+    titles = [operator.title for operator in solved.problem.operators]
     return Certificate(
         source.digest,
         digest(model),
@@ -76,8 +72,8 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
         conversion.boundary,
         tuple(CertifiedRow(title, row.layouts, way) for title, row, way in zip(titles, chosen, ways, strict=True)),
         found.price,
-        found.charged,
-        found.unseen,
+        solved.charged,
+        solved.unseen,
         tuple(Bound(tier, *proof) for tier, proof in zip(stated.claimed, proofs, strict=True)),
         conversion.reading,
         made.version,

@@ -206,7 +206,7 @@ def _check_count(
         )
     except ValueError as error:
         raise CertificateError(f"the ONNX file cannot be recounted: {error}") from error
-    inside = stated.inside(assignment.rows)
+    inside = stated.inside(assignment)
     for name, counted, claimed in (
         ("Transpose operators", found.transposes, price.transposes),
         ("Reshape operators", found.reshapes, price.reshapes),

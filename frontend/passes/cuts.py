@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend.passes.widths import IMAGE, MOST, Images, Wider, depthwise, is_own
+from layoutsolve.frontend.passes.widths import CHANNELS, IMAGE, MOST, Images, Wider, depthwise, is_own
 from layoutsolve.graph import BYTES, Array, Graph, Node, Value
 from layoutsolve.names import Names
 from layoutsolve.records import dataclass
@@ -29,22 +29,36 @@ ROUNDS = 8
 
 def cut(graph: Graph, storage: Storage, budget: Budget) -> Graph:
     """The same graph with images of whole blocks of channels for convolutions that have a form for these alone. What is
-    written anew counts in the ``budget``. A graph with others in it is left as it is.
+    written anew counts in the ``budget``.
     """
-    if storage.block < 2 or not storage.cuts or any(node.region is not None for node in graph.nodes):
+    if storage.block < 2 or not storage.cuts:
         return graph
     images = _Images(graph)
     chosen = _Choice(images, storage).chosen()
     return _Cut(images, chosen, budget).result() if chosen else graph
 
 
+def _transposed(graph: Graph, node: Node) -> bool:
+    """Whether a transposed convolution of images has constant weights and one group, and no word on channels."""
+    constants = [graph.values[name] for name in node.inputs[1:] if name]
+    known = all(value.data is not None and (value.quant is None or not value.quant.block) for value in constants)
+    plain = node.attributes.get("group", 1) == 1 and len(node.attributes.get("output_shape", ())) < IMAGE
+    return known and plain and len(constants[0].shape) == IMAGE
+
+
 class _Images(Images):
     """Images, of which a Pad of channels makes others as well as anything else does."""
+
+    convolving = ("Conv", "ConvTranspose")
 
     def follow(self, node: Node, name: str) -> None:
         """Note what a node says of an image."""
         if is_own(node, "Pad"):
             self.outside.add(node)
+        elif is_own(node, "ConvTranspose"):
+            if self.axes[name] != CHANNELS or not _transposed(self.graph, node):
+                self.stays.add(name)
+                self.outside.add(node)
         else:
             super().follow(node, name)
 
@@ -77,7 +91,8 @@ class _Choice:
         self.images, self.block, self.worth = images, storage.block, storage.cuts
         graph = images.graph
         numbered = enumerate(graph.nodes)
-        self.convolutions = [number for number, node in numbered if is_own(node, "Conv") and node not in images.outside]
+        convolving = [(number, node) for number, node in numbered if is_own(node, *images.convolving)]
+        self.convolutions = [number for number, node in convolving if node not in images.outside]
         self.classes = self._classes()
         for number in self.convolutions:
             for root in dict.fromkeys(map(self._root, self._ends(number))):
@@ -141,11 +156,13 @@ class _Choice:
         return self.worth * gained - sum(self.classes[root].cuts for root in found)
 
     def _runs(self, number: int, found: set[str]) -> bool:
-        """Whether a convolution runs in blocks. One that reads less than a block may read them as they are."""
+        """Whether a convolution runs in blocks. One that reads less than a block may read them as they are, but for a
+        transposed one.
+        """
         node, graph = self.images.graph.nodes[number], self.images.graph
         read, written = (self.images.channels(name) for name in self._ends(number))
         inside, outside = (self._root(name) in found for name in self._ends(number))
-        few = read < self.block and not depthwise(graph, node)
+        few = node.op == "Conv" and read < self.block and not depthwise(graph, node)
         return (outside or not written % self.block) and (few or inside or not read % self.block)
 
 
@@ -186,14 +203,16 @@ class _Cut:
         self.values[filler] = Value(filler, value.dtype, (), value.quant, zero)
         origin = None if writer is None else writer.origin
         given = (name, amounts, filler)
-        return Node("Pad", given, (wide,), {"mode": "constant"}, storage=value.quant is not None, origin=origin)
+        pad = Node("Pad", given, (wide,), {"mode": "constant"}, storage=value.quant is not None, origin=origin)
+        return replace(pad, region=self.graph.region(name))
 
     def _slice(self, name: str, writer: Node) -> Node:
         """What cuts the new channels off."""
         value, wide, axis = self.values[name], self.wide[name], self.images.axes[name]
         bounds = (("starts", 0), ("ends", self.images.channels(name)), ("axes", axis))
         given = [self._constant(name, what, np.array([number], np.int64)) for what, number in bounds]
-        return Node("Slice", (wide, *given), (name,), storage=value.quant is not None, origin=writer.origin)
+        stored, region = value.quant is not None, self.graph.region(name)
+        return Node("Slice", (wide, *given), (name,), storage=stored, origin=writer.origin, region=region)
 
     def _constant(self, name: str, what: str, data: Array) -> str:
         found = self.taken.derived(name, what)

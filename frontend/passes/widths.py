@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,6 +71,7 @@ class Images:
     fixed: set[str] = field(default_factory=set)
     outside: set[Node] = field(default_factory=set)
     reached: list[str] = field(default_factory=list)
+    convolving: ClassVar[tuple[str, ...]] = ("Conv",)
 
     def __post_init__(self) -> None:
         graph = self.graph
@@ -81,7 +82,7 @@ class Images:
                 if name and graph.values[name].data is None:
                     touching.setdefault(name, []).append(node)
         for node in graph.nodes:
-            if is_own(node, "Conv"):
+            if is_own(node, *self.convolving):
                 self._reach(node.inputs[0], CHANNELS)
                 self._reach(node.outputs[0], CHANNELS)
         for name in self.reached:  # which grows on the way
@@ -267,7 +268,7 @@ class Wider:
         inputs = node.inputs
         if not self.widths.keys() & {*inputs, *node.outputs}:
             return node
-        if is_own(node, "Conv"):
+        if is_own(node, "Conv", "ConvTranspose"):
             return self._convolution(node)
         if is_own(node, "Pad"):
             return self._pad(node)
@@ -282,7 +283,8 @@ class Wider:
         data, kernel, *bias = node.inputs
         produced, read = self._width(node.outputs[0]), self._width(data)
         single = node.attributes.get("group", 1) == 1
-        weights = self._constant(kernel, {0: produced, CHANNELS: read} if single else {0: produced})
+        wide = {0: produced, CHANNELS: read} if node.op == "Conv" else {0: read, CHANNELS: produced}
+        weights = self._constant(kernel, wide if single else {0: produced})
         attributes = node.attributes if single else {**node.attributes, "group": produced}
         biases = [self._constant(name, {0: produced}) if name else name for name in bias]
         return replace(node, inputs=(data, weights, *biases), attributes=attributes)

@@ -19,9 +19,10 @@ from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.stating import facts_of, proven
 from layoutsolve.solver.proof.text import arrangement_of, layout_of
 from layoutsolve.solver.statement.assignment import Assignment, Tier
-from layoutsolve.solver.statement.choosing import VIEWS, priced
+from layoutsolve.solver.statement.choosing import priced
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.exactly import exactly
+from layoutsolve.solver.statement.halts import VIEWS
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target

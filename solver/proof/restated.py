@@ -11,10 +11,12 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver.proof.tree import Question
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
+from layoutsolve.solver.statement.choosing import fixed, marked, priced, unmarked
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.partition import crossings
 from layoutsolve.solver.statement.price import price
-from layoutsolve.solver.statement.problem import LayoutProblem, Operator, chosen
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Arrangement, Price, Row
@@ -28,9 +30,10 @@ class Restated:
 
     ``alike`` has for each operator the rows with the recorded layouts, in a fixed order: ways to run it may share them.
     The problem over orders is the one in which moves of the ``charged`` variables alone cost what they do, and layouts
-    leave out the ``unseen`` factors.
+    leave out the ``unseen`` factors. Where backends are chosen it is that of a graph with markers, beside ``bare``.
     """
 
+    bare: Graph
     statement: Statement
     goal: Goal
     fine: LayoutProblem
@@ -39,14 +42,15 @@ class Restated:
     unseen: tuple[int, ...]
 
     def assignment(self, which: Sequence[int]) -> Assignment:
-        """The recorded assignment, given which of the rows that are alike each operator has."""
+        """The recorded assignment, given which of the rows that are alike each operator has, without markers."""
         for operator, alike, one in zip(self.fine.operators, self.alike, which, strict=True):
             if not 0 <= one < len(alike):
                 raise _unknown(operator)
         rows = tuple(alike[one] for alike, one in zip(self.alike, which, strict=True))
         graph, total = self.statement.graph, price(self.fine, rows)
         rules = self.statement.rules
-        return Assignment(graph, rules, self.fine, rows, total, self.goal, "recorded")
+        found = Assignment(graph, rules, self.fine, rows, total, self.goal, "recorded")
+        return priced(found) if graph is self.bare else unmarked(found, self.bare)
 
     def ways(self, rows: Sequence[Row]) -> list[int]:
         """Which of the rows that are alike each of some rows is."""
@@ -58,10 +62,12 @@ class Restated:
             found.append(known.index(_way(row)))
         return found
 
-    def inside(self, rows: Sequence[int]) -> int:
-        """The hidden transpositions that kernels make, so that no file shows them."""
-        own = [chosen(self.fine, rows, number).price for number in range(len(rows))]
-        return sum(each.hidden for each in own if not each.transposes)
+    @staticmethod
+    def inside(found: Assignment) -> int:
+        """The hidden transpositions that kernels make, and what crosses, so that no file shows them."""
+        own = [found.row(number).price for number in range(len(found.rows))]
+        crossing = sum(each.price for each in crossings(found)) if found.goal.target.chooses else 0
+        return crossing + sum(each.hidden for each in own if not each.transposes)
 
     @property
     def claimed(self) -> Tiers:
@@ -103,14 +109,16 @@ def restate(
 
     Raises :class:`CertificateError` where there are none, or where nothing moves what is ``charged``.
     """
-    statement = Statement(in_steps(graph), boundary, goal)
+    bare = in_steps(graph)
+    marking = marked(bare, goal.target)
+    statement = Statement(marking, boundary if marking is bare else fixed(boundary, marking), goal)
     _check_shapes(statement.source(), recorded)
     kept = None if coarse_tiers(goal.tiers) is None else [[Row(layouts)] for layouts in recorded]
     fine = _with_recorded(statement, statement.layouts(kept, seeded=True), recorded)
     alike = tuple(_alike(operator, layouts) for operator, layouts in zip(fine.operators, recorded, strict=True))
     if not set(charged) <= set(fine.moving()):
         raise CertificateError("the certificate charges moves of what the source does not compute")
-    return Restated(statement, goal, fine, alike, tuple(sorted(charged)), tuple(sorted(unseen)))
+    return Restated(bare, statement, goal, fine, alike, tuple(sorted(charged)), tuple(sorted(unseen)))
 
 
 def _with_recorded(statement: Statement, problem: LayoutProblem, recorded: Sequence[Layouts]) -> LayoutProblem:

@@ -27,6 +27,7 @@ class Arranger:
     ) -> None:
         self.ports, self.form, self.limit, self.weigh = ports, form, limit, weigh
         self.outputs = range(len(ports) - outputs, len(ports))
+        self._broadcast = [port for port in range(len(ports) - outputs) if port not in form.pinned]
         frame = ports[form.frame]
         moving = [port for number, port in enumerate(ports) if number not in form.pinned]
         self.slots = frozenset(slot for port in moving for slot in port.atoms)
@@ -201,8 +202,7 @@ class Arranger:
         choices = [self._layouts(number, arrangement) for number in range(len(self.ports))]
         for layouts in islice(product(*choices), 16):
             if self.form.broadcast:
-                among = enumerate(layouts)
-                rank = max((len(layout) for number, layout in among if number not in self.outputs), default=0)
+                rank = max((len(layouts[number]) for number in self._broadcast), default=0)
                 if rank != len(arrangement):
                     continue
             yield Row(layouts, arrangement=arrangement, price=self.form.price)
@@ -210,7 +210,7 @@ class Arranger:
     def _layouts(self, number: int, arrangement: Arrangement) -> list[Layout]:
         port = self.ports[number]
         if number in self.form.pinned:
-            return [port.logical]
+            return [self.form.pin(number, port.logical)]
         layout = tuple(chain.from_iterable(map(self._stored[number].__getitem__, arrangement)))
         short = stripped(layout) if self._short[number] else layout
         if short == layout or (port.constant and _apart(layout, arrangement)):

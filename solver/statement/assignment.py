@@ -82,7 +82,8 @@ class Assignment:
     come before groupings, ``charged`` are the numbers of the variables whose moves the bounds have at their price; they
     have others at the least that a move of them may cost. ``unseen`` are the factors that layouts leave out there.
     ``opaque_views`` are the numbers of Transposes and Reshapes that were stated as operators. ``planned`` are the tiers
-    as a plan states them that the rows are taken from: nothing of them is proven here.
+    as a plan states them that the rows are taken from: nothing of them is proven here. Where backends are chosen
+    ``marked`` is what was solved, with markers (:mod:`layoutsolve.solver.statement.choosing`).
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -102,6 +103,7 @@ class Assignment:
     unseen: tuple[int, ...] = ()
     opaque_views: frozenset[int] = frozenset()
     planned: tuple[Tier, ...] = ()
+    marked: Assignment | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
         size = f"{len(self.problem.operators)} operators, {len(self.problem.variables)} variables"

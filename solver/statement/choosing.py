@@ -1,14 +1,16 @@
-"""Choosing backends: whether operators run in a backend that a target has, or out of it, is decided with layouts.
+"""Choosing backends: in which of the backends of a target operators run, or in none, is decided with layouts.
 
 A tensor that is written in one backend and read in another one crosses. That is stated as a layout, so that nothing
-that searches has to know of it: each tensor at such an operator gets *markers*, as many as a crossing costs
-(:mod:`layoutsolve.solver.theory.markers`). Where reader and writer are in different backends a marker is moved, once
-for all readers of a backend, which costs as much as a Transpose. What runs in no backend with a name has its markers at
-the ends of the graph.
+that searches has to know of it: each tensor at such an operator gets *markers* for each backend in which it may be
+written or read, as many as a crossing costs (:mod:`layoutsolve.solver.theory.markers`). Where reader and writer are in
+different backends markers are moved, once for all readers of a backend, which costs as much as so many Transposes. What
+runs in no backend with a name has its markers at the ends of the graph. What follows has markers beside its results
+that the operator writes which it follows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.errors import OptionError
@@ -16,27 +18,41 @@ from layoutsolve.graph import NOTHING, Graph, Node, Value
 from layoutsolve.names import Names
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
+from layoutsolve.solver.statement.halts import VIEWS
 from layoutsolve.solver.statement.partition import crossings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.theory.markers import SHAPE
-from layoutsolve.solver.theory.offer import rule_of
-from layoutsolve.solver.theory.relation import Placed
+from layoutsolve.solver.theory.atoms import Atoms
+from layoutsolve.solver.theory.markers import MARKS, SHAPE, Marks, uncoupled
+from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.row import Price
 from layoutsolve.solver.theory.rule import Rule, Site
-
-VIEWS = ("Reshape", "Transpose")
 
 
 def marked(graph: Graph, target: Target) -> Graph:
     """The graph with markers for a target that chooses backends; the very graph for any other, and where there is
-    nothing to choose. Raises :class:`OptionError` for operators that are to follow two tensors.
+    nothing to choose. Raises :class:`OptionError` for operators that are to follow two tensors, and where
+    the target has the moves of markers cost more than one Transpose.
     """
-    if target.table is None or not target.table.chooses:
+    if not target.chooses:
         return graph
-    chosen = {number for number, node in enumerate(graph.nodes) if _is_chosen(Site(graph, node), target)}
-    return _Marking(graph, target, chosen).result() if chosen else graph
+    if target.lost[Motion.SWAP]:
+        raise OptionError(
+            f"target '{target.name}' chooses backends, where a crossing is counted as fast Transposes are: leave out "
+            "hidden.Transpose.swap"
+        )
+    atoms = Atoms(graph, (), target.offer)
+    backends = {
+        number: tuple(dict.fromkeys(way.backend for way in atoms.rule(number).ways))
+        for number in range(len(graph.nodes))
+        if number not in atoms.views
+    }
+    chosen = {number: each for number, each in backends.items() if any(each)}
+    if not chosen:
+        return graph
+    marking = _Marking(graph, target, atoms.views, chosen)
+    return marking.result() if any(marking.markers.values()) else graph
 
 
 def fixed(boundary: Boundary, graph: Graph) -> Boundary:
@@ -59,26 +75,27 @@ def unmarked(found: Assignment, graph: Graph) -> Assignment:
     markers = {number for number, each in enumerate(problem.variables) if values[each.title].dtype == NOTHING}
     places = {old: new for new, old in enumerate(each for each in range(len(problem.variables)) if each not in markers)}
     numbers = [number for number, each in enumerate(problem.operators) if set(each.ports) - markers or not each.ports]
-    operators = tuple(_operator(problem.operators[number], places) for number in numbers)
     constants = tuple(
         replace(each, variables=tuple(places[number] for number in each.variables)) for each in problem.constants
     )
     variables = tuple(problem.variables[number] for number in places)
+    rules, ways = dict(found.rules), dict[int, list[int]]()
+    for number, rule in found.rules.items():
+        marks = found.graph.nodes[number].attributes.get(MARKS)
+        if marks is not None:
+            rules[number], ways[number] = uncoupled(rule, marks)
+    operators = tuple(_operator(problem.operators[number], places, ways) for number in numbers)
     made = replace(problem, variables=variables, operators=operators, constants=constants, charged=None)
     rows = tuple(found.rows[number] for number in numbers)
-    rules = {
-        number: _rule(rule, graph.nodes[number], found.graph.nodes[number]) for number, rule in found.rules.items()
-    }
     bare = replace(found, graph=graph, rules=rules, problem=made, rows=rows, parts=(), charged=(), unseen=())
-    return priced(replace(bare, price=price(made, rows)))
+    return priced(replace(bare, price=price(made, rows), marked=found))
 
 
 def priced(found: Assignment) -> Assignment:
     """An assignment in which it is known what runs where, with what crosses in its price; the very same one for a
     target that chooses no backends.
     """
-    table = found.goal.target.table
-    if table is None or not table.chooses:
+    if not found.goal.target.chooses:
         return found
     told = replace(found, rules={**found.rules, **_following(found)})
     return replace(told, price=told.price + Price(hidden=sum(each.price for each in crossings(told))))
@@ -87,26 +104,34 @@ def priced(found: Assignment) -> Assignment:
 def _following(found: Assignment) -> dict[int, Rule]:
     """The rules of those operators that run where what they read is written, now that this is known."""
     graph = found.graph
-    chosen = {number for number, rule in found.rules.items() if any(way.backend for way in rule.ways)}
-    marking = _Marking(graph, found.goal.target, chosen)
+    views = frozenset(range(len(graph.nodes))) - found.rules.keys()
+    following = _Following(graph, found.goal.target, views)
     backends = {
         operator.node: found.rules[operator.node].ways[found.row(number).form].backend
         for number, operator in enumerate(found.problem.operators)
-        if operator.node in chosen
+        if operator.node in found.rules and operator.node not in following.follow
     }
     rules = {}
-    for number in marking.follow & found.rules.keys():
-        writer = graph.producers.get(marking.root(graph.nodes[number].inputs[0]))
-        backend = backends.get(writer, "") if writer is not None else ""
+    for number in following.follow & found.rules.keys():
+        writer = following.home(graph.nodes[number].inputs[0])
+        backend = "" if writer is None else backends.get(writer, "")
         ways = tuple(replace(way, backend=backend) for way in found.rules[number].ways)
         rules[number] = replace(found.rules[number], ways=ways)
     return rules
 
 
-def _operator(operator: Operator, places: dict[int, int]) -> Operator:
-    """An operator without the ports that are markers."""
+def _operator(operator: Operator, places: Mapping[int, int], ways: Mapping[int, Sequence[int]]) -> Operator:
+    """An operator without the ports that are markers, whose ways have other numbers then."""
     kept = [port for port, variable in enumerate(operator.ports) if variable in places]
-    rows = tuple(replace(row, layouts=tuple(row.layouts[port] for port in kept)) for row in operator.rows)
+    numbers = ways.get(operator.node)
+    rows = tuple(
+        replace(
+            row,
+            layouts=tuple(row.layouts[port] for port in kept),
+            form=row.form if numbers is None else numbers[row.form],
+        )
+        for row in operator.rows
+    )
     return replace(
         operator,
         ports=tuple(places[operator.ports[port]] for port in kept),
@@ -116,86 +141,33 @@ def _operator(operator: Operator, places: dict[int, int]) -> Operator:
     )
 
 
-def _rule(rule: Rule, node: Node, with_markers: Node) -> Rule:
-    """A rule without its markers, which are the last of the inputs and of the outputs."""
-    read, written = (
-        len(more) - len(own) for own, more in ((node.inputs, with_markers.inputs), (node.outputs, with_markers.outputs))
-    )
-    if not read and not written:
-        return rule
-    count = len(rule.inputs)
-    kept = [port for port in range(len(rule.dims)) if not count - read <= port < count]
-    kept = kept[: len(kept) - written]
-    ways = tuple(
-        replace(way, form=replace(way.form, places=tuple(way.form.places[port] for port in kept)))
-        for way in rule.ways
-        if isinstance(way.form, Placed)
-    )
-    letters = tuple(rule.letters[port] for port in kept) if rule.letters else ()
-    dims = tuple(rule.dims[port] for port in kept)
-    return replace(rule, inputs=rule.inputs[: count - read], dims=dims, ways=ways, letters=letters)
+class _Following:
+    """Which operators of a graph run where what they read is written. ``views`` are nodes that are no operators."""
 
-
-def _is_chosen(site: Site, target: Target) -> bool:
-    """Whether an operator runs in a backend with a name, or may."""
-    if site.node.op in VIEWS:
-        return False
-    rule = rule_of(site, target.offer)
-    return any(way.backend for way in rule.ways) and all(isinstance(way.form, Placed) for way in rule.ways)
-
-
-class _Marking:
-    def __init__(self, graph: Graph, target: Target, chosen: set[int]) -> None:
+    def __init__(self, graph: Graph, target: Target, views: Collection[int]) -> None:
         assert target.table is not None
-        self.graph, self.target, self.table, self.chosen = graph, target, target.table, chosen
-        (backend,) = self.table.backends.values()
-        self.count = backend.crossing
-        self.taken = Names(graph.values)
-        self.values = dict(graph.values)
-        self.markers: dict[str, tuple[str, ...]] = {}
-        self.follow = {number for number, node in enumerate(graph.nodes) if self._follows(node)}
+        self.graph, self.target, self.table, self.views = graph, target, target.table, views
+        self.follow = frozenset(number for number, node in enumerate(graph.nodes) if self._follows(number, node))
 
-    def result(self) -> Graph:
-        graph, nodes, inputs, read = self.graph, list(self.graph.nodes), list[str](), dict[str, None]()
-        for number in sorted(self.chosen):
-            for name in filter(None, nodes[number].outputs):
-                self._mark(name)
-        for number, node in enumerate(graph.nodes):
-            names = dict.fromkeys(self.root(name) for name in node.inputs if name and graph.values[name].data is None)
-            if number in self.chosen:
-                inputs += [marker for name in names if name not in self.markers for marker in self._mark(name)]
-                before = [marker for name in names for marker in self.markers[name]]
-                after = [marker for name in node.outputs if name for marker in self.markers[name]]
-                nodes[number] = replace(node, inputs=(*node.inputs, *before), outputs=(*node.outputs, *after))
-            elif number not in self.follow:
-                read |= names
-        read |= dict.fromkeys(self.root(name) for name in graph.outputs if graph.values[name].data is None)
-        ends = [marker for name in read if graph.producers.get(name) in self.chosen for marker in self.markers[name]]
-        return replace(
-            graph,
-            values=self.values,
-            nodes=tuple(nodes),
-            inputs=(*graph.inputs, *inputs),
-            outputs=(*graph.outputs, *ends),
-        )
-
-    def _mark(self, name: str) -> tuple[str, ...]:
-        """Markers for a tensor."""
-        made = tuple(self.taken.derived(name, f"backend{number}") for number in range(self.count))
-        self.values.update({marker: Value(marker, NOTHING, SHAPE) for marker in made})
-        self.markers[name] = made
-        return made
-
-    def root(self, name: str) -> str:
-        """The tensor that a tensor is a view of, or what follows that."""
+    def tensor(self, name: str) -> str:
+        """The tensor that a tensor is a view of."""
         number = self.graph.producers.get(name)
-        while number is not None and number in self.follow:
+        while number is not None and number in self.views:
             name = self.graph.nodes[number].inputs[0]
             number = self.graph.producers.get(name)
         return name
 
-    def _follows(self, node: Node) -> bool:
+    def home(self, name: str) -> int | None:
+        """The operator that decides in which backend a tensor is written; None for an input of the graph."""
+        number = self.graph.producers.get(name)
+        while number is not None and (number in self.views or number in self.follow):
+            number = self.graph.producers.get(self.graph.nodes[number].inputs[0])
+        return number
+
+    def _follows(self, number: int, node: Node) -> bool:
         """Whether an operator runs where what it reads is written. Raises :class:`OptionError` where that is two."""
+        if number in self.views:
+            return False
         if node.op in VIEWS:
             return self.graph.values[node.inputs[0]].data is None
         if not self.table.follows(Site(self.graph, node)):
@@ -204,3 +176,102 @@ class _Marking:
             reading = f"{node.op} of {node.origin or node.outputs[0]} reads two tensors, and cannot follow"
             raise OptionError(f"target '{self.target.name}' chooses backends: {reading}")
         return True
+
+
+class _Marking:
+    """Puts markers into a graph. ``chosen`` has the backends of the operators that run in one with a name, or may."""
+
+    def __init__(
+        self, graph: Graph, target: Target, views: Collection[int], chosen: Mapping[int, Sequence[str]]
+    ) -> None:
+        self.graph, self.chosen = graph, chosen
+        self.following = _Following(graph, target, views)
+        self.crossings = {name: each.crossing for name, each in self.following.table.backends.items()}
+        self.read = {
+            number: tuple(dict.fromkeys(self.following.tensor(name) for name in node.inputs if self._computed(name)))
+            for number, node in enumerate(graph.nodes)
+            if number not in self.following.follow and number not in views
+        }
+        ends = (self.following.tensor(name) for name in graph.outputs if self._computed(name))
+        self.ends = dict.fromkeys((*self._read_elsewhere(), *ends))
+        self.taken, self.values = Names(graph.values), dict(graph.values)
+        self.markers = self._markers()
+
+    def result(self) -> Graph:
+        graph, nodes = self.graph, list(self.graph.nodes)
+        written: dict[int | None, list[tuple[str, str]]] = {}
+        for name, markers in self.markers.items():
+            written.setdefault(self._home(name), []).extend(markers)
+        for number in self.chosen:
+            nodes[number] = self._beside(number, written.get(number, []))
+        given = [marker for marker, _ in written.get(None, [])]
+        kept = [
+            marker for name in self.ends if self._home(name) is not None for marker, _ in self.markers.get(name, ())
+        ]
+        return replace(
+            graph,
+            values=self.values,
+            nodes=tuple(nodes),
+            inputs=(*graph.inputs, *given),
+            outputs=(*graph.outputs, *kept),
+        )
+
+    def _beside(self, number: int, written: Sequence[tuple[str, str]]) -> Node:
+        """An operator with its markers."""
+        node, names = self.graph.nodes[number], self.read.get(number, ())
+        pairs = [(place, *each) for place, name in enumerate(names) for each in self.markers.get(name, ())]
+        marks = Marks(
+            tuple((place, backend) for place, _, backend in pairs),
+            tuple(backend for _, backend in written),
+            tuple(tuple(each for each in self._sources(name) if self.crossings[each]) for name in names),
+        )
+        return replace(
+            node,
+            inputs=(*node.inputs, *(marker for _, marker, _ in pairs)),
+            outputs=(*node.outputs, *(marker for marker, _ in written)),
+            attributes={**node.attributes, MARKS: marks},
+        )
+
+    def _markers(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """By tensor its markers, each with its backend: as many as a crossing costs, of each backend in which it may be
+        written or read.
+        """
+        near: dict[str, set[str]] = {}
+        for number, backends in self.chosen.items():
+            for name in self.read.get(number, ()):
+                near.setdefault(name, set(self._sources(name))).update(backends)
+        for name in self.ends:
+            near.setdefault(name, set(self._sources(name)))
+        return {
+            name: tuple(
+                (self._marker(name, backend), backend)
+                for backend, count in self.crossings.items()
+                if backend in backends
+                for _ in range(count)
+            )
+            for name, backends in near.items()
+        }
+
+    def _marker(self, name: str, backend: str) -> str:
+        marker = self.taken.derived(name, f"in {backend}")
+        self.values[marker] = Value(marker, NOTHING, SHAPE)
+        return marker
+
+    def _home(self, name: str) -> int | None:
+        """The operator that writes the markers of a tensor; None where it is in no backend with a name."""
+        number = self.following.home(name)
+        return number if number in self.chosen else None
+
+    def _sources(self, name: str) -> tuple[str, ...]:
+        """The backends with a name in which a tensor may be written."""
+        home = self._home(name)
+        return () if home is None else tuple(filter(None, self.chosen[home]))
+
+    def _read_elsewhere(self) -> Iterator[str]:
+        """The tensors that are read by what runs in no backend with a name."""
+        for number, names in self.read.items():
+            if number not in self.chosen:
+                yield from names
+
+    def _computed(self, name: str) -> bool:
+        return bool(name) and self.graph.values[name].data is None

@@ -119,7 +119,8 @@ class Filler:
     def _arranged(self, maker: Arranger, number: int, orders: Mapping[int, Order]) -> Iterator[Filling]:
         ports, form = maker.ports, maker.form
         free = [port for port in self.moving if port not in form.pinned]
-        if any(order(ports[port].logical) != orders[port] for port in self.moving if port in form.pinned):
+        pinned = [port for port in self.moving if port in form.pinned]
+        if any(order(form.pin(port, ports[port].logical)) != orders[port] for port in pinned):
             return
         for slots in self._sequences(ports, free, orders, sorted(maker.slots)):
             yield ArrangedFilling(number, slots, self._even(maker, number, free), maker)

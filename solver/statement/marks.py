@@ -73,7 +73,7 @@ def _alike(form: Arranged, ports: Sequence[int], relations: Sequence[Port], unse
     kinds = [object() if port in form.pinned else _kind(relations[port], unseen[port]) for port in ports]
     known = list(dict.fromkeys(kinds))
     several = [
-        _innermost(relations[port].logical, unseen[port]) if port in form.pinned else EITHER
+        _innermost(form.pin(port, relations[port].logical), unseen[port]) if port in form.pinned else EITHER
         for port, kind in ((ports[kinds.index(kind)], kind) for kind in known)
     ]
     return [tuple(case[known.index(kind)] for kind in kinds) for case in product(*several)]

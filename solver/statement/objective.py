@@ -59,10 +59,8 @@ class Goal:
         """What is minimised. Where backends are chosen crossings count as Transposes until all is known: what is about
         Transposes alone is left out.
         """
-        tiers, table = OBJECTIVES[self.objective], self.target.table
-        return (
-            tuple(tier for tier in tiers if tier != ("transposes",)) if table is not None and table.chooses else tiers
-        )
+        tiers = OBJECTIVES[self.objective]
+        return tuple(tier for tier in tiers if tier != ("transposes",)) if self.target.chooses else tiers
 
     @property
     def timed(self) -> bool:

@@ -54,7 +54,8 @@ class Variable:
     layout.
 
     ``bytes`` counts those of all ``turns``, which are how often it is taken to be produced. ``constant`` data is
-    rearranged while converting, which costs nothing; each reader has a variable of its own.
+    rearranged while converting, which costs nothing; each reader has a variable of its own. Where the target has all
+    Transposes ``alike`` it makes no difference whether a runtime sees what is simple about one.
     """
 
     title: str
@@ -63,11 +64,14 @@ class Variable:
     readings: Mapping[str, Layout]
     constant: bool = False
     turns: int = 1
+    alike: bool = False
 
     @property
     def rigid(self) -> bool:
-        """Whether several sizes are known by name only, so that a Reshape cannot state them all."""
-        return sum(isinstance(size, Size) for size in self.sizes) > 1
+        """Whether no Reshape makes a Transpose simpler: nothing is gained by it, or several sizes are known by name
+        only, so that it cannot state them all.
+        """
+        return self.alike or sum(isinstance(size, Size) for size in self.sizes) > 1
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,7 @@ class Statement:
         sizes = tuple(self._atoms.size(leaf) for leaf in leaves)
         self._readings.append({name: logical})
         self._factors.append(leaves)
-        self.variables.append(Variable(name, sizes, size, self._readings[-1], constant, turns))
+        self.variables.append(Variable(name, sizes, size, self._readings[-1], constant, turns, self.target.alike))
         return len(self.variables) - 1
 
     def _end(self, name: str, permutation: Permutation | None, reads: bool) -> None:
@@ -359,7 +359,7 @@ class Statement:
             return (Row(layouts, written, price=still),)
         stored = self.graph.values[node.inputs[0]]
         sizes, source, target = as_layouts(stored.shape, node.attributes["perm"])
-        moved = Variable(stored.name, tuple(sizes), turns * _bytes(stored), {}, turns=turns)
+        moved = Variable(stored.name, tuple(sizes), turns * _bytes(stored), {}, turns=turns, alike=self.target.alike)
         price = still
         if source != target:
             slow = not moved.rigid and hindered(layouts[0], node.attributes["perm"])

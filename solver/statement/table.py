@@ -7,7 +7,7 @@ take any layout, and such that keep that of the source. Operators of which no li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -170,7 +170,7 @@ class Line:
 
 
 DEAREST = 10
-"""The most that a crossing may cost where backends are chosen: a tensor has as many markers."""
+"""The most that a crossing may cost where backends are chosen: a tensor has as many markers of each."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ class Backend:
 class Table:
     """The ``lines`` of a target, and its ``backends`` by name, '' being what runs everything else. The forms of a node
     are those of the lines that are about it, up to the first policy, which holds where none of them fits. They are of
-    one backend, that of the first that fits. A table that ``chooses`` has those of all backends, and those of ONNX in
-    the backend '' where there is a policy.
+    one backend, that of the first that fits. A table that ``chooses`` has those of all backends, up to the first policy
+    of no backend; a policy has its forms beside those of the lines before it.
     """
 
     lines: tuple[Line, ...] = ()
@@ -202,30 +202,25 @@ class Table:
         lines = [line for line in self.lines if line.about(site) and line.match.holds(site, known, self._within)]
         if not lines:
             return None
+        if self.chooses:
+            return _choice(lines, site, known)
         base = based(site, known)
         ways, reasons, policy = list[Way](), list[str](), None
         for line in lines:
             if line.policy:
                 policy = line
                 break
-            if ways and line.backend != ways[0].backend and not self.chooses:
+            if ways and line.backend != ways[0].backend:
                 continue
             try:
                 ways.append(_way(site, base, line))
             except MisfitError as error:
                 reasons.append(str(error))
         if not ways and policy is None:
-            raise OptionError(
-                f"no form of the target fits {named(site)}: {'; '.join(dict.fromkeys(reasons))}; give the target "
-                f"one more form, or a policy"
-            )
+            raise _unfit(site, reasons)
         if not ways and policy is not None:
-            backend = policy.backend
-            if policy.policy == "follow" and not self.chooses:
-                backend = self._writing(site)
+            backend = self._writing(site) if policy.policy == "follow" else policy.backend
             return _kept(policy, backend, site, known)
-        if self.chooses and policy is not None and policy.policy == "any" and known is not None:
-            ways += [way for way in known.ways if isinstance(way.form, Placed)]
         ways.sort(key=lambda way: way.form.price.hidden)
         otherwise = None if policy is None else _kept(policy, policy.backend, site, known) or known
         return replace(base, ways=tuple(ways), closed=True, otherwise=otherwise)
@@ -255,6 +250,49 @@ class Table:
     @cached_property
     def _within(self) -> Within:
         return Within()
+
+
+def _choice(lines: Sequence[Line], site: Site, known: Rule | None) -> Rule | None:
+    """The rule of a node, given the lines that are about it, whose backend is chosen: all forms and policies, up to the
+    first policy of no backend.
+    """
+    last = next((number for number, line in enumerate(lines) if line.policy and not line.backend), len(lines))
+    taken, reasons = lines[: last + 1], list[str]()
+    if len(taken) > 1 and taken[-1].policy == "follow":
+        raise OptionError(f"{named(site)} cannot follow where it may be chosen: give the target no form for it")
+    lettered = any(not line.policy for line in taken)
+    if not lettered and not any(line.backend for line in taken):
+        return _kept(taken[0], "", site, known)
+    base = based(site, known) if lettered else known or opaque(site)
+    ways = [way for line in taken for way in _offered(line, base, site, known, reasons)]
+    if not ways:
+        raise _unfit(site, reasons)
+    ways.sort(key=lambda way: way.form.price.hidden)
+    return replace(base, ways=tuple(ways), closed=True, otherwise=None)
+
+
+def _offered(line: Line, base: Rule, site: Site, known: Rule | None, reasons: list[str]) -> list[Way]:
+    """The ways that a line offers to choose from, or none, and one of the reasons more."""
+    if not line.policy:
+        try:
+            return [_way(site, base, line)]
+        except MisfitError as error:
+            reasons.append(str(error))
+            return []
+    if line.policy == "source" or known is None:
+        plain = tuple(tuple(tuple(name.partition(":")[0] for name in names) for names in each) for each in base.dims)
+        return [Way(Placed(plain), site.unchanged, "as in the source", backend=line.backend)]
+    if base is not known:
+        raise OptionError(
+            f"{named(site)} has no letters of its own, so that its backend cannot be chosen between forms with letters "
+            f"and the policy {line.policy}: give it one or the other"
+        )
+    return [replace(way, backend=line.backend) for way in known.ways]
+
+
+def _unfit(site: Site, reasons: Sequence[str]) -> OptionError:
+    told = "; ".join(dict.fromkeys(reasons))
+    return OptionError(f"no form of the target fits {named(site)}: {told}; give the target one more form, or a policy")
 
 
 def _kept(line: Line, backend: str, site: Site, known: Rule | None) -> Rule | None:

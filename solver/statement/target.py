@@ -114,11 +114,21 @@ class Target:
     table: Table | None = None
 
     @property
+    def alike(self) -> bool:
+        """Whether a Transpose costs the same whatever it moves."""
+        lost = {self.lost[motion] for motion in Motion if motion is not Motion.STILL}
+        return len(lost) == 1 and not self.latency.transpose
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it is decided with layouts which of its backends runs an operator."""
+        return self.table is not None and self.table.chooses
+
+    @property
     def offer(self) -> Offer:
         """What ways there are to run operators."""
-        table = self.table
-        forms, chooses = (None, False) if table is None else (table.rule, table.chooses)
-        return Offer(self.has, self.runs, self.idioms, forms, chooses)
+        forms = None if self.table is None else self.table.rule
+        return Offer(self.has, self.runs, self.idioms, forms, self.chooses)
 
     @property
     def timed(self) -> bool:

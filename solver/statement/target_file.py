@@ -184,8 +184,11 @@ def _target(facts: dict[str, Any]) -> Target:
 def _table(facts: dict[str, Any]) -> Table:
     chooses = fields.flag("choose", facts.get("choose", False))
     found = table(facts.get("forms", []), facts.get("backends", {}), chooses)
-    if chooses and (len(found.backends) != 1 or not 1 <= next(iter(found.backends.values())).crossing <= DEAREST):
-        raise fields.WrongError("choose", f"one backend can be chosen, to which a crossing costs 1 to {DEAREST}")
+    if chooses and not found.backends:
+        raise fields.WrongError("choose", "there are no backends to choose from: name some in backends")
+    for name, each in found.backends.items() if chooses else ():
+        if each.crossing > DEAREST:
+            raise fields.WrongError(f"backends.{name}.crossing", f"where backends are chosen, it is at most {DEAREST}")
     return found
 
 

@@ -11,7 +11,7 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
-from layoutsolve.solver.statement.choosing import fixed, marked, unmarked
+from layoutsolve.solver.statement.choosing import fixed, marked, priced, unmarked
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES, Goal
 from layoutsolve.solver.statement.target import Target
@@ -72,7 +72,7 @@ def assign(
         limit, boundary = limit or Limit.of(len(stepped.nodes), seconds), boundary or Boundary()
         marking = marked(stepped, goal.target)
         if marking is stepped:
-            return replace(STRATEGIES[strategy](stepped, boundary, goal, limit), ended=limit.ended)
+            return replace(priced(STRATEGIES[strategy](stepped, boundary, goal, limit)), ended=limit.ended)
         if not any({"transposes", "hidden"} <= {*tier} for tier in goal.tiers):
             raise OptionError(f"target '{goal.target.name}' chooses backends: use another objective than {objective}")
         boundary.check(stepped)

@@ -14,6 +14,7 @@ from layoutsolve.solver.statement.assignment import Assignment, Part
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.entry import Orders
+from layoutsolve.solver.statement.halts import halting
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
@@ -93,7 +94,18 @@ def _held_against_views(found: Assignment, boundary: Boundary, limit: Limit) -> 
             other = strategy(found.graph, boundary, found.goal, limit.again())
             if all(getattr(other.price, name) >= getattr(found.price, name) for name in prices):
                 known.append(other)
-    return _best([found, *known], found)
+    best = _best([found, *known], found)
+    shares = best is not found and all(getattr(best.price, name) == getattr(found.price, name) for name in prices)
+    return _bounded(best, boundary, limit.again()) if shares and not found.goal.timed and not limit.expired else best
+
+
+def _bounded(best: Assignment, boundary: Boundary, limit: Limit) -> Assignment:
+    """An answer in which moves share Reshapes at views, with the bounds of a graph in which views may be places between
+    moves, if these are proven: every such answer is one of that graph.
+    """
+    graph = halting(best.graph, best.opaque_views)
+    found = None if graph is None else _searched(Statement(graph, boundary, best.goal), limit)
+    return best if found is None or found.status != "optimal" else replace(best, bounds=found.bounds)
 
 
 def _push(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:

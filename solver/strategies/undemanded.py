@@ -334,7 +334,7 @@ def admits(form: Form, port: Port, number: int, atoms: Order) -> bool:
     if tuple(chain.from_iterable(port.atoms[slot] for slot in slots)) != atoms:
         return False  # a slot is torn apart
     if isinstance(form, Arranged):
-        return number not in form.pinned or atoms == order(port.logical)
+        return number not in form.pinned or atoms == order(form.pin(number, port.logical))
     labels = [label for label, _ in slots]
     placed = {label: place for place, group in enumerate(form.places[number]) for label in group}
     inner = [label for label in labels if label in placed]

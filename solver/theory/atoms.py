@@ -19,6 +19,7 @@ from layoutsolve.records import dataclass
 from layoutsolve.solver.theory import rules
 from layoutsolve.solver.theory.factor import Factoring, blocks
 from layoutsolve.solver.theory.layout import Layout, grouped
+from layoutsolve.solver.theory.markers import without
 from layoutsolve.solver.theory.offer import EVERYTHING, Offer, named, rule_of
 from layoutsolve.solver.theory.partial import Dimension, partial
 from layoutsolve.solver.theory.relation import Arranged, Placed, Port
@@ -223,7 +224,7 @@ class Atoms:
         if any(isinstance(form, Placed) for form in wanted.forms):
             linked = self._labelled(number, wanted)
             whole = [place for place, pair in _pairs(linked) if not self._factoring.link([pair])]
-            left = partial(wanted, whole, site.unchanged)
+            left = partial(wanted, whole, without(site).unchanged)
             if left is not None:
                 labels = {f"{port}.{axis}": linked.ports[port][axis] for port, axis in whole}
                 return _Linked(left, linked.labels | labels, linked.ports)

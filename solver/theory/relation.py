@@ -34,10 +34,10 @@ class Arranged:
     from the outputs, dimension and all. ``frame`` is the port that has every label: its logical layout is the
     operator's. Labels that occur at some ports only broadcast at the others; with ``broadcast`` those ports may leave
     out leading dimensions of size 1, but for the ports in ``complete``. A label in ``heads`` shares its stored
-    dimension with labels in ``tails`` alone. ``pinned`` ports always have their logical layout. How fast a row is
-    depends on where the ``sensitive`` labels lie. A label in ``spread`` is stored as the dimensions that it has in the
-    source, one after the other. ``price`` is what each row costs by itself: Transposes and Reshapes that it is written
-    with.
+    dimension with labels in ``tails`` alone. ``pinned`` ports always have their logical layout, or where they are
+    ``backwards`` too that with its dimensions in reverse. How fast a row is depends on where the ``sensitive`` labels
+    lie. A label in ``spread`` is stored as the dimensions that it has in the source, one after the other. ``price`` is
+    what each row costs by itself: Transposes and Reshapes that it is written with.
     """
 
     frame: int
@@ -48,9 +48,14 @@ class Arranged:
     broadcast: bool = False
     complete: frozenset[int] = frozenset()
     pinned: frozenset[int] = frozenset()
+    backwards: frozenset[int] = frozenset()
     sensitive: frozenset[str] = frozenset()
     spread: frozenset[str] = frozenset()
     price: Price = FREE
+
+    def pin(self, number: int, logical: Layout) -> Layout:
+        """The layout of a pinned port, given its logical one."""
+        return logical[::-1] if number in self.backwards else logical
 
 
 @dataclass(frozen=True)

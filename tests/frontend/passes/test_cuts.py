@@ -11,7 +11,7 @@ import pytest
 import layoutsolve
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes.cuts import cut
-from layoutsolve.graph import Graph, Node
+from layoutsolve.graph import Graph, Node, Quant
 from layoutsolve.storage import Storage
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.frontend.passes.test_widths import NEAR, SIDE, Images
@@ -34,11 +34,23 @@ def network(seed: int, stored: bool) -> Graph:
         x = known[-1 - int(random.integers(min(2, len(known))))]
         steps = (b.deep, b.pooled, b.raised, lambda y: b.wide(y, int(random.choice([8, 16, 20, 28]))))
         steps += (lambda y: b.grown(y, 4), lambda y: b.made("Relu", y), lambda y: joined(b, y, known))
+        steps += (lambda y: spread(b, y, int(random.choice([8, 16, 20, 28]))),)
         known.append(steps[int(random.integers(len(steps)))](x))
     return b.graph(b.wide(known[-1], 5), *([known[-1]] if random.random() < 0.3 else []))
 
 
 DTYPES = {False: "float32", True: "int8"}
+
+
+def spread(b: Images, x: str, count: int) -> str:
+    """A transposed convolution, of bytes with a step for each channel that it writes."""
+    shape = (b.channels(x), count, 3, 3)
+    if b.stored:
+        scale = b.random.choice([0.01, 0.02], count).astype(np.float32)
+        weights = b.constant(b.random.integers(-40, 40, shape), "int8", Quant(scale, np.zeros(count, np.int8), 1))
+    else:
+        weights = b.weights(*shape)
+    return b.first(x, "ConvTranspose", count, weights, kernel_shape=(3, 3), pads=(1, 1, 1, 1))
 
 
 def joined(b: Images, x: str, known: list[str]) -> str:
@@ -49,10 +61,61 @@ def joined(b: Images, x: str, known: list[str]) -> str:
     return b.made("Concat", x, other, shape=(1, SIDE, SIDE, b.channels(x) + b.channels(other)), axis=3)
 
 
+def flowing(seed: int, stored: bool) -> Graph:
+    """Convolutions within branches and loops, around them, and in the body of a loop of what is around it."""
+    b = Images(seed, stored)
+    random = np.random.default_rng(seed)
+    x = b.wide(b.input(1, SIDE, SIDE, 3, dtype=DTYPES[stored], quant=b.quant()), int(random.choice([12, 20, 24])))
+    around = x
+
+    def some(y: str) -> str:
+        """As many channels as there were, in the same steps."""
+        quant = b.values[y].quant
+        steps = (lambda z: b.wide(z, b.channels(y)), b.deep, lambda z: b.wide(b.wide(z, 20), b.channels(y)))
+        z = steps[int(random.integers(3))](y)
+        if random.random() < 0.3:
+            z = b.made("Concat", z, z, shape=(1, SIDE, SIDE, 2 * b.channels(z)), axis=3)
+            z = b.wide(z, b.channels(y))
+        b.values[z] = replace(b.values[z], quant=quant)
+        return z
+
+    for _ in range(int(random.integers(1, 4))):
+        draw = int(random.integers(4))
+        if draw == 0:
+            condition = b.input(dtype="bool")
+            x = b.branch(condition, lambda y=x: some(y), lambda y=x: some(some(y)))  # type: ignore[misc]
+        elif draw == 1:
+            (x,) = b.loop(2, lambda y: (some(y),), x)
+        elif draw == 2:
+            x, _ = b.loop(2, lambda y, z: (some(y), some(z)), x, x)
+        else:
+            x = some(x)
+    last = b.wide(x, 40)
+    return b.graph(b.wide(last, 5), *([b.wide(around, 20)] if random.random() < 0.5 else []), x)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_branches_and_loops(seed: int, stored: bool) -> None:
+    graph = flowing(seed, stored)
+    wider = cut(graph, WORTH, Budget())
+    assert 4 * (in_blocks(wider) - in_blocks(graph)) >= cuts(wider) - cuts(graph)
+    assert_same(graph, wider, feeds(graph, seed), *(() if stored else NEAR))
+
+
+def test_much_is_changed_in_them() -> None:
+    inside = 0
+    for seed in range(40):
+        graph = flowing(seed, stored=False)
+        wider = cut(graph, WORTH, Budget())
+        inside += any(node.region is not None and node.op in ("Pad", "Slice") for node in wider.nodes)
+    assert inside > 10
+
+
 def convolutions(graph: Graph) -> list[tuple[Node, tuple[int, int]]]:
     found = []
     for node in graph.nodes:
-        if node.op == "Conv":
+        if node.op in ("Conv", "ConvTranspose"):
             sizes = [graph.values[name].shape[1] for name in (node.inputs[0], node.outputs[0])]
             found.append((node, (int(str(sizes[0])), int(str(sizes[1])))))
     return found
@@ -62,7 +125,7 @@ def in_blocks(graph: Graph) -> int:
     """How many convolutions have a form in blocks."""
     found = 0
     for node, (read, written) in convolutions(graph):
-        few = read < BLOCK and node.attributes.get("group", 1) == 1
+        few = read < BLOCK and node.op == "Conv" and node.attributes.get("group", 1) == 1
         found += not written % BLOCK and (few or not read % BLOCK)
     return found
 

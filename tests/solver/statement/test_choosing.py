@@ -83,6 +83,78 @@ def test_nothing_is_cheaper_than_what_is_chosen(seed: int, ends: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+def mixed(seed: int) -> Graph:
+    """Convolutions, sums, limits and joined channels in planes, of which some are read several times."""
+    builder, random = GraphBuilder(seed), np.random.default_rng(seed)
+    live, chosen = [builder.input(2, 4, 6, 6)], 0
+    while chosen < 4:
+        one, other = (live[int(random.integers(max(len(live) - 3, 0), len(live)))] for _ in range(2))
+        draw = int(random.integers(6))
+        if draw < 3:
+            live.append(builder.op("Conv", one, builder.weights(4, 4, 3, 3), shape=(2, 4, 6, 6), pads=[1] * 4))
+        elif draw == 3:
+            live.append(builder.add(one, other))
+        elif draw == 4:
+            live.append(builder.relu(one))
+        else:
+            live.append(builder.op("Softmax", one, shape=(2, 4, 6, 6), axis=int(random.integers(1, 4))))
+        chosen += draw < 4
+    return builder.graph(live[-1], *([live[-2]] if random.random() < 0.5 else []))
+
+
+HERE = {"data": "NCHW", "kernel": "OIHW", "out": "NCHW"}
+
+
+def several(graph: Graph, random: np.random.Generator) -> tuple[list[Line], dict[str, Backend]]:
+    """What two or three backends have for each convolution and sum, and what there is without a name."""
+    names = ["a", "b", "c"][: int(random.integers(2, 4))]
+    backends = {name: Backend(int(random.integers(0, 3))) for name in names}
+    found = []
+    for node in graph.nodes:
+        match = Match(names=(node.outputs[0],))
+        named = [name for name in names if random.random() < 0.7]
+        if node.op == "Conv":
+            forms = [FORM if random.random() < 0.5 else HERE for _ in named]
+            pairs = zip([*forms, HERE], [*named, ""], strict=True)
+            found += [Line((node.op,), form, int(random.integers(0, 5)), "", match, name) for form, name in pairs]
+        elif node.op == "Add":
+            policies = ["source" if random.random() < 0.3 else "any" for _ in range(len(named) + 1)]
+            pairs = zip(policies, [*named, ""], strict=True)
+            found += [Line((node.op,), {}, 0, policy, match, name) for policy, name in pairs]
+    return found, backends
+
+
+@pytest.mark.parametrize("ends", ["keep", "free"])
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_cheaper_than_what_is_chosen_of_several(seed: int, ends: str) -> None:
+    """All partitions, each with the lines of the backends that its operators run in and solved by itself."""
+    graph = mixed(seed)
+    lines, backends = several(graph, np.random.default_rng(seed))
+
+    def among(own: list[Line], chooses: bool) -> Target:
+        return replace(shipped("onnx"), name="some", table=Table((*own, FOLLOW), backends, chooses))
+
+    boundary = Boundary(ends, ends)
+    found = assign(graph, boundary, target=among(lines, True))
+    names = [node.outputs[0] for node in graph.nodes if node.op in ("Conv", "Add")]
+    prices = []
+    for own in product(*([line for line in lines if line.match.names == (name,)] for name in names)):
+        each = assign(graph, boundary, target=among([*own], False))
+        assert each.status == "optimal"
+        prices.append(each.price.transposes + each.price.hidden + sum(one.price for one in crossings(each)))
+    assert found.status == "optimal"
+    assert found.tiers[0].value == found.bound == found.price.transposes + found.price.hidden == min(prices)
+    own_rows = sum(found.row(number).price.hidden for number in range(len(found.rows)))
+    assert found.price.hidden == own_rows + sum(each.price for each in crossings(found))
+    assert not any(value.dtype == NOTHING for value in found.graph.values.values())
+    applied = apply(found)
+    assert sum(node.op == "Transpose" for node in applied.nodes) == found.price.transposes
+    if ends == "keep":
+        data = feeds(graph, seed)
+        for one, other in zip(run(graph, data), run(applied, data), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_crossings_keep_operators_together() -> None:
     """Where a form is slow elsewhere but crossing is slower, everything stays, until there is enough to gain."""
     for count, backend in ((1, ""), (2, ""), (3, "acl")):
@@ -99,13 +171,17 @@ def test_crossings_keep_operators_together() -> None:
 
 
 def test_what_cannot_be_chosen() -> None:
-    head = 'name = "x"\nextends = "onnx"\nchoose = true\n'
-    for more in ("", "[backends.a]\n", "[backends.a]\ncrossing = 11\n", "[backends.a]\ncrossing = 1\n[backends.b]\n"):
-        with pytest.raises(OptionError, match="choose: one backend can be chosen"):
-            parsed(f"{head}forms = []\n{more}".encode(), "x.toml")
+    head = 'name = "x"\nextends = "onnx"\nchoose = true\nforms = []\n'
+    with pytest.raises(OptionError, match="choose: there are no backends to choose from"):
+        parsed(head.encode(), "x.toml")
+    with pytest.raises(OptionError, match=r"backends.b.crossing: where backends are chosen, it is at most 10"):
+        parsed(f"{head}[backends.a]\ncrossing = 1\n[backends.b]\ncrossing = 11\n".encode(), "x.toml")
     own = [Line(("Conv",), FORM, backend="acl"), Line(("Conv",), policy="any")]
     with pytest.raises(OptionError, match="use another objective than min-nodes"):
         assign(network(0), objective="min-nodes", target=target(own, 1, True))
+    dear = replace(target(own, 1, True), hidden={("Transpose", "swap"): 1})
+    with pytest.raises(OptionError, match=r"leave out hidden.Transpose.swap"):
+        assign(network(0), target=dear)
     follow = [*own, Line(("Add",), policy="follow")]
     with pytest.raises(OptionError, match="reads two tensors, and cannot follow"):
         for seed in range(10):
