@@ -93,8 +93,7 @@ def as_text(done: Done) -> str:
     fewer = isinstance(written, int) and written < chosen  # the source, where others would take less time
     proof = f" ({proven})" if conversion.assignment.status == "optimal" and not fewer else ""
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""
-    count = 0 if conversion.kept else conversion.price.hidden
-    hidden = f" and {count} hidden in kernels" if count else ""
+    hidden = f" and {conversion.price.hidden} hidden in kernels" if conversion.price.hidden else ""
     output = "standard output" if done.output == STANDARD_OUTPUT else done.output
     output += "" if done.written else " (not written)"
     lines = [

@@ -219,6 +219,18 @@ def test_without_layout_operators_all_stays() -> None:
     assert "nothing is gained" not in repr(found)
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_told_is_of_the_model_that_is_written(seed: int) -> None:
+    """Of one that stays as it is as well: its Transposes, with the bound that holds for any other."""
+    _, model = random_model(seed, dynamic=seed % 2 == 0)
+    found = layoutsolve.convert(model.SerializeToString())
+    for tier in found.tiers:
+        assert tier.bound <= tier.value == sum(getattr(found.price, name) for name in tier.names)
+    if found.kept:
+        assert found.price.transposes <= moves(found.model).transposes == moves(model).transposes
+        assert found.report["hidden_transposes"] == found.price.hidden
+
+
 def test_sizes_that_are_computed_survive() -> None:
     """Two open sizes in one Reshape, which are told by data alone."""
     model = text(
