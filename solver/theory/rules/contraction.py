@@ -14,10 +14,10 @@ P, K, M, N = ("p",), ("k",), ("m",), ("n",)
 
 OTHERWISE: Mapping[str, str] = {
     "NN": "swapped NN", "NT": "swapped NT", "TN": "swapped NT", "TT": "swapped NT", "MatMul": "swapped MatMul",
-    "swapped NN": "NN", "swapped NT": "NT", "swapped MatMul": "MatMul",
+    "swapped NN": "NN", "swapped NT": "NT", "swapped MatMul": "swapped MatMul",
 }  # fmt: skip
 """For each kind of product the one that takes as long where its left operand is the constant one, whichever way round
-that is stored.
+that is stored. With operands swapped a MatMul may have one product for each row of the constant, which is not fast.
 """
 
 
@@ -65,10 +65,11 @@ def _as_priced(site: Site, ways: Sequence[Way]) -> list[Way]:
         return list(ways)
     found = []
     for way in ways:
-        kind, *facts = str(way.kind).split(", ")
-        kind = OTHERWISE[kind]
-        weights = " of weights" if (site.node.op, kind) == ("MatMul", "swapped MatMul") else ""
-        found.append(replace(way, kind=", ".join((kind + weights, *facts))))
+        written, *facts = str(way.kind).split(", ")
+        kind, several = OTHERWISE[written], len(site.required(1).shape) > 2
+        if site.node.op == "MatMul" and kind == "swapped MatMul" and not (several and written == kind):
+            kind = "swapped MatMul of weights"
+        found.append(replace(way, kind=", ".join((kind, *facts))))
     return found
 
 
