@@ -13,6 +13,7 @@ from layoutsolve.emit.guards import floats, quantised
 from layoutsolve.emit.guards.instead import (
     add_behind,
     copy_input,
+    copy_matrix,
     cut_to_nothing,
     name_axes,
     put_barrier,
@@ -53,6 +54,7 @@ GUARDS = (
     Guard("WeightBiasQuantization", _WEIGHED, quantised.of_large_bias, add_behind),
     Guard("WeightBiasQuantization", ("Add",), quantised.to_product, write_sum),
     Guard("SkipLayerNormFusion", ("Add",), floats.normalised, write_sum),
+    Guard("MatmulTransposeFusion", ("MatMul",), floats.of_vectors, copy_matrix),
     Guard("NhwcTransformer", ("Resize",), floats.reached_by_transposes, take_first),
     Guard("ExpandElimination", ("Expand",), floats.emptied, cut_to_nothing),
 )

@@ -73,16 +73,28 @@ def reached_by_transposes(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """A Resize that names its axes where a Transpose may be moved down to it: its sizes would be permuted as if they
     were those of all axes.
     """
-    if all(each.name != "axes" for each in node.attribute):
-        return ()
-    seen, reached = {node.input[0]}, [node.input[0]]
-    for name in reached:
-        before = scope.producers.get(name)
+    named = any(each.name == "axes" for each in node.attribute)
+    return [node] if named and _is_reached(scope, node.input[0]) else ()
+
+
+def of_vectors(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
+    """A product with a vector where a Transpose may be moved down to the other operand: the kernel of the two takes
+    rows for columns.
+    """
+    left, right = (scope.rank(name) == 1 for name in node.input)
+    return [node] if left != right and _is_reached(scope, node.input[int(left)]) else ()
+
+
+def _is_reached(scope: Scope, name: str) -> bool:
+    """Whether a Transpose may be moved down to a value."""
+    seen, reached = {name}, [name]
+    for each in reached:
+        before = scope.producers.get(each)
         if before is None or before.op_type in _STOPPING:
             continue
         if before.op_type in _TRANSPOSED:
-            return [node]
-        more = {each for each in before.input if each} - seen
+            return True
+        more = {given for given in before.input if given} - seen
         seen |= more
         reached += sorted(more)
-    return ()
+    return False

@@ -34,6 +34,12 @@ def copy_input(scope: Scope, node: NodeProto, readers: Sequence[NodeProto]) -> N
     put_barrier(scope, scope.producers[node.input[0]], readers)
 
 
+def copy_matrix(scope: Scope, node: NodeProto, readers: Sequence[NodeProto]) -> None:
+    """Let a product with a vector read a copy of its other operand."""
+    left = scope.rank(node.input[0]) == 1
+    put_barrier(scope, scope.producers[node.input[int(left)]], readers)
+
+
 def write_sum(_: Scope, node: NodeProto, __: Sequence[NodeProto]) -> None:
     """Write an Add as Sum, which is the same."""
     node.op_type = "Sum"

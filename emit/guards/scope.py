@@ -68,6 +68,19 @@ class Scope:
             return None
         return elements(found)
 
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        """The number of dimensions of each value of which it is said."""
+        said = (*self.graph.input, *self.graph.value_info, *self.graph.output)
+        return {
+            each.name: len(each.type.tensor_type.shape.dim) for each in said if each.type.tensor_type.HasField("shape")
+        }
+
+    def rank(self, name: str) -> int | None:
+        """The number of dimensions of a value, None where it is not known."""
+        found = self.constants.get(name)
+        return self._ranks.get(name) if found is None else len(found.dims)
+
     def is_fixed(self, name: str) -> bool:
         """Whether a value is a constant, or one that is computed of a constant when the model is loaded."""
         for _ in AHEAD:

@@ -293,7 +293,7 @@ class Target:
         if timed:
             elements, itemsize = self._elements(variable)
             apart = product(sorted(static_elements((size,)) for size in variable.sizes)[:2])
-            blocks = {Motion.ROWS: max(1, elements // static_elements((apart,)))}
+            blocks = {Motion.ROWS: max(1, elements // max(1, static_elements((apart,))))}
             motions = [Motion.SWAP, *([Motion.ROWS, Motion.GENERAL] if len(variable.sizes) > 2 else [])]
             spent = min(
                 variable.turns

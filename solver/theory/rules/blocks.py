@@ -24,6 +24,9 @@ BLOCK = 16
 FAR = 12
 """How many operators are looked back at, so that long chains of them take no longer each."""
 
+LARGEST = 65536
+"""Numbers below may be multiplied by weights: of larger ones a product might be infinite that is not in turn."""
+
 _KEPT = frozenset(("AveragePool", "Conv", "ConvTranspose", "MaxPool"))
 _PASSED = frozenset((*UNARY, "BatchNormalization", "Concat", "Transpose"))
 _COMBINING = frozenset(("Add", "Mul", "Sub"))
@@ -73,7 +76,10 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
         given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
-        if not _whole(image) or (factors.size != 1 and given[-IMAGE + CHANNELS :] != (image[CHANNELS], 1, 1)):
+        alike = factors.size == 1 or (
+            factors.size == image[CHANNELS] and given[-IMAGE + CHANNELS :] == (factors.size, 1, 1)
+        )
+        if not _whole(image) or not alike:
             return None
         return (by_channel(data, np.broadcast_to(factors.reshape(-1), _channels(image)).copy()),)
 
@@ -87,7 +93,11 @@ def folded(site: Site, rule: Rule) -> Idiom | None:
     of one number for all they do not.
     """
     data, numbers = _operands(site)
-    if numbers is None or not _is_convolved(site.graph, site.node.inputs[data]):
+    if (
+        numbers is None
+        or not np.abs(numbers).max(initial=0) < LARGEST
+        or not _is_convolved(site.graph, site.node.inputs[data])
+    ):
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:

@@ -168,3 +168,32 @@ def test_what_has_no_layouts_stays_as_it_is() -> None:
     model = recogniser(0, 6, transposed=False)
     kept = layoutsolve.convert(model.SerializeToString()).model
     assert [node.op_type for node in kept.graph.node] == [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize("weights", ["right", "left", "both"])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_products_with_vectors(seed: int, first: bool, weights: str) -> None:
+    """A Transpose before one is not made part of it, which kernels get wrong: results are the same at all levels."""
+    random = np.random.default_rng(seed)
+    batch, rows, columns, middle = (int(size) for size in random.integers(2, 6, 4))
+    right = weights != "left"
+    turned = "t = Transpose<perm = [0, 2, 1]>(p)" if right else "t = Identity(p)"
+    height, width = (middle, rows) if right else (middle, columns)
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[{batch}, {rows}, {columns}] x) => (float[n, m] y) {{
+            {"p = MatMul(x, w)" if right else "p = MatMul(a, x)"} {turned} s = Add(t, c)
+            {"r = MatMul(b, s)" if weights == "both" else "r = Identity(s)"}
+            y = MatMul({"v, r" if first else "r, v"}) }}"""
+    )
+    height = rows if weights == "both" else height
+    shapes = {"w": (columns, middle), "a": (middle, rows), "b": (height, middle), "c": (1,)}
+    shapes["v"] = (height if first else width,)
+    fixed = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    model.graph.initializer.extend(numpy_helper.from_array(data, name) for name, data in fixed.items())
+    found = layoutsolve.convert(model.SerializeToString()).model
+    feeds = {"x": random.normal(size=(batch, rows, columns)).astype(np.float32)}
+    truth = run(model, feeds, optimised=False)[0]
+    for optimise in (False, True):
+        np.testing.assert_allclose(run(found, feeds, optimised=optimise)[0], truth, rtol=1e-4, atol=1e-5)

@@ -245,6 +245,12 @@ def test_many_moves_at_once_are_priced_as_one_by_one(atoms: int) -> None:
         assert problem.even == (not any(hidden))
 
 
+def test_nothing_is_moved_in_little_time() -> None:
+    """A tensor without elements."""
+    for sizes in ((0,), (0, 3), (2, 0, 0, 4)):
+        assert default_target().least_price(image(*sizes), timed=True).nanoseconds >= 0
+
+
 @pytest.mark.parametrize("atoms", range(7))
 def test_many_moves_at_once_take_the_time_of_one_by_one(atoms: int) -> None:
     """Between orders; where a move may cost as little as any, all take the least time."""

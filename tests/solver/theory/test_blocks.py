@@ -186,6 +186,29 @@ def test_constants_that_no_convolution_takes(case: str) -> None:
     assert max(value.data.size for value in constants if value.data is not None) == (30 if case == "by pixel" else 1)
 
 
+@pytest.mark.parametrize("shape", [(2, 1, 1, 16), (2, 6, 5, 1), (1, 1, 5, 16)])
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+def test_constants_that_vary_along_more_than_channels(op: str, shape: tuple[int, ...]) -> None:
+    b = GraphBuilder(0)
+    x = b.conv(b.input(2, 6, 5, 16), 16, 3)
+    y = b.op(op, b.op("HardSwish", b.op(op, x, b.weights(*shape), shape=(2, 6, 5, 16)), shape=(2, 6, 5, 16)),
+             b.weights(*shape), shape=(2, 6, 5, 16))  # fmt: skip
+    graph = b.graph(b.conv(y, 16, 3))
+    data = np.random.default_rng(0).normal(size=(2, 6, 5, 16)).astype(np.float32)
+    plain, found = (run(apply(assign(graph, target=target)), [data])[0] for target in (PLAIN, None))
+    np.testing.assert_array_equal(found, plain)
+
+
+@pytest.mark.parametrize("number", [np.inf, 1e30, np.nan])
+def test_numbers_that_weights_cannot_take(number: float) -> None:
+    """Zeros that a convolution pads with, times infinity, are none."""
+    b = GraphBuilder(0)
+    y = b.op("Mul", b.conv(b.input(1, 6, 5, 16), 8, 3), b.constant(np.float32(number)), shape=(1, 6, 5, 8))
+    written = apply(assign(b.graph(b.conv(y, 16, 3))))
+    (node,) = (node for node in written.nodes if node.op == "Mul")
+    assert all(written.values[name].shape == () for name in node.inputs if written.values[name].data is not None)
+
+
 def test_long_chains_take_no_longer() -> None:
     """Each operator looks back at a few others, whatever these are."""
     b = GraphBuilder(0)
