@@ -371,8 +371,9 @@ def _no_worse(
     for each in found.model.metadata_props:  # how it was made
         if each.key not in known and not each.key.startswith((METADATA, WRITTEN)):
             model.metadata_props.add(key=each.key, value=each.value)
-    bounds = {name: getattr(found.assignment, name) for name in ("strategy", "bounds", "ended")}
-    stays = replace(hidden, **bounds)  # what the file says costs, beside what is proven of any other
+    proven = found.assignment
+    # what the file says costs, beside what is proven of any other
+    stays = replace(hidden, strategy=proven.strategy, bounds=proven.bounds, ended=proven.ended)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")
 
 

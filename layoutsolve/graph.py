@@ -300,6 +300,11 @@ class Graph:
         """The index of the node that produces each value."""
         return {output: index for index, node in enumerate(self.nodes) for output in node.outputs}
 
+    def producer(self, name: str) -> Node | None:
+        """The node that produces a value, None for what none does."""
+        index = self.producers.get(name)
+        return None if index is None else self.nodes[index]
+
     @cached_property
     def reads(self) -> Counter[str]:
         """How often nodes read each value."""
@@ -312,10 +317,9 @@ class Graph:
 
     def region(self, name: str) -> Region | None:
         """Where a value comes to be."""
-        index = self.producers.get(name)
-        if index is None:
+        node = self.producer(name)
+        if node is None:
             return None
-        node = self.nodes[index]
         return node.regions[0] if name in node.outputs[: INSIDE.get(node.op, 0)] else node.region
 
     def constant(self, name: str) -> Array | None:

@@ -62,8 +62,7 @@ def recognise(graph: Graph) -> Graph:
 
 def _chains(graph: Graph) -> Iterator[_Chain]:
     """All Reshape -> Transpose -> Reshape over ranks 4, 6, 4 with nothing else reading what lies in between."""
-    uses = Counter(name for node in graph.nodes for name in node.inputs)
-    uses.update(graph.outputs)
+    uses = graph.reads + Counter(graph.outputs)
     readers = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs}
     for middle, node in enumerate(graph.nodes):
         if node.op != "Transpose" or node.pattern or uses[node.inputs[0]] != 1 or uses[node.outputs[0]] != 1:

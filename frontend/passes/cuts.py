@@ -64,8 +64,8 @@ class _Images(Images):
 
     def padded(self, name: str) -> bool:
         """Whether an image comes from outside."""
-        producer = self.graph.producers.get(name)
-        return producer is None or self.graph.nodes[producer] in self.outside
+        producer = self.graph.producer(name)
+        return producer is None or producer in self.outside
 
     def sliced(self) -> set[str]:
         """What goes outside."""

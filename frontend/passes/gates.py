@@ -44,8 +44,7 @@ class _Gates:
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.values, self.taken = graph, dict(graph.values), Names(graph.values)
-        self.read = Counter(name for node in graph.nodes for name in node.inputs)
-        self.read.update(graph.outputs)
+        self.read = graph.reads + Counter(graph.outputs)
         self.gates: dict[str, Node] = {}
 
     def written(self, node: Node) -> Sequence[Node]:
@@ -113,8 +112,7 @@ class _Gates:
 
     def _shifted(self, name: str) -> tuple[str, float]:
         """What a number is added to, and the number; 0 where none is."""
-        index = self.graph.producers.get(name)
-        node = None if index is None else self.graph.nodes[index]
+        node = self.graph.producer(name)
         added = node is not None and node.op == "Add" and not node.domain
         for x, by in (node.inputs, node.inputs[::-1]) if node is not None and added else ():
             number = self._number(by)
@@ -124,8 +122,7 @@ class _Gates:
 
     def _made(self, name: str, ops: Container[str], reader: Node) -> Node | None:
         """The operator, one of some, that makes floats for one reader, beside it."""
-        index = self.graph.producers.get(name)
-        node = None if index is None else self.graph.nodes[index]
+        node = self.graph.producer(name)
         if node is None or node.op not in ops or node.domain or node.region != reader.region or self.read[name] > 1:
             return None
         return node if all(self._is_real(each) for each in (node.inputs[0], name)) else None

@@ -95,8 +95,8 @@ def _statistics(graph: Graph, root: Node) -> _Statistics | None:
 
 
 def _producer(graph: Graph, name: str, op: str) -> Node | None:
-    index = graph.producers.get(name)
-    return graph.nodes[index] if index is not None and graph.nodes[index].op == op else None
+    node = graph.producer(name)
+    return node if node is not None and node.op == op else None
 
 
 def _squared(graph: Graph, name: str) -> str:

@@ -93,9 +93,9 @@ def _operand(graph: Graph, node: Node) -> str | None:
 
 def _source(graph: Graph, name: str) -> tuple[str, Shape]:
     """What a view is of, and its shape: two that are alike have both in common."""
-    shape, index = graph.values[name].shape, graph.producers.get(name)
-    if index is not None and graph.nodes[index].op == "Reshape" and not graph.nodes[index].domain:
-        return graph.nodes[index].inputs[0], shape
+    shape, node = graph.values[name].shape, graph.producer(name)
+    if node is not None and node.op == "Reshape" and not node.domain:
+        return node.inputs[0], shape
     return name, shape
 
 

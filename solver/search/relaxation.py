@@ -79,7 +79,7 @@ class Relaxation:
         self.orders: dict[int, tuple[Place, Order]] = {}
         self.shares: list[dict[int, int]] = []
         self.free = (0,) * len(tiers)
-        self.regrouping = any("reshapes" in names for names in tiers)
+        self.reshapes = any("reshapes" in names for names in tiers)
         for number in range(len(problem.operators)):
             self._operator(number)
         for variable in problem.moving():
@@ -188,7 +188,7 @@ class Relaxation:
                 plain.append(each)
             else:
                 self._groupings(each, regrouping)
-        moves = problem.move_prices(variable, list(written), [each.layouts[0] for each in plain], self.regrouping)
+        moves = problem.move_prices(variable, list(written), [each.layouts[0] for each in plain], self.reshapes)
         for each, prices in zip(plain, zip(*moves, strict=True), strict=True):
             self._order(each, prices)
 
@@ -254,7 +254,7 @@ class Relaxation:
         """The shares of the sources of another order, by what Transposes to each of some layouts cost."""
         found: dict[tuple[Costs, ...], list[int]] = {}
         sources = [source for source in wanted.written if order(source) != wanted.atoms]
-        moves = self.problem.move_prices(wanted.variable, sources, layouts, self.regrouping)
+        moves = self.problem.move_prices(wanted.variable, sources, layouts, self.reshapes)
         for source, prices in zip(sources, moves, strict=True):
             key = tuple(ranked(price, self.tiers) for price in prices)
             found.setdefault(key, []).extend(wanted.written[source])

@@ -144,8 +144,7 @@ def joined(graph: Graph, kept: Collection[str]) -> Graph:
     """The graph with every Concat left out that only another one along the same axis reads, which reads its operands
     instead; ``kept`` are names of tensors that have to stay.
     """
-    reads = Counter(name for node in graph.nodes for name in node.inputs)
-    reads.update([*graph.outputs, *kept])
+    reads = graph.reads + Counter([*graph.outputs, *kept])
     single: dict[str, Node] = {}
     gone: dict[str, Node] = {}
     for node in graph.nodes:

@@ -179,8 +179,7 @@ class Site:
         value = self.input(number)
         if value is None or value.data is not None:
             return self.integers(number)
-        producer = self.graph.producers.get(value.name)
-        node = None if producer is None else self.graph.nodes[producer]
+        node = self.graph.producer(value.name)
         return tuple(node.attributes["dims"]) if node is not None and node.op == "Sizes" else None
 
     @property
@@ -262,8 +261,8 @@ def _with_numbers(site: Site, found: Rule | None) -> Rule | None:
 
 def _is_size(site: Site, name: str) -> bool:
     """Whether a vector is of sizes that are written anew."""
-    producer = site.graph.producers.get(name)
-    return producer is not None and site.graph.nodes[producer].op == "Sizes"
+    producer = site.graph.producer(name)
+    return producer is not None and producer.op == "Sizes"
 
 
 @dataclass(frozen=True, slots=True)

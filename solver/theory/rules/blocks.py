@@ -76,9 +76,7 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
         given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
-        alike = factors.size == 1 or (
-            factors.size == image[CHANNELS] and given[-IMAGE + CHANNELS :] == (factors.size, 1, 1)
-        )
+        alike = factors.size == 1 or (factors.size == image[CHANNELS] and _is_vector(given, image))
         if not _whole(image) or not alike:
             return None
         return (by_channel(data, np.broadcast_to(factors.reshape(-1), _channels(image)).copy()),)
@@ -104,10 +102,9 @@ def folded(site: Site, rule: Rule) -> Idiom | None:
         given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
         if len(image) <= CHANNELS + 1 or not isinstance(image[CHANNELS], int):
             return None
-        vector = (_channels(image), *(1 for _ in image[CHANNELS + 1 :]))
         if numbers.size == 1:
-            return (Step(site.node.op, (data, np.full(vector, numbers.reshape(())))),)
-        return (Step(site.node.op, (data, 1 - data)),) if given[-len(vector) :] == vector else None
+            return (Step(site.node.op, (data, np.full(_vector(image), numbers.reshape(())))),)
+        return (Step(site.node.op, (data, 1 - data)),) if _is_vector(given, image) else None
 
     return write
 
@@ -154,10 +151,9 @@ def in_blocks(site: Site, number: int) -> bool:
     """Whether an input of a node is what a convolution or pool wrote, but for operators that blocks pass through."""
     graph, name = site.graph, site.node.inputs[number]
     for _ in range(FAR):
-        index = graph.producers.get(name)
-        if index is None:
+        node = graph.producer(name)
+        if node is None:
             return False
-        node = graph.nodes[index]
         alike = node.op in _COMBINING and len({graph.values[each].shape for each in node.inputs}) == 1
         scaled = _scaled(graph, node)
         if scaled and (node.op == "Mul" or _may_fold(graph, scaled)):
@@ -172,9 +168,9 @@ def in_blocks(site: Site, number: int) -> bool:
 def _is_convolved(graph: Graph, name: str) -> bool:
     """Whether a value that one node reads is what a convolution wrote, or what is made part of one."""
     for _ in range(FAR):
-        if not _may_fold(graph, name):
+        node = graph.producer(name)
+        if node is None or not _may_fold(graph, name):
             return False
-        node = graph.nodes[graph.producers[name]]
         if node.op == "Conv":
             return graph.constant(node.inputs[1]) is not None and graph.values[node.inputs[1]].quant is None
         scaled = _scaled(graph, node)
@@ -186,10 +182,9 @@ def _is_convolved(graph: Graph, name: str) -> bool:
 
 def _may_fold(graph: Graph, name: str) -> bool:
     """Whether what makes a value for one reader alone may be a convolution by then."""
-    index = graph.producers.get(name)
-    if index is None or graph.reads[name] != 1 or name in graph.results:
+    node = graph.producer(name)
+    if node is None or graph.reads[name] != 1 or name in graph.results:
         return False
-    node = graph.nodes[index]
     return node.op in ("BatchNormalization", "Conv", "Transpose") or bool(_scaled(graph, node))
 
 
@@ -198,8 +193,7 @@ def _is_gated(site: Site, number: int) -> bool:
     of two operands that are computed. Runtimes make one operator of those.
     """
     name = site.node.inputs[number]
-    index = site.graph.producers.get(name)
-    made = None if index is None else site.graph.nodes[index]
+    made = site.graph.producer(name)
     joined = made is not None and made.op in _COMBINING and not _scaled(site.graph, made)
     return joined or site.graph.reads[name] != 1
 
@@ -213,6 +207,17 @@ def _scaled(graph: Graph, node: Node) -> str:
 def _whole(*shapes: Shape) -> bool:
     """Whether all are images of whole blocks of channels."""
     return all(len(shape) == IMAGE and _channels(shape) % BLOCK == 0 for shape in shapes)
+
+
+def _vector(image: Shape) -> tuple[int, ...]:
+    """The shape of one number for each channel."""
+    return (_channels(image), *(1 for _ in image[CHANNELS + 1 :]))
+
+
+def _is_vector(given: Shape, image: Shape) -> bool:
+    """Whether a constant varies along no dimension from the channels on but these."""
+    vector = _vector(image)
+    return given[-len(vector) :] == vector
 
 
 def _channels(shape: Shape) -> int:

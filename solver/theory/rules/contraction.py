@@ -55,19 +55,18 @@ def gemm(site: Site) -> Rule | None:
         *("O" if each == (M,) else unnamed(len(each)) for each in bias),
         "NC",
     )
-    ways = _as_priced(site, ways)
-    return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways), letters=letters)
+    return Rule(inputs, (left, right, *bias, (P, M)), tuple(_as_priced(site, ways)), letters=letters)
 
 
 def _as_priced(site: Site, ways: Sequence[Way]) -> list[Way]:
     """Ways of a product with the kinds as which they take as long: others where its left operand alone is constant."""
     if site.constant(0) is None or site.constant(1) is not None:
         return list(ways)
-    found = []
+    found, matrix = [], len(site.required(1).shape) == 2
     for way in ways:
         written, *facts = str(way.kind).split(", ")
-        kind, several = OTHERWISE[written], len(site.required(1).shape) > 2
-        if site.node.op == "MatMul" and kind == "swapped MatMul" and not (several and written == kind):
+        kind = OTHERWISE[written]
+        if site.node.op == "MatMul" and kind == "swapped MatMul" and (matrix or written == "MatMul"):
             kind = "swapped MatMul of weights"
         found.append(replace(way, kind=", ".join((kind, *facts))))
     return found

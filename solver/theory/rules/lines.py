@@ -39,10 +39,10 @@ def lines(site: Site, rule: Rule) -> Idiom | None:
     floating = site.floating or (site.node.op in ("Div", "Sub") and not site.node.storage)
     if not floating or site.real != "float32" or constant.data is None or data.shape != site.output().shape:
         return None
-    producer = site.graph.producers.get(data.name)
+    producer = site.graph.producer(data.name)
     port = rule.inputs.index(number)
     varying = [label for labels in rule.dims[port] for label in labels]
-    if len(varying) != 1 or (producer is not None and site.graph.nodes[producer].op in FUSED):
+    if len(varying) != 1 or (producer is not None and producer.op in FUSED):
         return None
     numbers = (constant.data if constant.quant is None else constant.quant.real(constant.data)).reshape(-1)
 

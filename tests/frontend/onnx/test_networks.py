@@ -179,7 +179,6 @@ def test_products_with_vectors(seed: int, first: bool, weights: str) -> None:
     batch, rows, columns, middle = (int(size) for size in random.integers(2, 6, 4))
     right = weights != "left"
     turned = "t = Transpose<perm = [0, 2, 1]>(p)" if right else "t = Identity(p)"
-    height, width = (middle, rows) if right else (middle, columns)
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 18]>
         g (float[{batch}, {rows}, {columns}] x) => (float[n, m] y) {{
@@ -187,7 +186,7 @@ def test_products_with_vectors(seed: int, first: bool, weights: str) -> None:
             {"r = MatMul(b, s)" if weights == "both" else "r = Identity(s)"}
             y = MatMul({"v, r" if first else "r, v"}) }}"""
     )
-    height = rows if weights == "both" else height
+    height, width = rows if weights == "both" else middle, rows if right else columns
     shapes = {"w": (columns, middle), "a": (middle, rows), "b": (height, middle), "c": (1,)}
     shapes["v"] = (height if first else width,)
     fixed = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}

@@ -11,15 +11,16 @@ import pytest
 from layoutsolve.emit import apply
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import NOTHING, Graph
-from layoutsolve.solver import assign
+from layoutsolve.solver import Assignment, assign
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.partition import backend_of, crossings
 from layoutsolve.solver.statement.table import Backend, Line, Match, Table
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import parsed, shipped
-from tests.graphs import GraphBuilder, feeds, run
+from tests.graphs import GraphBuilder, assert_same, feeds
 
 FORM = {"data": "NHWC", "kernel": "OHWI", "out": "NHWC"}
+HERE = {"data": "NCHW", "kernel": "OIHW", "out": "NCHW"}
 FOLLOW = Line(("Relu",), policy="follow")
 
 
@@ -42,11 +43,26 @@ def network(seed: int) -> Graph:
 
 def lines(random: np.random.Generator) -> tuple[list[Line], int]:
     """What a backend has for convolutions, what there is without it, and what a crossing costs."""
-    here = {"data": "NCHW", "kernel": "OIHW", "out": "NCHW"}
     prices = [int(random.integers(0, 4)) for _ in range(2)]
-    return [Line(("Conv",), FORM, prices[0], backend="acl"), Line(("Conv",), here, prices[1])], int(
+    return [Line(("Conv",), FORM, prices[0], backend="acl"), Line(("Conv",), HERE, prices[1])], int(
         random.integers(1, 4)
     )
+
+
+def least_of(found: Assignment) -> int:
+    """What an optimal answer costs, with what crosses."""
+    assert found.status == "optimal"
+    return found.price.transposes + found.price.hidden + sum(each.price for each in crossings(found))
+
+
+def assert_least(found: Assignment, prices: list[int]) -> None:
+    """An answer of chosen backends costs the least of all partitions' prices, and has no marker left."""
+    assert found.status == "optimal"
+    assert found.tiers[0].value == found.bound == found.price.transposes + found.price.hidden == min(prices)
+    own = sum(found.row(number).price.hidden for number in range(len(found.rows)))
+    assert found.price.hidden == own + sum(each.price for each in crossings(found))
+    assert not any(value.dtype == NOTHING for value in found.graph.values.values())
+    assert sum(node.op == "Transpose" for node in apply(found).nodes) == found.price.transposes
 
 
 def target(own: list[Line], crossing: int, chooses: bool) -> Target:
@@ -66,21 +82,10 @@ def test_nothing_is_cheaper_than_what_is_chosen(seed: int, ends: str) -> None:
     for chosen in product((False, True), repeat=len(convolutions)):
         names = tuple(name for name, taken in zip(convolutions, chosen, strict=True) if taken)
         own = [replace(there, match=Match(names=names))] if names else []
-        each = assign(graph, boundary, target=target([*own, here], crossing, False))
-        assert each.status == "optimal"
-        prices.append(each.price.transposes + each.price.hidden + sum(one.price for one in crossings(each)))
-    assert found.status == "optimal"
-    assert found.tiers[0].value == found.bound == found.price.transposes + found.price.hidden == min(prices)
-    paid = sum(each.price for each in crossings(found))
-    own = sum(found.row(number).price.hidden for number in range(len(found.rows)))
-    assert found.price.hidden == own + paid
-    assert not any(value.dtype == NOTHING for value in found.graph.values.values())
-    applied = apply(found)
-    assert sum(node.op == "Transpose" for node in applied.nodes) == found.price.transposes
+        prices.append(least_of(assign(graph, boundary, target=target([*own, here], crossing, False))))
+    assert_least(found, prices)
     if ends == "keep":
-        data = feeds(graph, seed)
-        for one, other in zip(run(graph, data), run(applied, data), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        assert_same(graph, apply(found), feeds(graph, seed), rtol=1e-4, atol=1e-5)
 
 
 def mixed(seed: int) -> Graph:
@@ -100,9 +105,6 @@ def mixed(seed: int) -> Graph:
             live.append(builder.op("Softmax", one, shape=(2, 4, 6, 6), axis=int(random.integers(1, 4))))
         chosen += draw < 4
     return builder.graph(live[-1], *([live[-2]] if random.random() < 0.5 else []))
-
-
-HERE = {"data": "NCHW", "kernel": "OIHW", "out": "NCHW"}
 
 
 def several(graph: Graph, random: np.random.Generator) -> tuple[list[Line], dict[str, Backend]]:
@@ -139,20 +141,10 @@ def test_nothing_is_cheaper_than_what_is_chosen_of_several(seed: int, ends: str)
     names = [node.outputs[0] for node in graph.nodes if node.op in ("Conv", "Add")]
     prices = []
     for own in product(*([line for line in lines if line.match.names == (name,)] for name in names)):
-        each = assign(graph, boundary, target=among([*own], False))
-        assert each.status == "optimal"
-        prices.append(each.price.transposes + each.price.hidden + sum(one.price for one in crossings(each)))
-    assert found.status == "optimal"
-    assert found.tiers[0].value == found.bound == found.price.transposes + found.price.hidden == min(prices)
-    own_rows = sum(found.row(number).price.hidden for number in range(len(found.rows)))
-    assert found.price.hidden == own_rows + sum(each.price for each in crossings(found))
-    assert not any(value.dtype == NOTHING for value in found.graph.values.values())
-    applied = apply(found)
-    assert sum(node.op == "Transpose" for node in applied.nodes) == found.price.transposes
+        prices.append(least_of(assign(graph, boundary, target=among([*own], False))))
+    assert_least(found, prices)
     if ends == "keep":
-        data = feeds(graph, seed)
-        for one, other in zip(run(graph, data), run(applied, data), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        assert_same(graph, apply(found), feeds(graph, seed), rtol=1e-4, atol=1e-5)
 
 
 def test_crossings_keep_operators_together() -> None:
