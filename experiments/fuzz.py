@@ -31,8 +31,8 @@ from experiments.mutation import mutant
 from layoutsolve.errors import ConversionError
 from layoutsolve.verification.runtimes import OnnxRuntime
 
-SECONDS = 10.0
-"""Processor time that a mutant may take to convert."""
+SECONDS = 20.0
+"""Processor time that a mutant may take to convert: what a search may do in all takes that long on a slow machine."""
 
 WALL = 60.0
 """Seconds after which a mutant counts as hanging whatever it waits for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from math import inf
+from functools import cache
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
@@ -44,14 +44,24 @@ def alternatives(problem: LayoutProblem, tiers: Tiers, values: Sequence[int], li
         size = sum(map(len, domains))
         if size > ROWS:
             return None
-        limit.spend(EACH * size * len(values))
-        priced = None if limit.over else _priced(problem, domains, tiers[: len(values)], values)
+        limit.spend(EACH * size * len(values) + _moves(problem))
+        priced = None if limit.over else _priced(problem, domains, tiers[: len(values)], values, limit)
         if priced is None:
             return None
         moved = priced
     else:
         _free(problem, domains, tiers[: len(values)], limit)
     return None if limit.over else Alternatives(domains, moved)
+
+
+def _moves(problem: LayoutProblem) -> int:
+    """How many moves of variables a relaxation tells apart."""
+    found = 0
+    for variable in problem.moving():
+        if (writer := problem.writers[variable]) is not None:
+            operators = [problem.operators[number].rows for number, _ in problem.readers[variable]]
+            found += len(problem.operators[writer[0]].rows) * sum(map(len, operators))
+    return found
 
 
 def _free(problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit) -> None:
@@ -81,7 +91,9 @@ def _orders(problem: LayoutProblem, domain: Sequence[int], number: int, port: in
     return {order(problem.operators[number].rows[row].layouts[port]) for row in domain}
 
 
-def _priced(problem: LayoutProblem, domains: Domains, tiers: Tiers, values: Sequence[int]) -> frozenset[int] | None:
+def _priced(
+    problem: LayoutProblem, domains: Domains, tiers: Tiers, values: Sequence[int], limit: Limit
+) -> frozenset[int] | None:
     """Keep the rows whose price, with the offers of a relaxation, leaves room for the others' at these values, and find
     the variables of which that is true of a move; None where the relaxation cannot be solved.
     """
@@ -105,30 +117,44 @@ def _priced(problem: LayoutProblem, domains: Domains, tiers: Tiers, values: Sequ
         spare = most - sum(min(each.values()) for each in found)
         for number, each in enumerate(found):
             domains[number] = [row for row, cost in each.items() if cost <= min(each.values()) + spare]
-        moved = [each for each in moved if _beyond(problem, domains, each, weights, offers) <= spare]
+        moved = [each for each in moved if _may_move(problem, domains, each, weights, offers, spare, limit)]
     return frozenset(moved)
 
 
-def _beyond(problem: LayoutProblem, domains: Domains, variable: int, weights: Weights, offers: Offers) -> float:
-    """By how much the cheapest move of a variable costs more than all that is offered for its order."""
+def _may_move(
+    problem: LayoutProblem,
+    domains: Domains,
+    variable: int,
+    weights: Weights,
+    offers: Offers,
+    spare: int,
+    limit: Limit,
+) -> bool:
+    """Whether some move of a variable costs no more than all that is offered for its order, and what is to spare."""
     writer = problem.writers[variable]
     if writer is None:
-        return inf
-    offered: dict[Layout, int] = {}
-    for number, port in problem.readers[variable]:
-        for layout in dict.fromkeys(problem.operators[number].rows[row].layouts[port] for row in domains[number]):
-            own = offers.layouts.get((number, port), {}).get(layout, 0)
-            own += offers.orders.get((number, port), {}).get(order(layout), 0)
-            offered[layout] = offered.get(layout, 0) + own
+        return False
+    offered = _offered(problem, domains, variable, offers)
     number, port = writer
     sources = list(dict.fromkeys(problem.operators[number].rows[row].layouts[port] for row in domains[number]))
-    moves = problem.move_prices(variable, sources, list(offered), "reshapes" in weights)
-    return min(
-        (
-            weighted(price, weights) - amount
-            for source, prices in zip(sources, moves, strict=True)
-            for (target, amount), price in zip(offered.items(), prices, strict=True)
-            if source != target
-        ),
-        default=inf,
+    limit.spend(len(sources) * len(offered))
+    if limit.over:
+        return True
+    cost = cache(lambda price: weighted(price, weights))
+    return any(
+        source != target and cost(price) - amount <= spare
+        for source, prices in zip(
+            sources, problem.move_prices(variable, sources, list(offered), "reshapes" in weights), strict=True
+        )
+        for (target, amount), price in zip(offered.items(), prices, strict=True)
     )
+
+
+def _offered(problem: LayoutProblem, domains: Domains, variable: int, offers: Offers) -> dict[Layout, int]:
+    """What the readers of a variable offer for each of the layouts that they may read."""
+    found: dict[Layout, int] = {}
+    for number, port in problem.readers[variable]:
+        layouts, orders = offers.layouts.get((number, port), {}), offers.orders.get((number, port), {})
+        for layout in dict.fromkeys(problem.operators[number].rows[row].layouts[port] for row in domains[number]):
+            found[layout] = found.get(layout, 0) + layouts.get(layout, 0) + orders.get(order(layout), 0)
+    return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 from typing import TypeVar
 
@@ -74,6 +75,7 @@ class Relaxation:
 
     def __init__(self, problem: LayoutProblem, tiers: Tiers) -> None:
         self.problem, self.tiers, self.model = problem, tiers, Linear()
+        self.ranked = cache(lambda price: ranked(price, tiers))
         self.costs: list[dict[int, float]] = [{} for _ in tiers]
         self.layouts: dict[int, tuple[Place, Layout]] = {}
         self.orders: dict[int, tuple[Place, Order]] = {}
@@ -202,7 +204,7 @@ class Relaxation:
             if order(source) == wanted.atoms:
                 given += shares
             else:
-                groups.setdefault(ranked(price, self.tiers), []).extend(shares)
+                groups.setdefault(self.ranked(price), []).extend(shares)
         moved = {cost: self._share(cost) for cost in sorted(groups)}
         for cost, share in moved.items():
             if not all(_no_less(cost, other) for other in groups):

@@ -22,13 +22,7 @@ from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.stops import BLOCKS, every_order
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.theory.layout import (
-    Layout,
-    Order,
-    finest,
-    order,
-    permuted,
-)
+from layoutsolve.solver.theory.layout import Group, Layout, Order, finest, order, whole
 from layoutsolve.solver.theory.move import transposed_alone
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
@@ -90,6 +84,7 @@ class Closure:
         self.seen: list[dict[Layout, None]] = [{} for _ in self.variables]
         self.queue: deque[tuple[int, Layout]] = deque()
         self.several: dict[int, dict[Order, None]] = {}
+        self.reordered: dict[tuple[int, frozenset[Group]], list[Layout]] = {}
         self.alike: list[list[object]] = [self._alike(entry) for entry in self.entries]
         self.pushed: set[tuple[int, object, Layout]] = set()
         self.touching: list[list[tuple[int, int]]] = [[] for _ in self.variables]
@@ -353,11 +348,20 @@ class Closure:
                 pending.append(self._reordered(variable, fresh))
 
     def _reordered(self, variable: int, layout: Layout) -> Iterator[Layout]:
-        """The stored dimensions of a layout in all orders that are to be kept and keep these."""
-        for atoms in self._wanted(variable):
-            found = permuted(layout, atoms)
-            if found is not None:
-                yield found
+        """The stored dimensions of a layout in all orders that are to be kept and keep these.
+
+        Which those are is one question for all layouts that store the same dimensions in any sequence.
+        """
+        wanted = self._wanted(variable)
+        if not wanted:
+            return
+        solid = tuple(filter(None, layout))
+        key = variable, frozenset(solid)
+        if key not in self.reordered:
+            self.reordered[key] = [each for atoms in wanted if (each := whole(solid, atoms)) is not None]
+        for each in self.reordered[key]:
+            rest = iter(each)
+            yield each if len(each) == len(layout) else tuple([next(rest) if group else () for group in layout])
 
     def _suggest_moved(self, variable: int, layout: Layout, found: Layout) -> None:
         """Suggest what a Transpose alone makes of a layout in another order, or a layout of it: what has size 1 may go

@@ -44,7 +44,7 @@ the proof.
 CAPPED = 10
 """How many times as much that is where candidates are as many as they may be: of Reshapes nothing is proven then."""
 
-NEEDED, ASKED = 6_500_000, 20_000
+NEEDED, ASKED = 3_500_000, 20_000
 """The most work of finding out which orders cost as little, and of how many Reshapes are needed for them; and the most
 operators of a graph of which that is asked: of more, stating the orders takes as long as that and proves nothing.
 """
