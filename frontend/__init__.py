@@ -87,7 +87,7 @@ def lowered(
     if not isinstance(model, Model):
         from layoutsolve.frontend.onnx import lower as onnx
 
-        graph = gates.recognise(onnx.lower(model, name, reading.shapes, budget))
+        graph = layer_norm.recognise(gates.recognise(onnx.lower(model, name, reading.shapes, budget)), budget)
         return _as_stored(cuts.cut(graph, reading.storage, budget), reading, budget)
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))

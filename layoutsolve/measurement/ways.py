@@ -3,6 +3,8 @@
 A way's *loss* is the time that it takes longer than the fastest, in Transposes of its operand. It is slow, and counts
 as a hidden transposition, where in the median over shapes the loss is at least LOSS and it takes more than RATIO times
 as long (convolutions: RATIOS). From TWICE on it counts as two: such a kernel transposes its operand and its result.
+From THRICE on, and where it takes LONG times as long, it counts as three: more than a Transpose before it and one
+behind it, by which it is avoided. A Transpose itself is not.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from layoutsolve.measurement.products import batched, pointwise, products, quant
 from layoutsolve.measurement.windows import windows
 
 LOSS, RATIO, TWICE = 0.5, 1.12, 1.5
+THRICE, LONG = 8.0, 1.5
 
 RATIOS = {"Conv": 1.05, "ConvTranspose": 1.05}
 """Where other ratios are told from noise: convolutions take long."""
@@ -109,7 +112,7 @@ def is_slow(result: Result) -> bool:
 @dataclass(frozen=True)
 class Verdict:
     """A kind over all its shapes. ``extra`` is seconds lost per byte of the operand, ``noise`` the ratio that may be
-    none.
+    none; ``avoidable`` says that Transposes around the operator avoid it.
     """
 
     ratio: float
@@ -117,6 +120,7 @@ class Verdict:
     extra: float
     refused: bool
     noise: float
+    avoidable: bool
 
     @property
     def slow(self) -> bool:
@@ -126,7 +130,9 @@ class Verdict:
     @property
     def hidden(self) -> int:
         """How many transpositions the way counts as."""
-        return int(self.slow) + int(self.slow and self.loss >= TWICE)
+        if not self.slow or self.loss < TWICE:
+            return int(self.slow)
+        return 3 if self.avoidable and self.loss >= THRICE and self.ratio >= LONG else 2
 
     def __str__(self) -> str:
         return "unsupported" if self.refused else "slow" if self.slow else "native"
@@ -145,6 +151,7 @@ def verdicts(results: Sequence[Result], threads: int) -> dict[tuple[str, str], V
             median((each.seconds - each.fastest) / each.bytes for each in group),
             any(each.refused for each in group),
             RATIOS.get(key[0], RATIO),
+            key[0] != "Transpose",
         )
         for key, group in kinds.items()
     }

@@ -79,11 +79,13 @@ def test_what_is_written_is_a_target() -> None:
     ("ratio", "loss", "before", "after"),
     [
         (1.0, 0.0, 2, 0), (1.05, 3.0, 1, 0), (1.2, 3.0, 0, 0), (1.2, 3.0, 2, 2), (1.4, 0.7, 0, 0), (1.4, 1.2, 0, 1),
-        (1.4, 1.6, 0, 2), (1.4, 1.6, None, 2), (1.2, 0.7, None, 1), (1.05, 0.7, None, 0),
+        (1.4, 1.6, 0, 2), (1.4, 1.6, None, 2), (1.2, 0.7, None, 1), (1.05, 0.7, None, 0), (1.4, 9.0, 2, 2),
+        (1.6, 7.0, 2, 2), (1.6, 9.0, 2, 3),
     ],
 )  # fmt: skip
 def test_a_price_changes_where_that_is_clear(ratio: float, loss: float, before: int | None, after: int) -> None:
-    assert steady(Verdict(ratio, loss, 0.0, False, 1.12), before) == after
+    assert steady(Verdict(ratio, loss, 0.0, False, 1.12, True), before) == after
+    assert steady(Verdict(ratio, loss, 0.0, False, 1.12, False), before) == min(2, after)
 
 
 def test_what_is_refused_is_unsupported() -> None:

@@ -163,6 +163,60 @@ def test_affine_layers_and_hard_swishes(seed: int, height: str | int) -> None:
     assert not left & {"Add", "Clip", "Div", "Mul"}
 
 
+def normalised(opset: int, affine: bool, power: bool) -> onnx.ModelProto:
+    """Convolutions with layer normalisations over channels, which are written out, each between Transposes of its own,
+    of which those between the first and a product cancel each other.
+    """
+    random = np.random.default_rng(opset)
+    fixed = {"two": np.array(2.0, np.float32), "epsilon": np.array(1e-5, np.float32), "last": np.array([-1])}
+    axes, behind = ("<axes = [-1]>", "") if opset < 18 else ("", ", last")
+    lines, x = list[str](), "image"
+    for number in range(2):
+        fixed[f"w{number}"] = random.normal(size=(8, 8, 3, 3)).astype(np.float32)
+        fixed[f"g{number}"], fixed[f"s{number}"] = random.normal(size=(2, 8)).astype(np.float32)
+        fixed[f"p{number}"] = random.normal(size=(8, 8)).astype(np.float32)
+        lines += [
+            f"c{number} = Conv<pads = [1, 1, 1, 1]>({x}, w{number})",
+            f"t{number} = Transpose<perm = [0, 2, 3, 1]>(c{number})",
+            f"m{number} = ReduceMean{axes}(t{number}{behind})",
+            f"d{number} = Sub(t{number}, m{number})",
+            f"q{number} = Pow(d{number}, two)" if power else f"q{number} = Mul(d{number}, d{number})",
+            f"v{number} = ReduceMean{axes}(q{number}{behind})",
+            f"e{number} = Add(v{number}, epsilon) r{number} = Sqrt(e{number}) n{number} = Div(d{number}, r{number})",
+            f"h{number} = Mul(n{number}, g{number}) a{number} = Add(h{number}, s{number})"
+            if affine
+            else f"a{number} = Identity(n{number})",
+            f"first{number} = Transpose<perm = [0, 3, 1, 2]>(a{number})",
+            f"again{number} = Transpose<perm = [0, 2, 3, 1]>(first{number})",
+            f"o{number} = MatMul(again{number}, p{number})",
+            f"u{number} = Transpose<perm = [0, 3, 1, 2]>(o{number})",
+        ]
+        x = f"u{number}"
+    model: onnx.ModelProto = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : {opset}]>
+        g (float[batch, 8, 6, 5] image) => (float[batch, 8, 6, 5] y) {{ {" ".join(lines)} y = Relu({x}) }}"""
+    )
+    model.graph.initializer.extend(numpy_helper.from_array(data, name) for name, data in fixed.items())
+    return model
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("opset", [9, 13, 17, 18, 21])
+def test_normalisations_stay_along_the_innermost_dimension(opset: int, affine: bool, power: bool) -> None:
+    """They are one kernel there, in ONNX Runtime as well, and several of many Transposes' time elsewhere."""
+    model = normalised(opset, affine, power)
+    found = layoutsolve.convert(model.SerializeToString()).model
+    assert moves(found).transposes <= 4  # of eight
+    kinds = [node.op_type for node in found.graph.node]
+    assert kinds.count("LayerNormalization") == 2 and not {"Sqrt", "Pow"} & set(kinds)
+    for batch in (1, 2):
+        feeds = {"image": np.random.default_rng(opset).normal(size=(batch, 8, 6, 5)).astype(np.float32)}
+        for optimise in (False, True):
+            truth, result = (run(each, feeds, optimised=optimise)[0] for each in (model, found))
+            assert np.abs(truth - result).max() <= 2e-6 * np.ptp(truth)
+
+
 def test_what_has_no_layouts_stays_as_it_is() -> None:
     """However its activations are written."""
     model = recogniser(0, 6, transposed=False)
