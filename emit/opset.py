@@ -28,8 +28,12 @@ _VERSIONS = {"ai.onnx.ml": 3}
 
 
 def required_opset(graph: Graph) -> int:
-    """The lowest operator set, from :data:`LOWEST_OPSET` on, that carries the graph."""
-    operators = (_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in graph.nodes if not node.domain)
+    """The lowest operator set, from :data:`LOWEST_OPSET` on, that carries the graph.
+
+    Operators of a source in ONNX are as they are in its own.
+    """
+    plain = () if graph.imports else graph.nodes
+    operators = (_OF_OPERATOR.get(node.op, LOWEST_OPSET) for node in plain if not node.domain)
     texts = (
         _OF_STRINGS.get(node.op, LOWEST_OPSET)
         for node in graph.nodes

@@ -35,9 +35,10 @@ class Arranged:
     operator's. Labels that occur at some ports only broadcast at the others; with ``broadcast`` those ports may leave
     out leading dimensions of size 1, but for the ports in ``complete``. A label in ``heads`` shares its stored
     dimension with labels in ``tails`` alone. ``pinned`` ports always have their logical layout, or where they are
-    ``backwards`` too that with its dimensions in reverse. How fast a row is depends on where the ``sensitive`` labels
-    lie. A label in ``spread`` is stored as the dimensions that it has in the source, one after the other. ``price`` is
-    what each row costs by itself: Transposes and Reshapes that it is written with.
+    ``backwards`` too that with its dimensions in reverse, where they are ``bare`` that without those of size 1. How
+    fast a row is depends on where the ``sensitive`` labels lie. A label in ``spread`` is stored as the dimensions that
+    it has in the source, one after the other. ``price`` is what each row costs by itself: Transposes and Reshapes that
+    it is written with.
     """
 
     frame: int
@@ -49,12 +50,15 @@ class Arranged:
     complete: frozenset[int] = frozenset()
     pinned: frozenset[int] = frozenset()
     backwards: frozenset[int] = frozenset()
+    bare: frozenset[int] = frozenset()
     sensitive: frozenset[str] = frozenset()
     spread: frozenset[str] = frozenset()
     price: Price = FREE
 
     def pin(self, number: int, logical: Layout) -> Layout:
         """The layout of a pinned port, given its logical one."""
+        if number in self.bare:
+            return tuple(filter(None, logical))
         return logical[::-1] if number in self.backwards else logical
 
 

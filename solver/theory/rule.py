@@ -297,8 +297,10 @@ def extended(found: Rule, extras: Mapping[int, Extra]) -> Rule:
         if isinstance(before, Placed):
             return replace(before, places=grown(before.places), columns=ports(before.columns) | apart)
         pinned, complete = ports(before.pinned) | apart, ports(before.complete)
-        backwards = ports(before.backwards)
-        return replace(before, frame=port(before.frame), pinned=pinned, complete=complete, backwards=backwards)
+        backwards, bare = ports(before.backwards), ports(before.bare)
+        return replace(
+            before, frame=port(before.frame), pinned=pinned, complete=complete, backwards=backwards, bare=bare
+        )
 
     def rewrite(way: Way) -> Rewrite:
         return lambda row, shapes: way.rewrite(row, (*shapes[:count], *shapes[count + added :]))

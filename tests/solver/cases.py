@@ -275,7 +275,8 @@ def gather(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
         count = int(random.choice([1, 3]))
         indices = builder.constant(random.integers(0, 2, count), "int64")
     else:
-        count, indices = 2, builder.input(2, dtype="int64")
+        count = int(random.choice([1, 2]))
+        indices = builder.input(count, dtype="int64")
     x = tensor(builder, random, shape)
     out = [count if index == axis else dim for index, dim in enumerate(shape)]
     return [result(builder, random, builder.op(op, x, indices, shape=out, axis=axis))]

@@ -42,12 +42,12 @@ def fewest_reshapes(found: Assignment, boundary: Boundary | None = None, seconds
     return _Model(found, boundary, tiers, ranked(found.price, tiers), seconds).least(("reshapes",), seconds)
 
 
-def least_time(found: Assignment, boundary: Boundary | None = None, seconds: float = 60.0) -> int:
-    """The least nanoseconds of all orders and groupings, where an answer of the objective is known.
+def least_first(found: Assignment, boundary: Boundary | None = None, seconds: float = 60.0) -> int:
+    """The least of the first tier of all orders and groupings, where an answer of the objective is known.
 
     Raises :class:`TooLargeError` as above.
     """
-    return _Model(found, boundary, (), (), seconds).least(("nanoseconds",), seconds)
+    return _Model(found, boundary, (), (), seconds).least(found.goal.tiers[0], seconds)
 
 
 def every_row(entry: Entry, statement: Statement, kept: set[Orders]) -> dict[Layouts, set[Price]]:

@@ -10,8 +10,12 @@ import numpy as np
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import stands_for
+from layoutsolve.frontend.onnx.versions import opset_of
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.graph import Dim, Size, Value, product
+
+_AXIS_AS_INPUT = 20
+"""The operator set from which on DFT has its axis as an input."""
 
 
 @lowering("Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool")
@@ -363,6 +367,16 @@ def _number(call: Call, name: str) -> str:
     found = draft.add(Value(draft.names.derived(name, "number"), value.dtype, ())).name
     call.emit("Reshape", [name, draft.sizes((), name)], [found])
     return found
+
+
+@lowering("DFT")
+def transformed(call: Call) -> bool:
+    """As it stands, with the axis where an operator set before 20 has it as an attribute with a default."""
+    if opset_of(call.draft.source.proto) >= _AXIS_AS_INPUT or call.outputs[0] in call.draft.asked:
+        return False
+    names, storage = call.operands()
+    call.emit(call.op, names, call.outputs, {"axis": 1, **call.attributes}, storage)
+    return True
 
 
 @lowering("ConstantOfShape")

@@ -210,7 +210,7 @@ def shape(site: Site) -> Rule | None:
 @rule("Gather")
 def gather(site: Site) -> Rule | None:
     """One axis is replaced by as many indices; it stays whole, the others follow any layout. Where one entry is picked
-    that is known, its dimension is kept with size 1 or left out, whichever fits. The entries of a table lie as the
+    its dimension is kept with size 1 or left out, whichever fits. The entries of a table lie as the
     numbers do for which they are looked up.
     """
     table, indices = site.required(0), site.required(1)
@@ -238,13 +238,14 @@ def gather(site: Site) -> Rule | None:
         return site.same({"axis": position(row.arrangement, label)})
 
     ways = [Way(form, rewrite, Along(label))]
-    if indices.shape == (1,) and indices.data is not None:
-        number = Value(indices.name, indices.dtype, (), data=indices.data.reshape(()))
+    if indices.shape == (1,):
+        data = indices.data
+        known = {} if data is None else {1: Value(indices.name, indices.dtype, (), data=data.reshape(()))}
 
         def dropping(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-            return site.same({"axis": position(row.arrangement, label)}, {1: number})
+            return site.same({"axis": position(row.arrangement, label)}, known)
 
-        ways.append(Way(replace(form, dropped=along), dropping, Along(label)))
+        ways.append(Way(replace(form, dropped=along, bare=form.pinned), dropping, Along(label)))
     return Rule(inputs, tuple(dims), tuple(ways), solid=along | {"index"})
 
 

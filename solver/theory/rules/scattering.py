@@ -150,8 +150,12 @@ def reverse_sequence(site: Site) -> Rule | None:
 
 @rule("DFT")
 def dft(site: Site) -> Rule | None:
-    """The axis and the parts of the numbers come last, whatever else there is before them in any arrangement."""
-    axes = site.integers(2)
+    """The axis and the parts of the numbers come last, whatever else there is before them in any arrangement.
+
+    The axis is an attribute in operator sets before 20.
+    """
+    named = site.attribute("axis")
+    axes = site.integers(2) if named is None else (named,)
     if axes is None:
         return None
     before, after = site.required(0).shape, site.output().shape
@@ -169,7 +173,8 @@ def dft(site: Site) -> Rule | None:
     places = ((*lead, ("s",), ("c",)), (*lead, ("p",), ("e",)))
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return site.same(inputs={2: np.array(len(shapes[0]) - 2, np.int64)})
+        last = len(shapes[0]) - 2
+        return site.same({"axis": last}) if named is not None else site.same(inputs={2: np.array(last, np.int64)})
 
     dims = (labelled(before, "s", "c"), labelled(after, "p", "e"))
     return Rule((0,), dims, (Way(Placed(places, prefix=prefix), rewrite),), solid=frozenset("scpe"))
