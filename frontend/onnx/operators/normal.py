@@ -369,6 +369,22 @@ def _number(call: Call, name: str) -> str:
     return found
 
 
+@lowering("Clip")
+def bounded(call: Call) -> bool:
+    """As it stands, with bounds of its own type: the library makes float32 of those that were attributes."""
+    dtype = call.value(0).dtype
+    names, storage = call.operands(call.stores)
+    apart = [number for number in (1, 2) if call.has(number) and call.value(number).dtype != dtype]
+    if storage or not apart or any(call.value(number).data is None for number in apart):
+        return False
+    for number in apart:
+        data, name = call.value(number).data, f"{call.outputs[0]}/bound"
+        names[number] = call.draft.constant(np.asarray(data).astype(dtype), name, dtype).name
+    call.draft.declare(call.outputs[0], call.value(0).shape, dtype)
+    call.emit(call.op, names, call.outputs, call.attributes)
+    return True
+
+
 @lowering("DFT")
 def transformed(call: Call) -> bool:
     """As it stands, with the axis where an operator set before 20 has it as an attribute with a default."""

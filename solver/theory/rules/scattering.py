@@ -155,7 +155,7 @@ def dft(site: Site) -> Rule | None:
     The axis is an attribute in operator sets before 20.
     """
     named = site.attribute("axis")
-    axes = site.integers(2) if named is None else (named,)
+    axes = ((-2,) if site.input(2) is None else site.integers(2)) if named is None else (named,)
     if axes is None:
         return None
     before, after = site.required(0).shape, site.output().shape
@@ -174,7 +174,9 @@ def dft(site: Site) -> Rule | None:
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         last = len(shapes[0]) - 2
-        return site.same({"axis": last}) if named is not None else site.same(inputs={2: np.array(last, np.int64)})
+        length: str | int = "" if site.input(1) is None else 1
+        axis_of = {1: length, 2: np.array(last, np.int64)}
+        return site.same({"axis": last}) if named is not None else site.same(inputs=axis_of)
 
     dims = (labelled(before, "s", "c"), labelled(after, "p", "e"))
     return Rule((0,), dims, (Way(Placed(places, prefix=prefix), rewrite),), solid=frozenset("scpe"))

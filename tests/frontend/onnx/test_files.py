@@ -638,3 +638,53 @@ def test_operators_that_are_called_as_others_stay(name: str, domain: str) -> Non
     model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:]), opset_imports=imports, ir_version=8)
     found = converted(model)
     assert [(node.op_type, node.domain) for node in found.graph.node] == [("Relu", ""), (name, domain), ("Neg", "")]
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE])
+@pytest.mark.parametrize("opset", [7, 9, 10])
+def test_bounds_that_were_attributes_are_of_the_type_of_what_they_bound(opset: int, dtype: int) -> None:
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    weights = numpy_helper.from_array(np.random.default_rng(opset).normal(size=(4, 4, 1, 1)).astype(kind), "w")
+    ends = [helper.make_tensor_value_info(name, dtype, ["batch", 5, 6, 4]) for name in "xy"]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["t", "w"], ["a"]),
+        helper.make_node("Clip", ["a"], ["b"], min=0.0, max=6.0),
+        helper.make_node("Clip", ["b"], ["c"], max=1.5),
+        helper.make_node("Transpose", ["c"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=4)
+    model.graph.input.append(helper.make_tensor_value_info("w", dtype, [4, 4, 1, 1]))
+    result = converted(model)
+    onnx.checker.check_model(result, full_check=True)
+    assert operators(result).count("Transpose") == 0
+    if dtype == TensorProto.FLOAT:  # ONNX Runtime has no older Clip of other types
+        feeds = {"x": np.random.default_rng(0).normal(size=(2, 5, 6, 4)).astype(kind)}
+        truth, found = (run(each, {**feeds, **extra})[0] for each, extra in ((model, {}), (result, {})))
+        np.testing.assert_allclose(truth, found, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [17, 19, 20, 22])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, -2, -3])
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_transforms_of_all_operator_sets(opset: int, axis: int | None, onesided: int) -> None:
+    """The axis is an attribute before operator set 20, with another default."""
+    attributes, names, fixed = dict[str, int](), ["r"], list[TensorProto]()
+    if axis is not None and opset < 20:
+        attributes["axis"] = axis
+    elif axis is not None:
+        names, fixed = ["r", "", "axis"], [numpy_helper.from_array(np.array(axis), "axis")]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["r"], perm=[1, 0, 2, 3]),
+        helper.make_node("DFT", names, ["d"], onesided=onesided, **attributes),
+        helper.make_node("Transpose", ["d"], ["y"], perm=[1, 0, 2, 3]),
+    ]
+    shape = [3, 4, 6, 2 - onesided]
+    ends = [helper.make_tensor_value_info("x", 1, ["batch", *shape[1:]]), helper.make_tensor_value_info("y", 1, None)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], fixed)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    result = converted(model)
+    told = axis if axis is not None else -2 if opset >= 20 else 1
+    assert operators(result).count("Transpose") <= (0 if told in (2, -2) else 2)
+    same(model, result, tuple(shape))

@@ -184,6 +184,29 @@ def test_loops_that_count_or_ask(trips: str, first: str) -> None:
             alike(model, result, {"x": image(), "n": np.array(count, np.int64), "c": np.array(test)})
 
 
+@pytest.mark.parametrize("axis", [0, 1, 3])
+def test_what_is_picked_in_each_turn_needs_no_view(axis: int) -> None:
+    """A number that is computed picks an entry, whose dimension is gone: as arrays of tensors are read."""
+    shape = [2, 4, 5, 3]
+    left = [size for at, size in enumerate(shape) if at != axis]
+    model = text(
+        f"""g ({IMAGE} x, int64 n) => (float{left} y) {{
+            t = {TO}(x) zero = Constant<value_int = 0>() one = Constant<value_int = 1>()
+            none = Constant<value_float = 0.0>()
+            empty = Constant<value_ints = {left}>() start = Expand(none, empty)
+            last, y = Loop(n, , zero, start) <body = l (int64 i, bool go, int64 at, float{left} now)
+                => (bool on, int64 after, float{left} next) {{
+                on = Identity(go) after = Add(at, one)
+                picked = Gather<axis = {axis}>(t, at) sum = Add(now, picked) next = Tanh(sum) }}>
+            }}"""
+    )
+    result = converted(model)
+    found = moves(result)
+    assert (found.reshapes, operators(result)["Squeeze"], operators(result)["Unsqueeze"]) == (0, 0, 0)
+    for count in range(3):
+        alike(model, result, {"x": image(), "n": np.array(count, np.int64)})
+
+
 def test_what_is_rounded_in_a_branch_stays_so_around_it() -> None:
     """A tensor that a branch alone rounds is one of real numbers where it is computed."""
     model = text(
