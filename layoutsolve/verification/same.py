@@ -14,6 +14,7 @@ from layoutsolve.verification.data import Data
 from layoutsolve.verification.data import samples as given_samples
 from layoutsolve.verification.distance import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, element
+from layoutsolve.verification.survival import surviving
 from layoutsolve.verification.verify import OutputComparison, Verification, smooth, stored
 
 FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
@@ -70,7 +71,10 @@ def _verified(
     names = [name for name, _, _ in first.inputs]
     ports = tuple(Port(name, _dtype(name, told), (), (), (), ()) for name, told, _ in first.inputs)
     runs = []
-    for fed, truth in _runs(first, ports, given_samples(data, names, ports) if data else None, seed, samples):
+    given = given_samples(data, names, ports) if data else None
+    open_sizes = any(not isinstance(size, int) for _, _, shape in first.inputs for size in shape)
+    number = surviving(source, level, seed) if given is None and open_sizes else 0
+    for fed, truth in _runs(first, given, number, seed, samples):
         results = second.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
         runs.append((truth, results))
     found = []
@@ -98,32 +102,23 @@ def _dtype(name: str, told: str) -> str:
 
 
 def _runs(
-    runtime: OnnxRuntime, ports: Sequence[Port], given: list[list[Array]] | None, seed: int, samples: int
+    runtime: OnnxRuntime, given: list[list[Array]] | None, number: int, seed: int, samples: int
 ) -> Iterator[tuple[dict[str, Array], list[Array]]]:
-    """Inputs by name, and what the source makes of them."""
-    if given is not None:
-        for each in given:
-            fed = {port.name: data for port, data in zip(ports, each, strict=True)}
-            yield fed, runtime.run(fed)
-        return
-    known: Mapping[str, int] | None = None
-    for sample in range(samples):
-        for sizes in tries(runtime.inputs) if known is None else (known,):
-            generator = np.random.default_rng([seed, sample])
-            fed = {
-                port.name: stored(smooth(port.dtype, shape_of(port.name, shape, sizes), generator), None)
-                for port, (_, _, shape) in zip(ports, runtime.inputs, strict=True)
-            }
-            try:
-                truth = runtime.run(fed)
-            except VerifyError as error:
-                refused = error
-                continue
-            known = sizes
-            yield fed, truth
-            break
-        else:
-            raise VerifyError(f"no data are found with which the source runs: give some (--verify-data). {refused}")
+    """Inputs by name, and what the source makes of them: those that are given, or made up in some choice of sizes."""
+    names = [name for name, _, _ in runtime.inputs]
+    sizes = next(islice(tries(runtime.inputs), number, None))
+    drawn = (made_up(runtime, sizes, [seed, sample]) for sample in range(samples))
+    for fed in drawn if given is None else (dict(zip(names, each, strict=True)) for each in given):
+        yield fed, runtime.run(fed)
+
+
+def made_up(runtime: OnnxRuntime, sizes: Mapping[str, int], seed: Sequence[int]) -> dict[str, Array]:
+    """Smooth data for all inputs, whose dimensions without a size have one of these."""
+    generator = np.random.default_rng(seed)
+    return {
+        name: stored(smooth(_dtype(name, told), shape_of(name, shape, sizes), generator), None)
+        for name, told, shape in runtime.inputs
+    }
 
 
 def tries(inputs: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> Iterator[dict[str, int]]:

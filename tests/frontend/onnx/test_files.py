@@ -556,6 +556,18 @@ def test_bytes_that_are_resized_along_some_axes(by: str) -> None:
     same(model, result, (1, 3, 4, 5))
 
 
+@pytest.mark.parametrize("wrong", [2, 1])
+def test_sizes_with_which_the_runtime_ends_are_passed_over(wrong: int) -> None:
+    """A division by a size less another number ends the process, whichever model it is in."""
+    model = text(
+        f"""{HEAD} g (float[n, 3, 4] x) => (float[n, 4, 3] y, int64 z)
+        <int64 less = {{{wrong}}}, int64 ten = {{10}}, int64 first = {{0}}> {{
+            sizes = Shape(x) count = Gather<axis = 0>(sizes, first) by = Sub(count, less) z = Div(ten, by)
+            y = Transpose<perm = [0, 2, 1]>(x) }}"""
+    )
+    assert layoutsolve.verify(model.SerializeToString(), layoutsolve.convert(model.SerializeToString())).passed
+
+
 @pytest.mark.parametrize("size", [1, 2, 64, 512])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_sizes_with_which_a_model_runs_are_found(axis: int, size: int) -> None:
