@@ -220,6 +220,30 @@ def resizes() -> Iterator[Group]:
                 yield Group("Resize", tuple(found))
 
 
+def resizes_in_blocks() -> Iterator[Group]:
+    """Images that a convolution wrote, doubled by interpolation: as they lie, and channels-last."""
+    turned, back = {"perm": [0, 2, 3, 1]}, {"perm": [0, 3, 1, 2]}
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    for channels, side in ((16, 32), (24, 32), (64, 28), (128, 14)):
+        weights = {"w": Spec((channels, channels, 1, 1)).sample() / channels}
+        here, last = (1, channels, 2 * side, 2 * side), (1, 2 * side, 2 * side, channels)
+        convolved = Node("Conv", ["x", "w"], ["c"])
+        stays = [convolved, Node("Resize", ["c", "", "", "sizes"], attributes=attributes)]
+        moved = [
+            convolved,
+            Node("Transpose", ["c"], ["t"], attributes=turned),
+            Node("Resize", ["t", "", "", "sizes"], ["r"], attributes=attributes),
+            Node("Transpose", ["r"], attributes=back),
+        ]
+        spec, permutation = Spec((1, channels, side, side)), (0, 2, 3, 1)
+        kinds = (("linear KKRR in blocks, float32", stays, here, True), ("moved", moved, last, False))
+        found = [
+            variant(kind, nodes, spec, permutation, {**weights, "sizes": np.array(sizes, np.int64)}, listed=listed)
+            for kind, nodes, sizes, listed in kinds
+        ]
+        yield Group("Resize", tuple(found))
+
+
 def _seen(pattern: str, shape: Sequence[int]) -> str:
     """A pattern as what copies sees it: runs of kept dimensions above 1 in one, or ``many``."""
     larger = "".join(letter for letter, size in zip(pattern, shape, strict=True) if letter == "R" or size > 1)

@@ -25,6 +25,7 @@ from layoutsolve.measurement.axes import (
     normalisations,
     reductions,
     resizes,
+    resizes_in_blocks,
     transposes,
 )
 from layoutsolve.measurement.kernels import Timed, loaded, paired
@@ -64,7 +65,7 @@ class Result:
 def groups() -> Iterator[Group]:
     """All that is measured."""
     sources = (
-        *(along_axes, reductions, transposes, broadcasts, resizes, normalisations),
+        *(along_axes, reductions, transposes, broadcasts, resizes, resizes_in_blocks, normalisations),
         *(products, quantised_products, batched, pointwise, regroupings, windows),
     )
     return chain.from_iterable(source() for source in sources)

@@ -378,8 +378,9 @@ def bounded(call: Call) -> bool:
     if storage or not apart or any(call.value(number).data is None for number in apart):
         return False
     for number in apart:
-        data, name = call.value(number).data, f"{call.outputs[0]}/bound"
-        names[number] = call.draft.constant(np.asarray(data).astype(dtype), name, dtype).name
+        with np.errstate(over="ignore"):  # no bound is the largest float32
+            data = np.asarray(call.value(number).data).astype(dtype)
+        names[number] = call.draft.constant(data, f"{call.outputs[0]}/bound", dtype).name
     call.draft.declare(call.outputs[0], call.value(0).shape, dtype)
     call.emit(call.op, names, call.outputs, call.attributes)
     return True

@@ -54,8 +54,7 @@ def reduce(site: Site) -> Rule | None:
         kept = tuple(labels for axis, labels in enumerate(kept) if axis not in axes)
 
     def keeping(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        where = positions(row.arrangement, reduced)
-        return reducing(1, [*_units(shapes[0], where), *where])
+        return reducing(1, _with_units(shapes[0], positions(row.arrangement, reduced)))
 
     def dropping(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return reducing(0, positions(row.arrangement, reduced))
@@ -70,10 +69,18 @@ def reduce(site: Site) -> Rule | None:
     return Rule((0,), (dims, kept), ways)
 
 
-def _units(shape: Shape, axes: Sequence[int]) -> list[int]:
-    """The leading dimensions of size 1: reducing them as well is the same, and lets runtimes take a faster path."""
-    first = next((axis for axis, dim in enumerate(shape) if dim != 1), len(shape))
-    return [axis for axis in range(first) if axis not in axes]
+def _with_units(shape: Shape, axes: Sequence[int]) -> list[int]:
+    """The reduced dimensions, with those of size 1 before and behind them, which changes nothing: runtimes look for
+    runs of reduced and of kept dimensions, and take up to seventy times as long where one of size 1 parts or ends them.
+
+    A dimension of size 1 goes with the next larger one, and the last ones with the one before.
+    """
+    found = list[int]()
+    larger = [axis for axis, dim in enumerate(shape) if dim != 1 or axis in axes]
+    for axis in range(len(shape)):
+        beside = next((each for each in larger if each >= axis), larger[-1] if larger else axis)
+        found += [axis] if beside in axes else []
+    return found
 
 
 @rule("LayerNormalization")
@@ -96,7 +103,7 @@ def layer_normalization(site: Site) -> Rule | None:
         return site.same({"axis": -len(own)})
 
     def by_steps(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        axes = int64(*positions(row.arrangement, inner))
+        axes = int64(*_with_units(shapes[0], positions(row.arrangement, inner)))
         kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shapes[0]))
         epsilon = np.array(site.attribute("epsilon", 1e-5), site.real)
 

@@ -25,6 +25,7 @@ from layoutsolve.solver.theory.rule import (  # fmt: skip
     static,
 )
 from layoutsolve.solver.theory.rule import sizes as vector_of
+from layoutsolve.solver.theory.rules.blocks import in_blocks
 
 
 def touching(
@@ -201,7 +202,8 @@ PAIRS = ((1, 2), (2, 3), (0, 1), (0, 2), (0, 3), (1, 3))
 @rule("Resize")
 def resize(site: Site) -> Rule | None:
     """Resampled axes stay whole. Interpolation takes an image, in any order of rows before columns and of batch before
-    channels; that by four neighbours of each pixel or more takes channels first.
+    channels; that by four neighbours of each pixel or more takes channels first. What lies in blocks of channels stays
+    there where it is enlarged by whole numbers.
     """
     shape, result = site.required(0).shape, site.output().shape
     rank, dtype = len(shape), site.required(0).dtype
@@ -225,6 +227,8 @@ def resize(site: Site) -> Rule | None:
     others = [axis for axis in range(rank) if axis not in axes]
     resampled = frozenset(f"k{axis}" for axis in axes)
     dims = (marked(shape, axes, "i"), marked(result, axes, "o"))
+    sides = [(shape[axis], result[axis]) for axis in axes]
+    enlarged = all(isinstance(old, int) and isinstance(new, int) and new % old == 0 for old, new in sides)
 
     def resized(where: Mapping[int, int], shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         if number == 3:
@@ -250,7 +254,8 @@ def resize(site: Site) -> Rule | None:
         form = Placed((places, places), free=frozenset(f"d{axis}" for axis in others))
         channels = shape[others[-1]]
         sizes = {"channels": channels} if isinstance(channels, int) else {}
-        return Way(form, rewrite, f"{mode} {letters}, {dtype}", sizes)
+        blocked = letters == "KKRR" and dtype == "float32" and enlarged and in_blocks(site, 0)
+        return Way(form, rewrite, f"{mode} {letters}{' in blocks' if blocked else ''}, {dtype}", sizes)
 
     ways: tuple[Way, ...]
     if nearest:

@@ -159,6 +159,19 @@ def interpolated(channels: Dim, dtype: str) -> Graph:
     return builder.graph(builder.transpose(x, 0, 3, 1, 2))
 
 
+@pytest.mark.parametrize(("size", "whole"), [(12, True), (18, True), (9, False), (5, False)])
+def test_what_lies_in_blocks_is_enlarged_there(size: int, whole: bool) -> None:
+    """Between convolutions; by other factors ONNX Runtime leaves blocks, and its kernel for channels-first is slow."""
+    builder = GraphBuilder()
+    x = builder.op("Relu", builder.conv(builder.input(1, 6, 6, 16), 16, 3), shape=(1, 6, 6, 16))
+    sizes = builder.op("Sizes", shape=(4,), dtype="int64", dims=(1, size, size, 16))
+    x = builder.op("Resize", x, "", "", sizes, shape=(1, size, size, 16), mode="linear")
+    graph = builder.graph(builder.conv(x, 16, 3))
+    few, fast = assign(graph, objective="min-transpose").price, assign(graph).price
+    assert (few.transposes, few.hidden) == (2, 0 if whole else 3)  # the two at its ends
+    assert (fast.transposes, fast.hidden) == (2 if whole else 4, 0)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint8"])
 def test_few_channels_are_resized_channels_first(dtype: str) -> None:
     """Kernels for channels-last are made for many; how many is unknown counts as that. Some way is never slow."""

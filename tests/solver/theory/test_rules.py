@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from layoutsolve.emit import apply, serialise
 from layoutsolve.graph import Array, Dim, Graph, Size, symbol
@@ -300,3 +301,30 @@ def test_a_product_is_turned_as_it_is_read(turned: tuple[bool, bool]) -> None:
     y = builder.op("MatMul", x, builder.weights(6, 8), shape=(1, 4, 8))
     y = builder.relu(builder.transpose(y, 0, 2, 1) if after else y)
     assert assign(builder.graph(y), objective="min-transpose").price.transposes == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "reduced"),
+    [
+        ((9, 2, 1), [1], [1, 2]),
+        ((1, 1, 6, 5), [2], [0, 1, 2]),
+        ((1, 6, 5), [2], [2]),
+        ((6, 1, 5), [2], [1, 2]),
+        ((6, 1, 5, 1), [0], [0]),
+        ((1, 6, 1), [1], [0, 1, 2]),
+        ((4, 5), [], []),
+    ],
+)
+def test_dimensions_of_size_one_are_reduced_with_those_beside(
+    shape: tuple[int, ...], axes: list[int], reduced: list[int]
+) -> None:
+    """So that runs of reduced dimensions, and of others, are as few as they can be."""
+    b = GraphBuilder()
+    kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    x = b.input(*shape)
+    attributes = {"keepdims": 1, "noop_with_empty_axes": 1}
+    graph = b.graph(b.op("ReduceSum", x, b.constant(axes, "int64"), shape=kept, **attributes))
+    model = serialise(apply(assign(graph)))
+    node = next(node for node in model.graph.node if node.op_type == "ReduceSum")
+    written = next(each for each in model.graph.initializer if each.name == node.input[1])
+    assert sorted(numpy_helper.to_array(written).tolist()) == reduced
