@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from layoutsolve.solver import OBJECTIVES, assign
+from layoutsolve.solver.statement.assignment import Tier
 from layoutsolve.solver.statement.objective import coarse_tiers
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
 from tests.solver.broadcast_graphs import broadcast_graph
@@ -39,9 +40,7 @@ def hunted(seed: int, objective: str, target: str) -> tuple[str, str]:
     found = assign(mixed_graph(seed), objective=objective, target=shipped(target))
     try:
         if objective not in STAGED:
-            first, least = found.tiers[0], least_first(found)
-            lower = f"{first.value} with bound {first.bound}, by {least}" if least < (first.bound or 0) else ""
-            return first.status, lower
+            return found.tiers[0].status, _lower(found.tiers[0], least_first(found))
         best = cheapest(found)
         least = best.ranks[0]
         if found.goal.timed and least < found.bound:  # by orders that take Reshapes, and these take time
@@ -64,7 +63,12 @@ def hunted_reshapes(seed: int, objective: str, target: str) -> tuple[str, str]:
         least = (least_first if found.goal.timed else fewest_reshapes)(found)
     except TooLargeError:
         return "too large", ""
-    return tier.status, f"{tier.value} with bound {tier.bound}, by {least}" if least < tier.bound else ""
+    return tier.status, _lower(tier, least)
+
+
+def _lower(tier: Tier, least: int) -> str:
+    """What beats a tier, '' where nothing does."""
+    return f"{tier.value} with bound {tier.bound}, by {least}" if least < tier.bound else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

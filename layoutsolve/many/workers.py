@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,10 +14,8 @@ from time import perf_counter
 from typing import Any, BinaryIO
 
 from layoutsolve.files import registered
+from layoutsolve.processes import python
 from layoutsolve.wording import printable
-
-_CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from layoutsolve.worker import main; main()"
-"""Begun so, a process imports what this one does, wherever it was started."""
 
 DIED = -1
 """The exit code of a process that died."""
@@ -101,9 +98,8 @@ class _Workers:
                 process.stdin.close()
 
     def _process(self, log: BinaryIO) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", _CODE, json.dumps(sys.path)]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, cwd=self.place)
+        process = subprocess.Popen(python("layoutsolve.worker"), stdin=pipe, stdout=pipe, stderr=log, cwd=self.place)
         self.running.append(process)
         if self.ended:
             process.terminate()

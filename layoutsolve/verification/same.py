@@ -14,7 +14,7 @@ from layoutsolve.verification.data import Data
 from layoutsolve.verification.data import samples as given_samples
 from layoutsolve.verification.distance import FLOAT_TOLERANCE, distance, kind
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, element
-from layoutsolve.verification.survival import surviving
+from layoutsolve.verification.survival import no_data, surviving
 from layoutsolve.verification.verify import OutputComparison, Verification, smooth, stored
 
 FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
@@ -109,7 +109,11 @@ def _runs(
     sizes = next(islice(tries(runtime.inputs), number, None))
     drawn = (made_up(runtime, sizes, [seed, sample]) for sample in range(samples))
     for fed in drawn if given is None else (dict(zip(names, each, strict=True)) for each in given):
-        yield fed, runtime.run(fed)
+        try:
+            truth = runtime.run(fed)
+        except VerifyError as error:
+            raise error if given is not None else no_data(str(error)) from error
+        yield fed, truth
 
 
 def made_up(runtime: OnnxRuntime, sizes: Mapping[str, int], seed: Sequence[int]) -> dict[str, Array]:

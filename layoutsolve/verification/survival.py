@@ -1,19 +1,19 @@
 """Sizes with which ONNX Runtime runs a model, where some have names alone.
 
-They are tried in another process, as a kernel that divides by what it computes from sizes ends its own. This file is
-run as a script there: ``python survival.py MODEL LEVEL SEED FIRST`` prints the number of each choice before it is
-tried, and ends with status 0 where the last one runs.
+They are tried in another process, as a kernel that divides by what it computes from sizes ends its own. That runs
+:func:`main`, with the arguments MODEL LEVEL SEED FIRST: it prints the number of each choice before it is tried, and
+ends with status 0 where the last one runs.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.files import scratch
+from layoutsolve.processes import python
 from layoutsolve.verification.runtimes import Level, OnnxRuntime
 
 
@@ -28,20 +28,24 @@ def surviving(model: bytes | Path, level: Level, seed: int) -> int:
             path.write_bytes(model)
         first, said = 0, ""
         while True:
-            command = [sys.executable, __file__, str(path), level, str(seed), str(first)]
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            command = python("layoutsolve.verification.survival", str(path), level, str(seed), str(first))
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             tried = [int(line) for line in done.stdout.split()]
             if tried and done.returncode == 0:
                 return tried[-1]
             said = done.stderr.strip().splitlines()[-1] if done.returncode > 0 and done.stderr.strip() else said
             if done.returncode >= 0 or not tried:
-                raise VerifyError(f"no data are found with which the source runs: give some (--verify-data). {said}")
+                raise no_data(said)
             said, first = f"ONNX Runtime ended with signal {-done.returncode}", tried[-1] + 1
 
 
+def no_data(said: str) -> VerifyError:
+    """The error where a source does not run with what is made up, of which ONNX Runtime has ``said`` why."""
+    return VerifyError(f"no data are found with which the source runs: give some (--verify-data). {said}")
+
+
 def main() -> None:
-    """Entry point of the script."""
+    """Entry point of the process."""
     from layoutsolve.verification.same import made_up, tries
 
     path, level, seed, first = sys.argv[1:]
@@ -58,7 +62,3 @@ def main() -> None:
         else:
             return
     sys.exit(refused or "all choices of sizes are tried")
-
-
-if __name__ == "__main__":
-    main()

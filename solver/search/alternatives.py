@@ -141,11 +141,10 @@ def _may_move(
     if limit.over:
         return True
     cost = cache(lambda price: weighted(price, weights))
+    moves = problem.move_prices(variable, sources, list(offered), "reshapes" in weights)
     return any(
         source != target and cost(price) - amount <= spare
-        for source, prices in zip(
-            sources, problem.move_prices(variable, sources, list(offered), "reshapes" in weights), strict=True
-        )
+        for source, prices in zip(sources, moves, strict=True)
         for (target, amount), price in zip(offered.items(), prices, strict=True)
     )
 

@@ -22,7 +22,7 @@ from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.stops import BLOCKS, every_order
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.theory.layout import Group, Layout, Order, finest, order, whole
+from layoutsolve.solver.theory.layout import Group, Layout, Order, finest, in_place, order, whole
 from layoutsolve.solver.theory.move import transposed_alone
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
@@ -360,8 +360,7 @@ class Closure:
         if key not in self.reordered:
             self.reordered[key] = [each for atoms in wanted if (each := whole(solid, atoms)) is not None]
         for each in self.reordered[key]:
-            rest = iter(each)
-            yield each if len(each) == len(layout) else tuple([next(rest) if group else () for group in layout])
+            yield in_place(layout, each)
 
     def _suggest_moved(self, variable: int, layout: Layout, found: Layout) -> None:
         """Suggest what a Transpose alone makes of a layout in another order, or a layout of it: what has size 1 may go

@@ -88,10 +88,15 @@ def permuted(layout: Layout, wanted: Order) -> Layout | None:
     Dimensions of size 1 stay at their places.
     """
     solid = whole(layout, wanted)
-    if solid is None:
-        return None
+    return None if solid is None else in_place(layout, solid)
+
+
+def in_place(layout: Layout, solid: Layout) -> Layout:
+    """The stored dimensions of a layout replaced by others, one after the other, but for those of size 1."""
+    if len(solid) == len(layout):
+        return solid
     rest = iter(solid)
-    return tuple(next(rest) if group else () for group in layout)
+    return tuple([next(rest) if group else () for group in layout])
 
 
 def with_units(layout: Layout) -> Iterator[Layout]:

@@ -148,18 +148,15 @@ class _Ports:
             places = self.grown(form.places, *lying)
             return replace(form, places=places, columns=self._shifted(form.columns) | new)
         said = zip((*self.new[0], *self.new[1]), (*read, *written), strict=True)
-        backwards = self._shifted(form.backwards) | {port for port, inside in said if inside}
-        pinned, complete = self._shifted(form.pinned) | new, self._shifted(form.complete)
-        (frame,), bare = self._shifted([form.frame]), self._shifted(form.bare)
-        return replace(form, frame=frame, pinned=pinned, complete=complete, backwards=backwards, bare=bare)
+        moved = form.renumbered(self._shifted)
+        backwards = moved.backwards | {port for port, inside in said if inside}
+        return replace(moved, pinned=moved.pinned | new, backwards=backwards)
 
     def bare(self, form: Form) -> Form:
         """A form without markers."""
         if isinstance(form, Placed):
             return replace(form, places=self.own(form.places), columns=self._back(form.columns))
-        pinned, complete, backwards, bare = map(self._back, (form.pinned, form.complete, form.backwards, form.bare))
-        (frame,) = self._back([form.frame])
-        return replace(form, frame=frame, pinned=pinned, complete=complete, backwards=backwards, bare=bare)
+        return form.renumbered(self._back)
 
     def _shifted(self, ports: Iterable[int]) -> frozenset[int]:
         return frozenset(port if port < self.count else port + self.read for port in ports)

@@ -12,7 +12,7 @@ operator's index space. Factors of labels are *slots*. There are two kinds of re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import chain
 
 from layoutsolve.records import dataclass
@@ -60,6 +60,12 @@ class Arranged:
         if number in self.bare:
             return tuple(filter(None, logical))
         return logical[::-1] if number in self.backwards else logical
+
+    def renumbered(self, ports: Callable[[Iterable[int]], frozenset[int]]) -> Arranged:
+        """The form of an operator that has other numbers for these ports."""
+        (frame,) = ports([self.frame])
+        complete, pinned, backwards, bare = map(ports, (self.complete, self.pinned, self.backwards, self.bare))
+        return replace(self, frame=frame, complete=complete, pinned=pinned, backwards=backwards, bare=bare)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ operator without a rule is opaque: all its tensors keep their logical layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from string import ascii_uppercase
 from typing import Any
@@ -203,8 +203,8 @@ class Site:
     ) -> tuple[Step, ...]:
         """The node itself, with some attributes and some inputs replaced, as a step names them."""
         replaced = inputs or {}
-        present = [replaced.get(number, number if name else "") for number, name in enumerate(self.node.inputs)]
-        present += [replaced[number] for number in sorted(replaced) if number >= len(present)]
+        count = max(len(self.node.inputs), *(number + 1 for number in replaced), 0)
+        present = [replaced.get(number, "" if self.input(number) is None else number) for number in range(count)]
         outputs = tuple(number if name else "" for number, name in enumerate(self.node.outputs))
         changed = {**self.node.attributes, **(attributes or {})}
         return (Step(self.node.op, tuple(present), outputs, changed, self.node.domain),)
@@ -284,11 +284,8 @@ def extended(found: Rule, extras: Mapping[int, Extra]) -> Rule:
     count, added = len(found.inputs), len(extras)
     apart = frozenset(count + index for index, each in enumerate(extras.values()) if not each.whole)
 
-    def port(number: int) -> int:
-        return number if number < count else number + added
-
-    def ports(numbers: frozenset[int]) -> frozenset[int]:
-        return frozenset(map(port, numbers))
+    def ports(numbers: Iterable[int]) -> frozenset[int]:
+        return frozenset(number if number < count else number + added for number in numbers)
 
     def grown(dims: tuple[Dims, ...]) -> tuple[Dims, ...]:
         return (*dims[:count], *(each.dims(dims[count]) for each in extras.values()), *dims[count:])
@@ -296,11 +293,8 @@ def extended(found: Rule, extras: Mapping[int, Extra]) -> Rule:
     def form(before: Form) -> Form:
         if isinstance(before, Placed):
             return replace(before, places=grown(before.places), columns=ports(before.columns) | apart)
-        pinned, complete = ports(before.pinned) | apart, ports(before.complete)
-        backwards, bare = ports(before.backwards), ports(before.bare)
-        return replace(
-            before, frame=port(before.frame), pinned=pinned, complete=complete, backwards=backwards, bare=bare
-        )
+        moved = before.renumbered(ports)
+        return replace(moved, pinned=moved.pinned | apart)
 
     def rewrite(way: Way) -> Rewrite:
         return lambda row, shapes: way.rewrite(row, (*shapes[:count], *shapes[count + added :]))

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import layoutsolve
+from layoutsolve import processes
 from layoutsolve.cli import main
 from layoutsolve.errors import ModelError, OptionError
-from layoutsolve.many import workers
 from layoutsolve.many.jobs import collected
 from layoutsolve.many.records import RECORD
 from tests.random_models import network
@@ -194,8 +194,7 @@ layoutsolve.api.verify = spoil
 
 def beginning_with(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Let processes that convert run some code first."""
-    head, mark, tail = workers._CODE.partition("from layoutsolve.worker")
-    monkeypatch.setattr(workers, "_CODE", f"{head}exec({code!r}); {mark}{tail}")
+    monkeypatch.setattr(processes, "_PATHS", f"{processes._PATHS}exec({code!r}); ")
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

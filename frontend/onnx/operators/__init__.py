@@ -2,7 +2,7 @@
 as they stand.
 """
 
-from layoutsolve.frontend.onnx.operators import normal, quantisation, views
+from layoutsolve.frontend.onnx.operators import normal, quantisation, told, views
 from layoutsolve.frontend.onnx.operators.registry import LOWERINGS
 
-__all__ = ["LOWERINGS", "normal", "quantisation", "views"]
+__all__ = ["LOWERINGS", "normal", "quantisation", "told", "views"]

@@ -210,8 +210,8 @@ def shape(site: Site) -> Rule | None:
 @rule("Gather")
 def gather(site: Site) -> Rule | None:
     """One axis is replaced by as many indices; it stays whole, the others follow any layout. Where one entry is picked
-    its dimension is kept with size 1 or left out, whichever fits. The entries of a table lie as the
-    numbers do for which they are looked up.
+    its dimension is kept with size 1 or left out, whichever fits. The entries of a table lie as the numbers do for
+    which they are looked up.
     """
     table, indices = site.required(0), site.required(1)
     if len(indices.shape) != 1 and indices.data is None and len(table.shape) == 1:

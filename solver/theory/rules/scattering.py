@@ -174,9 +174,7 @@ def dft(site: Site) -> Rule | None:
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         last = len(shapes[0]) - 2
-        length: str | int = "" if site.input(1) is None else 1
-        axis_of = {1: length, 2: np.array(last, np.int64)}
-        return site.same({"axis": last}) if named is not None else site.same(inputs=axis_of)
+        return site.same({"axis": last}) if named is not None else site.same(inputs={2: np.array(last, np.int64)})
 
     dims = (labelled(before, "s", "c"), labelled(after, "p", "e"))
     return Rule((0,), dims, (Way(Placed(places, prefix=prefix), rewrite),), solid=frozenset("scpe"))

@@ -1,0 +1,85 @@
+"""Operators that stay as they are, with what their file leaves to be known: sizes, axes and types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.operators.registry import lowering
+from layoutsolve.frontend.onnx.versions import opset_of
+from layoutsolve.graph import Dim, Value
+
+_AXIS_AS_INPUT = 20
+"""The operator set from which on DFT has its axis as an input."""
+
+
+@lowering("Range")
+def counted(call: Call) -> bool:
+    """As it stands, of a known size where its bounds are. ONNX Runtime takes vectors of one for these where it does not
+    see what they are: here they are numbers.
+    """
+    draft, name = call.draft, call.outputs[0]
+    ends = [call.dims(number) for number in range(3)]
+    (start,), (limit,), (delta,) = (end if end is not None and len(end) == 1 else (None,) for end in ends)
+    whole = draft.types.element(name) in ("int64", "int32")
+    shape: Sequence[Dim | None] = (limit if start == 0 and delta == 1 and whole else None,)
+    names = [call.plain(each) for each in call.inputs]
+    if name in draft.asked or (None in shape and all(draft.values[each].shape != (1,) for each in names)):
+        return False
+    draft.declare(name, shape)
+    call.emit("Range", [_number(call, each) for each in names], [name])
+    return True
+
+
+def _number(call: Call, name: str) -> str:
+    """The element of a vector of one."""
+    draft, value = call.draft, call.draft.values[name]
+    if value.shape != (1,):
+        return name
+    if value.data is not None:
+        return draft.constant(value.data.reshape(()), f"{name}/number", value.dtype).name
+    found = draft.add(Value(draft.names.derived(name, "number"), value.dtype, ())).name
+    call.emit("Reshape", [name, draft.sizes((), name)], [found])
+    return found
+
+
+@lowering("Clip")
+def bounded(call: Call) -> bool:
+    """As it stands, with bounds of its own type: the library makes float32 of those that were attributes."""
+    dtype = call.value(0).dtype
+    names, storage = call.operands(call.stores)
+    apart = [number for number in (1, 2) if call.has(number) and call.value(number).dtype != dtype]
+    if storage or not apart or any(call.value(number).data is None for number in apart):
+        return False
+    for number in apart:
+        with np.errstate(over="ignore"):  # no bound is the largest float32
+            data = np.asarray(call.value(number).data).astype(dtype)
+        names[number] = call.draft.constant(data, f"{call.outputs[0]}/bound", dtype).name
+    call.draft.declare(call.outputs[0], call.value(0).shape, dtype)
+    call.emit(call.op, names, call.outputs, call.attributes)
+    return True
+
+
+@lowering("DFT")
+def transformed(call: Call) -> bool:
+    """As it stands, with the axis where an operator set before 20 has it as an attribute with a default."""
+    if opset_of(call.draft.source.proto) >= _AXIS_AS_INPUT or call.outputs[0] in call.draft.asked:
+        return False
+    names, storage = call.operands()
+    call.emit(call.op, names, call.outputs, {"axis": 1, **call.attributes}, storage)
+    return True
+
+
+@lowering("ConstantOfShape")
+def filled(call: Call) -> bool:
+    """As it stands, with the sizes of its result where these are known."""
+    draft, name = call.draft, call.outputs[0]
+    shape = call.dims(0) if call.known(0) else None
+    if shape is None or name in draft.asked:
+        return False
+    names, storage = call.operands()
+    draft.declare(name, shape)
+    call.emit(call.op, names, [name], call.attributes, storage)
+    return True
