@@ -20,7 +20,7 @@ from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import random_graph
 from tests.solver.turned_graphs import large_turned_graph
 
-GRAPHS = 36
+GRAPHS = 28
 """The random graphs for each objective and target."""
 
 

@@ -106,7 +106,7 @@ def test_layouts_equal_brute_force() -> None:
     assert force.covers(0.5), force
 
 
-@settings(checked, max_examples=25)
+@settings(checked, max_examples=15)
 @given(larger_graphs, st.integers(1, 4))
 def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     tiers = OBJECTIVES["min-executed"]
@@ -158,7 +158,7 @@ def test_contraction_loses_nothing(graph) -> None:
     assert ranked(price(problem, expanded), tiers) == ranked(price(contraction.problem, rows), tiers)
 
 
-@settings(checked, max_examples=25)
+@settings(checked, max_examples=15)
 @given(larger_graphs)
 def test_file_price_and_heuristics(graph) -> None:
     """Every strategy's file has what its price says and computes the same; none beats the solver."""
