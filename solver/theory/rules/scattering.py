@@ -150,7 +150,8 @@ def reverse_sequence(site: Site) -> Rule | None:
 
 @rule("DFT")
 def dft(site: Site) -> Rule | None:
-    """The axis and the parts of the numbers come last, whatever else there is before them in any arrangement.
+    """The parts of the numbers come last, the axis anywhere before them: whatever else there is lies before the axis in
+    any arrangement, or what follows it in the source lies behind it.
 
     The axis is an attribute in operator sets before 20.
     """
@@ -158,23 +159,26 @@ def dft(site: Site) -> Rule | None:
     axes = ((-2,) if site.input(2) is None else site.integers(2)) if named is None else (named,)
     if axes is None:
         return None
-    before, after = site.required(0).shape, site.output().shape
-    rank = len(before)
-    axis = axes[0] % rank
-    prefix = tuple(label for at, labels in enumerate(numbered(before)[:-1]) if at != axis for label in labels)
+    before = site.required(0).shape
+    axis = axes[0] % len(before)
+    ahead, following = numbered(before)[:axis], numbered(before)[axis + 1 : -1]
 
-    def labelled(shape: Shape, line: str, parts: str) -> Dims:
-        return tuple(
-            (line,) if at == axis else (parts,) if at == rank - 1 else labels
-            for at, labels in enumerate(numbered(shape))
-        )
+    def way(prefix: Sequence[str], behind: Dims, kind: str) -> Way:
+        lead: Dims = () if prefix or behind else ((),)
+        places = tuple((*lead, (line,), *behind, (parts,)) for line, parts in (("s", "c"), ("p", "e")))
 
-    lead: Dims = () if prefix else ((),)
-    places = ((*lead, ("s",), ("c",)), (*lead, ("p",), ("e",)))
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            at = len(shapes[0]) - len(behind) - 2
+            return site.same({"axis": at}) if named is not None else site.same(inputs={2: np.array(at, np.int64)})
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        last = len(shapes[0]) - 2
-        return site.same({"axis": last}) if named is not None else site.same(inputs={2: np.array(last, np.int64)})
+        return Way(Placed(places, prefix=tuple(prefix), free=frozenset(_labels(behind))), rewrite, kind)
 
-    dims = (labelled(before, "s", "c"), labelled(after, "p", "e"))
-    return Rule((0,), dims, (Way(Placed(places, prefix=prefix), rewrite),), solid=frozenset("scpe"))
+    ways = [way([*_labels(ahead), *_labels(following)], (), "the axis last")]
+    if following:
+        ways.append(way(_labels(ahead), following, "the axis before others"))
+    dims = tuple((*ahead, (line,), *following, (parts,)) for line, parts in (("s", "c"), ("p", "e")))
+    return Rule((0,), dims, tuple(ways), solid=frozenset("scpe"))
+
+
+def _labels(dims: Dims) -> tuple[str, ...]:
+    return tuple(label for labels in dims for label in labels)
