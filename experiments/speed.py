@@ -46,18 +46,20 @@ class Speed:
 def measure(
     model: CorpusModel, targets: Sequence[str], others: Mapping[str, Path], threads: int, openvino: str = ""
 ) -> Speed:
-    """Convert a model and time all its files; others' files that do not run are left out.
+    """Convert a model and time all its files; others' files and the source are left out where they do not run.
 
     Raises ConversionError where it cannot be converted, VerifyError where a file of its own does not run.
     """
     with TemporaryDirectory() as folder:
         paths = files_of(model, [*targets, *filter(None, [openvino])], others, Path(folder))
         names = {str(path): name for name, path in paths.items()}
-        theirs = [path for path, name in names.items() if name in others]
-        entries = _entries([*names, str(model.path)], theirs, threads, openvino)
+        spared = [str(model.path), *(path for path, name in names.items() if name in others)]
+        entries = _entries([*names, str(model.path)], spared, threads, openvino)
     ratios = {_title(each, names.get(each.file)): each.ratio for each in entries[1:]}
-    own = ratios.pop(_vino(openvino), 1.0)
-    ratios = {name: ratio / own if name.startswith(_vino("")) else ratio for name, ratio in ratios.items()}
+    own = ratios.pop(_vino(openvino), None)  # OpenVINO may refuse it
+    theirs = {name: ratio for name, ratio in ratios.items() if name.startswith(_vino(""))}
+    ratios = {name: ratio for name, ratio in ratios.items() if name not in theirs}
+    ratios |= {} if own is None else {name: ratio / own for name, ratio in theirs.items()}
     return Speed(
         model.name, entries[0].milliseconds, ratios, _quantised(entries[0]), max(each.spread for each in entries)
     )

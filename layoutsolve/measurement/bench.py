@@ -6,9 +6,10 @@ import importlib
 import importlib.util
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -53,6 +54,15 @@ class Loaded:
 
 
 @dataclass(frozen=True)
+class Refused:
+    """A file that a runtime does not run, where another one does, and why."""
+
+    file: str
+    runtime: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Measured:
     """A file in a runtime: milliseconds to load it and of a run (a median), the median over the rounds of its time by
     the first one's, how far rounds disagree on that, and what ONNX Runtime executes of it, None in other runtimes.
@@ -69,11 +79,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Bench:
-    """All measurements, in the order in which files were named, and over how many rounds."""
+    """All measurements, in the order in which files were named, and over how many rounds; ``refused`` is what some of
+    the runtimes do not run.
+    """
 
     rows: tuple[Measured, ...]
     rounds: int
     setting: Mapping[str, object]
+    refused: tuple[Refused, ...] = ()
 
     @property
     def unsteady(self) -> tuple[Measured, ...]:
@@ -83,7 +96,8 @@ class Bench:
     def as_json(self) -> str:
         """All as one JSON object."""
         rows = [{**asdict(row), "unsteady": row in self.unsteady} for row in self.rows]
-        return json.dumps({"files": rows, "rounds": self.rounds, **self.setting})
+        refused = [asdict(each) for each in self.refused]
+        return json.dumps({"files": rows, "refused": refused, "rounds": self.rounds, **self.setting})
 
     def as_text(self) -> str:
         """A table, and what to doubt about it."""
@@ -97,6 +111,8 @@ class Bench:
             if row.executed is not None and row.executed.floating:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in row.executed.floating.items())
                 yield f"{printable(row.file)}: in float between quantised operators: {printable(kinds)}"
+        for each in self.refused:
+            yield f"{printable(each.file)} is not measured in {each.runtime}: {printable(each.reason)}"
         for row in self.unsteady:
             yield (
                 f"{printable(row.file)} in {row.runtime}: rounds disagree by {row.spread:.0%}: "
@@ -119,7 +135,7 @@ def bench(files: Sequence[str], *, threads: int = 1, level: str = "all", openvin
     """Time files against the first one.
 
     Raises :class:`OptionError` for a level or number of threads that does not exist, :class:`ModelError` for what is
-    no file, :class:`VerifyError` where a runtime is missing or refuses a file.
+    no file, :class:`VerifyError` where a runtime is missing, or none runs a file. What one of several refuses is told.
     """
     if level not in LEVELS:
         raise OptionError(f"argument --level: '{level}' is not one of {', '.join(LEVELS)}")
@@ -130,13 +146,20 @@ def bench(files: Sequence[str], *, threads: int = 1, level: str = "all", openvin
     if openvino and importlib.util.find_spec("openvino") is None:
         raise VerifyError("the package 'openvino' is missing; install it with: pip install openvino")
     with ExitStack() as stack:
-        found = [each for file in files for each in _loaded(file, threads, level, openvino, stack)]
+        tried = [each for file in files for each in _tried(file, threads, level, openvino, stack)]
+        found = [each for each in tried if isinstance(each, Loaded)]
         runners = {place: each.runner for place, each in enumerate(found)}
         rounds = rounds_of(list(runners.values()))
-        return measured(found, timed(runners, rounds), setting(level, threads))
+        refused = [each for each in tried if isinstance(each, Refused)]
+        return measured(found, timed(runners, rounds), setting(level, threads), refused)
 
 
-def measured(found: Sequence[Loaded], times: Mapping[int, Sequence[float]], given: Mapping[str, object]) -> Bench:
+def measured(
+    found: Sequence[Loaded],
+    times: Mapping[int, Sequence[float]],
+    given: Mapping[str, object],
+    refused: Sequence[Refused] = (),
+) -> Bench:
     """What times by place and round come to."""
     rows = tuple(
         Measured(
@@ -150,7 +173,7 @@ def measured(found: Sequence[Loaded], times: Mapping[int, Sequence[float]], give
         )
         for place, each in enumerate(found)
     )
-    return Bench(rows, len(times[0]), given)
+    return Bench(rows, len(times[0]), given, tuple(refused))
 
 
 def _check(file: str) -> None:
@@ -165,28 +188,46 @@ def _check(file: str) -> None:
         raise ModelError(f"cannot read '{printable(file)}': {reason}") from error
 
 
-def _loaded(file: str, threads: int, level: Level, openvino: bool, stack: ExitStack) -> Iterator[Loaded]:
-    """A file in all runtimes that it is for. Raises :class:`VerifyError`, with its name, where one refuses it."""
-    try:
-        if Path(file).suffix == ".tflite":
-            for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2])):
-                found, inputs = _lite(file, runtime, threads, delegate, stack.enter_context(LiteRT()))
-                yield found
-            if openvino:
-                yield compiled(file, threads, inputs)
-            return
-        require("onnxruntime")
-        importlib.import_module("onnxruntime")  # lest it counts as loading the first file
-        start = time.perf_counter()
-        session = OnnxRuntime(Path(file), threads=threads, level=level)
-        spent = time.perf_counter() - start
-        feeds = feeds_of(session)
-        runner = warm(Session(session, feeds, clock_of(threads)))
-        yield Loaded(file, RUNTIMES[0], spent, runner, _executed(file, level))
-        if openvino:
-            yield compiled(file, threads, {name: feeds[name] for name, _, _ in session.inputs})
-    except VerifyError as error:
-        raise VerifyError(f"'{printable(file)}': {error}") from error
+def _tried(file: str, threads: int, level: Level, openvino: bool, stack: ExitStack) -> Sequence[Loaded | Refused]:
+    """A file in all runtimes that it is for. Raises :class:`VerifyError`, with its name, where none runs it."""
+    found, errors = list[Loaded | Refused](), list[VerifyError]()
+    for runtime, load in _runtimes(file, threads, level, stack):
+        if runtime == RUNTIMES[3] and not (openvino and len(found) > len(errors)):
+            continue  # it gets the input of a runtime that runs the file
+        try:
+            found.append(load())
+        except VerifyError as error:
+            errors.append(error)
+            found.append(Refused(file, runtime, str(error)))
+    if len(errors) == len(found):
+        raise VerifyError(f"'{printable(file)}': {errors[0]}") from errors[0]
+    return found
+
+
+def _runtimes(file: str, threads: int, level: Level, stack: ExitStack) -> Iterator[tuple[str, Callable[[], Loaded]]]:
+    """The runtimes that a file is for, and what loads it there. All get the same input."""
+    if Path(file).suffix == ".tflite":
+        inputs = list[Array]()
+        for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2])):
+            yield runtime, partial(_lite, file, runtime, threads, delegate, stack.enter_context(LiteRT()), inputs)
+        yield RUNTIMES[3], lambda: compiled(file, threads, inputs)
+    else:
+        feeds = dict[str, Array]()
+        yield RUNTIMES[0], partial(_onnx, file, threads, level, feeds)
+        yield RUNTIMES[3], lambda: compiled(file, threads, feeds)
+
+
+def _onnx(file: str, threads: int, level: Level, feeds: dict[str, Array]) -> Loaded:
+    """A file in ONNX Runtime, whose input is filled into ``feeds``."""
+    require("onnxruntime")
+    importlib.import_module("onnxruntime")  # lest it counts as loading the first file
+    start = time.perf_counter()
+    session = OnnxRuntime(Path(file), threads=threads, level=level)
+    spent = time.perf_counter() - start
+    given = feeds_of(session)
+    runner = warm(Session(session, given, clock_of(threads)))
+    feeds.update({name: given[name] for name, _, _ in session.inputs})
+    return Loaded(file, RUNTIMES[0], spent, runner, _executed(file, level))
 
 
 def _executed(file: str, level: Level) -> Executed:
@@ -206,8 +247,8 @@ class _Lite:
         return self.litert.turn(repeats)
 
 
-def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT) -> tuple[Loaded, list[Array]]:
-    """A file in LiteRT, and its input."""
+def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT, given: list[Array]) -> Loaded:
+    """A file in LiteRT, whose input becomes ``given``."""
     source = Path(file).read_bytes()
     ports = litert.describe(source).inputs
     dynamic = any(size < 0 for port in ports for size in port.signature[1:])
@@ -220,7 +261,8 @@ def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT)
                 raise
         else:
             break
-    return Loaded(file, runtime, spent, warm(_Lite(litert))), inputs
+    given[:] = inputs
+    return Loaded(file, runtime, spent, warm(_Lite(litert)))
 
 
 def _inputs(ports: Sequence[Port], size: int) -> list[Array]:

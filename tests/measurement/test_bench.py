@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import layoutsolve
 from experiments import demo
 from layoutsolve import cli
+from layoutsolve.errors import VerifyError
 from layoutsolve.measurement.bench import Loaded, measured
 from layoutsolve.measurement.executed import Executed, executed
 from layoutsolve.measurement.timing import Runner, setting
@@ -126,6 +127,22 @@ def test_openvino_is_asked_for(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "openvino" else find(name))
     assert cli.main(["bench", files[1], "--openvino"]) == 2
     assert "pip install openvino" in capsys.readouterr().err
+
+
+def test_what_one_runtime_refuses_is_told(
+    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuses(*given: object) -> Loaded:
+        raise VerifyError("it is not built for this\nand says more")
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr("layoutsolve.measurement.bench.compiled", refuses)
+    assert cli.main(["bench", *files, "--openvino", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [each["runtime"] for each in report["files"]] == ["LiteRT, XNNPACK", "LiteRT, plain", "ONNX Runtime"]
+    assert [(each["file"], each["runtime"]) for each in report["refused"]] == [(file, "OpenVINO") for file in files]
+    assert cli.main(["bench", *files, "--openvino"]) == 0
+    assert capsys.readouterr().out.count(" is not measured in OpenVINO: ") == len(files)
 
 
 def test_file_of_that_name_is_reached(
