@@ -1,9 +1,7 @@
 """Which ways to run an operator ONNX Runtime is slow in, or refuses: every way against the fastest one.
 
-A way's *loss* is the time that it takes longer than the fastest, in Transposes of its operand. It is slow, and counts
-as a hidden transposition, where in the median over shapes the loss is at least LOSS and it takes more than RATIO times
-as long (convolutions: RATIOS). From TWICE on it counts as two: such a kernel transposes its operand and its result.
-From THRICE on, and where it takes LONG times as long, it counts as three: two Transposes, which avoid it, are faster.
+Prints a table of all ways and one over shapes, with what each counts as by the rule of
+``layoutsolve/measurement/ways.py``.
 """
 
 from __future__ import annotations

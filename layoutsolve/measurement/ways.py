@@ -107,33 +107,34 @@ def measured(group: Group, threads: int) -> list[Result]:
 
 def is_slow(result: Result) -> bool:
     """Whether a way loses much on the shape that it was measured on."""
-    return result.loss >= LOSS and result.ratio > RATIOS.get(result.operator, RATIO)
+    return _slow(result.operator, result.loss, result.ratio)
+
+
+def _slow(operator: str, loss: float, ratio: float) -> bool:
+    return loss >= LOSS and ratio > RATIOS.get(operator, RATIO)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A kind over all its shapes. ``extra`` is seconds lost per byte of the operand, ``noise`` the ratio that may be
-    none; ``avoidable`` says that Transposes around the operator avoid it.
-    """
+    """A kind of an operator over all its shapes. ``extra`` is seconds lost per byte of the operand."""
 
+    operator: str
     ratio: float
     loss: float
     extra: float
     refused: bool
-    noise: float
-    avoidable: bool
 
     @property
     def slow(self) -> bool:
         """Whether the way counts as a hidden transposition."""
-        return self.loss >= LOSS and self.ratio > self.noise
+        return _slow(self.operator, self.loss, self.ratio)
 
     @property
     def hidden(self) -> int:
         """How many transpositions the way counts as."""
         if not self.slow or self.loss < TWICE:
             return int(self.slow)
-        return 3 if self.avoidable and self.loss >= THRICE and self.ratio >= LONG else 2
+        return 3 if self.operator != "Transpose" and self.loss >= THRICE and self.ratio >= LONG else 2
 
     def __str__(self) -> str:
         return "unsupported" if self.refused else "slow" if self.slow else "native"
@@ -147,12 +148,11 @@ def verdicts(results: Sequence[Result], threads: int) -> dict[tuple[str, str], V
             kinds[result.operator, result.kind].append(result)
     return {
         key: Verdict(
+            key[0],
             median(each.ratio for each in group),
             median(each.loss for each in group),
             median((each.seconds - each.fastest) / each.bytes for each in group),
             any(each.refused for each in group),
-            RATIOS.get(key[0], RATIO),
-            key[0] != "Transpose",
         )
         for key, group in kinds.items()
     }

@@ -84,8 +84,8 @@ def test_what_is_written_is_a_target() -> None:
     ],
 )  # fmt: skip
 def test_a_price_changes_where_that_is_clear(ratio: float, loss: float, before: int | None, after: int) -> None:
-    assert steady(Verdict(ratio, loss, 0.0, False, 1.12, True), before) == after
-    assert steady(Verdict(ratio, loss, 0.0, False, 1.12, False), before) == min(2, after)
+    assert steady(Verdict("Softmax", ratio, loss, 0.0, False), before) == after
+    assert steady(Verdict("Transpose", ratio, loss, 0.0, False), before) == min(2, after)
 
 
 def test_what_is_refused_is_unsupported() -> None:
