@@ -179,17 +179,19 @@ def _lower(call: Call) -> None:
 
 
 def _check_ports(call: Call) -> None:
-    """Raise :class:`ModelError` for fewer or more inputs or outputs than an operator has that ONNX knows."""
+    """Raise :class:`ModelError` for fewer or more inputs or outputs than an operator has that ONNX knows. Those that
+    are left out at the end count where the file has them.
+    """
     schema = call.draft.types.schema(call.proto)
     if schema is None:
         return
-    for what, count, least, most in (
-        ("inputs", len(call.inputs), schema.min_input, schema.max_input),
-        ("outputs", len(call.outputs), schema.min_output, schema.max_output),
+    for what, given, used, least, most in (
+        ("inputs", len(call.proto.input), len(call.inputs), schema.min_input, schema.max_input),
+        ("outputs", len(call.proto.output), len(call.outputs), schema.min_output, schema.max_output),
     ):
-        if not least <= count <= most:
-            wanted = str(least) if least == most else f"{least} or more" if count < least else f"{most} at most"
-            raise ModelError(f"{call.origin} has {count} of its {what}, where {call.op} has {wanted}")
+        if given < least or used > most:
+            wanted = str(least) if least == most else f"{least} or more" if given < least else f"{most} at most"
+            raise ModelError(f"{call.origin} has {used} of its {what}, where {call.op} has {wanted}")
 
 
 def _written(call: Call) -> None:

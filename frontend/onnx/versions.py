@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
+from layoutsolve.frontend.onnx.older import disguised, mended, stages
+from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, graphs_in, native
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
@@ -18,8 +19,10 @@ _EARLY, _ASIDE = {"LayerNormalization": 17}, "layoutsolve.aside"
 finds nothing to convert; and the domain that they are in meanwhile.
 """
 
-_SCANS = 9
-"""The operator set from which on Scan is what it is today, which the library does not know."""
+_SCANS, _MASKS = 9, 10
+"""The operator sets from which on Scan is what it is today, and Dropout's mask is of truth values, neither of which the
+library knows.
+"""
 
 
 def opset_of(model: ModelProto) -> int:
@@ -35,9 +38,26 @@ def inlined(model: ModelProto) -> ModelProto:
     from onnx import inliner
 
     try:
-        return inliner.inline_local_functions(model)
+        return inliner.inline_local_functions(_spelled_out(model))
     except Exception as error:  # whatever the library raises for functions that are none
         raise ModelError(f"the model's functions cannot be inlined: {_line(error)}") from error
+
+
+def _spelled_out(model: ModelProto) -> ModelProto:
+    """A model whose calls of functions have all attributes, as the library forgets the defaults of these."""
+    defaults = {(each.domain, each.name): each.attribute_proto for each in model.functions if each.attribute_proto}
+    if not defaults:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    stack = [made.graph.node, *(each.node for each in made.functions)]
+    while stack:
+        for node in stack.pop():
+            given = {each.name for each in node.attribute}
+            missing = defaults.get((node.domain, node.op_type), ())
+            node.attribute.extend(each for each in missing if each.name not in given)
+            stack += [inner.node for attribute in node.attribute for inner in graphs_in(attribute)]
+    return made
 
 
 def _check_growth(model: ModelProto) -> None:
@@ -77,12 +97,21 @@ def converted(model: ModelProto) -> ModelProto:
     if version < _SCANS and any(node.op_type == "Scan" for node in model.graph.node):
         reason = f"Scan of operator set {version} takes a batch, which none does from {_SCANS} on"
         raise UnsupportedError([Gap(0, -1, "Scan", "", reason, f"export the model in {LOWEST} or newer")])
+    if version < _MASKS and any(node.op_type == "Dropout" and any(node.output[1:]) for node in model.graph.node):
+        reason = f"the mask of a Dropout is numbers in operator set {version}, and truth values from {_MASKS} on"
+        raise UnsupportedError([Gap(0, -1, "Dropout", "", reason, f"export the model in {LOWEST} or newer")])
     from onnx import version_converter
 
     early = {name for name, since in _EARLY.items() if version < since}
     early |= {node.op_type for node in model.graph.node if not node.domain and not native.defs.has_schema(node.op_type)}
+    made = _moved(model, early, "", _ASIDE)
     try:
-        made = _moved(version_converter.convert_version(_moved(model, early, "", _ASIDE), LOWEST), early, _ASIDE, "")
+        for stage in stages(model, version, LOWEST):
+            disguise, meant = disguised(made, opset_of(made))
+            made = mended(version_converter.convert_version(disguise, stage), meant)
+        made = _moved(made, early, _ASIDE, "")
+    except UnsupportedError:
+        raise
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {_line(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import stands_for
@@ -31,6 +32,10 @@ def window(call: Call) -> bool:
     attributes["kernel_shape"] = kernel
     strides, dilations = call.integers("strides") or (1,) * rank, call.integers("dilations") or (1,) * rank
     automatic = attributes.pop("auto_pad", "NOTSET") or "NOTSET"
+    if automatic.startswith("SAME") and call.op.endswith("Pool") and max(dilations) > 1:
+        reason = "it has dilations, which ONNX Runtime's padding by auto_pad leaves out and ONNX's does not"
+        gap = Gap(0, call.index, call.op, call.outputs[0], reason, "export the model with pads in numbers")
+        raise UnsupportedError([gap])
     if automatic != "NOTSET":
         pads = None if call.op == "ConvTranspose" else _padding(automatic, shape[2:], kernel, strides, dilations)
         if pads is None:

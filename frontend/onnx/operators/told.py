@@ -68,6 +68,7 @@ def transformed(call: Call) -> bool:
     if opset_of(call.draft.source.proto) >= _AXIS_AS_INPUT or call.outputs[0] in call.draft.asked:
         return False
     names, storage = call.operands()
+    call.draft.declare(call.outputs[0])
     call.emit(call.op, names, call.outputs, {"axis": 1, **call.attributes}, storage)
     return True
 

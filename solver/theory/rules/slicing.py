@@ -208,7 +208,9 @@ def resize(site: Site) -> Rule | None:
     shape, result = site.required(0).shape, site.output().shape
     rank, dtype = len(shape), site.required(0).dtype
     given = _resize_factors(site)
-    if given is None or site.attribute("axes") is not None:
+    cropped = site.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    stretched = site.attribute("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if given is None or site.attribute("axes") is not None or cropped or not stretched:
         return None
     number, factors = given
     scales = [factor for factor in factors if isinstance(factor, float)]

@@ -1,0 +1,134 @@
+"""Operators of older sets, and functions, where ONNX's own converters would change what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import onnx
+import pytest
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+import layoutsolve
+from layoutsolve.errors import ConversionError
+from tests.frontend.onnx.test_random import run
+
+HEIGHT, WIDTH = 7, 6
+
+PAIRS = [(2, 2), (1.5, 2.4), (1, 3), (0.5, 0.7), (1, 0.3), (2 / 7, 1)]
+"""Factors of rows and columns, none of which enlarges where another reduces."""
+
+
+def model(nodes: Sequence[NodeProto], shape: Sequence[int], opset: int, **constants: np.ndarray) -> onnx.ModelProto:
+    ends = [helper.make_tensor_value_info("x", 1, shape), helper.make_tensor_value_info("y", 1, None)]
+    fixed = [numpy_helper.from_array(np.asarray(data), name) for name, data in constants.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], fixed)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=4 if opset < 11 else 8)
+
+
+def between(node: NodeProto, there: Sequence[int]) -> list[NodeProto]:
+    """A node that reads ``t`` and writes ``r``, between two Transposes that undo each other."""
+    back = np.argsort(there).tolist()
+    first = helper.make_node("Transpose", ["x"], ["t"], perm=there)
+    return [first, node, helper.make_node("Transpose", ["r"], ["y"], perm=back)]
+
+
+def agrees(source: onnx.ModelProto) -> onnx.ModelProto:
+    """What a model is converted to, which gives the same."""
+    result = layoutsolve.convert(source.SerializeToString()).model
+    shape = [dim.dim_value for dim in source.graph.input[0].type.tensor_type.shape.dim]
+    feeds = {"x": np.random.default_rng(0).normal(size=shape).astype(np.float32)}
+    for one, other in zip(run(source, feeds), run(result, feeds), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+    return result
+
+
+def resize(op: str, mode: str, scales: Sequence[float], opset: int) -> onnx.ModelProto:
+    """An image that is resized, its channels first, in a model that has them last."""
+    factors = np.array([1, 1, *scales], np.float32)
+    attributes = {"mode": mode, **({"scales": factors.tolist()} if opset == 7 else {})}
+    node = helper.make_node(op, ["t", "s"][: 1 + (opset > 7)], ["r"], **attributes)
+    return model(between(node, [0, 3, 1, 2]), [1, HEIGHT, WIDTH, 2], opset, **({"s": factors} if opset > 7 else {}))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize(("op", "opset"), [("Upsample", 7), ("Upsample", 9), ("Resize", 10)])
+def test_pixels_have_corners(op: str, opset: int, mode: str) -> None:
+    for scales in PAIRS:
+        if op == "Resize" or min(scales) >= 1:
+            result = agrees(resize(op, mode, scales, opset))
+            assert mode == "linear" or all(node.op_type != "Transpose" for node in result.graph.node)
+
+
+def test_what_has_no_form_is_told() -> None:
+    with pytest.raises(ConversionError, match="enlarges along one dimension and reduces"):
+        layoutsolve.convert(resize("Resize", "nearest", (2, 0.5), 10).SerializeToString())
+    agrees(resize("Resize", "linear", (2, 0.5), 10))
+    dropout = [helper.make_node("Dropout", ["x"], ["y", "mask"])]
+    with pytest.raises(ConversionError, match="mask"):
+        layoutsolve.convert(model(dropout, [2, 3], 9).SerializeToString())
+    pool = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3], dilations=[2], auto_pad="SAME_UPPER")
+    with pytest.raises(ConversionError, match="dilations"):
+        layoutsolve.convert(model([pool], [1, 2, 8], 18).SerializeToString())
+
+
+@pytest.mark.parametrize(("opset", "op"), [*product((7, 9, 11, 12, 13, 18), ("Hardmax", "Softmax", "LogSoftmax"))])
+def test_an_axis_was_all_from_it_on(opset: int, op: str) -> None:
+    for axis in (None, 0, 1, 2):
+        attributes = {} if axis is None else {"axis": axis}
+        agrees(model(between(helper.make_node(op, ["t"], ["r"], **attributes), [0, 2, 1]), [2, 3, 4], opset))
+
+
+@pytest.mark.parametrize("given", [None, 0.5])
+def test_attributes_of_functions_have_defaults(given: float | None) -> None:
+    inner = helper.make_node("LeakyRelu", ["a"], ["b"])
+    inner.attribute.add(name="alpha", ref_attr_name="alpha", type=onnx.AttributeProto.FLOAT)
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    default = [helper.make_attribute("alpha", 0.25)]
+    leaky = helper.make_function("own", "Leaky", ["a"], ["b"], [inner], imports[:1], [], default)
+    calls = [helper.make_node("Leaky", ["a"], ["b"], domain="own")]
+    outer = helper.make_function("own", "Outer", ["a"], ["b"], calls, imports, [], [])
+    attributes = {} if given is None else {"alpha": given}
+    nodes = [
+        helper.make_node("Leaky", ["x"], ["l"], domain="own", **attributes),
+        helper.make_node("Outer", ["l"], ["t"], domain="own"),
+        helper.make_node("Transpose", ["t"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["y"]),
+    ]
+    source = model(nodes, [3, 4], 18)
+    source.functions.extend([leaky, outer])
+    source.opset_import.append(imports[1])
+    agrees(source)
+
+
+@pytest.mark.parametrize("opset", [17, 19, 20])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_transform_may_come_last(opset: int, axis: int) -> None:
+    names = ["x"] if opset < 20 else ["x", "", "axis"]
+    attributes, constants = ({"axis": axis}, {}) if opset < 20 else ({}, {"axis": np.array(axis)})
+    result = agrees(model([helper.make_node("DFT", names, ["y"], **attributes)], [2, 4, 6, 1], opset, **constants))
+    assert [node.op_type for node in result.graph.node] == ["DFT"]
+
+
+@pytest.mark.parametrize("opset", [11, 18])
+def test_a_part_of_an_image_is_cut_out(opset: int) -> None:
+    """What is cut out is told for each dimension, as sizes are."""
+    way = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    node = helper.make_node("Resize", ["t", "roi", "none" if opset == 11 else "", "sizes"], ["r"], **way)
+    roi, sizes = np.array([0, 0, 0.2, 0, 1, 1, 0.9, 0.6], np.float32), np.array([1, 2, 5, 8])
+    none = np.empty(0, np.float32)
+    agrees(model(between(node, [0, 3, 1, 2]), [1, HEIGHT, WIDTH, 2], opset, roi=roi, sizes=sizes, none=none))
+
+
+def test_a_loop_may_have_no_condition() -> None:
+    ends = [
+        helper.make_tensor_value_info("turn", TensorProto.INT64, []),
+        helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("still", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("row", TensorProto.FLOAT, [2]),
+    ]
+    nodes = [helper.make_node("Identity", ["on"], ["still"]), helper.make_node("Relu", ["x"], ["row"])]
+    body = helper.make_graph(nodes, "body", ends[:2], ends[2:])
+    agrees(model([helper.make_node("Loop", ["turns", ""], ["y"], body=body)], [2], 18, turns=np.array(3)))
