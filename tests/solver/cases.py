@@ -330,6 +330,8 @@ def pad(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     mode = str(random.choice(["constant", "reflect", "edge"]))
     shape = dims(random, int(random.integers(1, 5)), (1, 4, 6) if mode == "constant" else (3, 4, 6))
     before, after = ([int(random.choice([0, 0, 1, 2])) for _ in shape] for _ in range(2))
+    if random.random() < 0.1:  # nothing is padded, of what may be a scalar
+        shape, before, after = [1] * len(shape), [0] * len(shape), [0] * len(shape)
     out = [sum(sides) for sides in zip(shape, before, after, strict=True)]
     x = tensor(builder, random, shape)
     value = []

@@ -47,6 +47,10 @@ def touching(
     return (tuple(dims[0]), tuple(dims[1])), sizes, form, whole
 
 
+UNCHANGED = (Step("Identity", (0,), (0,)),)
+"""What is written for a scalar: ONNX Runtime cuts and pads none, not even by nothing."""
+
+
 @rule("Slice")
 def slice_(site: Site) -> Rule | None:
     """The axes that are cut stay whole, up to a trailing factor that every cut falls between."""
@@ -77,6 +81,8 @@ def slice_(site: Site) -> Rule | None:
     dims, sizes, form, whole = touching(site, sorted(cuts), tails)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        if not row.arrangement:
+            return UNCHANGED
         where = {axis: position(row.arrangement, f"k{axis}") for axis in cuts}
         scaled = {
             axis: [_scaled(cuts[axis][side], shape[axis], shapes[0][where[axis]]) for side in (0, 1)] for axis in cuts
@@ -144,6 +150,8 @@ def pad(site: Site) -> Rule | None:
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         rank = len(row.arrangement)
+        if not rank:
+            return UNCHANGED
         amounts: list[Dim] = [0] * (2 * rank)
         for axis, sides in widths.items():
             where = position(row.arrangement, f"k{axis}")

@@ -22,6 +22,7 @@ from layoutsolve.solver.statement.target_file import CONTRIB_TARGET, DEFAULT_TAR
 from layoutsolve.solver.theory.kind import Along, Among, Marked, Runs
 from layoutsolve.solver.theory.offer import rule_of
 from layoutsolve.solver.theory.relation import Arranged
+from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import RULES, Site, known_rule, operator_name
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
@@ -328,3 +329,18 @@ def test_dimensions_of_size_one_are_reduced_with_those_beside(
     node = next(node for node in model.graph.node if node.op_type == "ReduceSum")
     written = next(each for each in model.graph.initializer if each.name == node.input[1])
     assert sorted(numpy_helper.to_array(written).tolist()) == reduced
+
+
+@pytest.mark.parametrize("op", ["Pad", "Slice"])
+def test_nothing_is_cut_off_a_scalar(op: str) -> None:
+    """ONNX Runtime cuts and pads none, not even by nothing."""
+    builder = GraphBuilder()
+    x = builder.input(1, 1)
+    given = [builder.constant(numbers, "int64") for numbers in ([[0] * 4] if op == "Pad" else [[], [], []])]
+    graph = builder.graph(builder.op(op, x, *given, shape=(1, 1)))
+    rule = rule_of(Site(graph, graph.nodes[0]))
+    assert rule is not None
+    (scalar,) = rule.rewrite(Row(((), ())), ((), ()))
+    assert (scalar.op, scalar.inputs) == ("Identity", (0,))
+    (whole,) = rule.rewrite(Row((((), ()), ((), ())), arrangement=((), ())), ((1, 1), (1, 1)))
+    assert whole.op == op
