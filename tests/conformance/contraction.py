@@ -72,6 +72,11 @@ def products(table: Table) -> None:
     table.add(
         "constant-int8", [table.quantised("int8", 2, 3, 4), table.quantised("int8", 4, 5).fixed], result("int8", -3, 3)
     )
+    for dtype, left, right, flip in product(("float32", "int8"), ((2, 3), (2, 2, 3)), ((1,), (1, 1)), (0, 1)):
+        second = (*right, *((5, 4) if flip else (4, 5)))
+        label = f"units-{dtype}-{len(left)}{len(right)}{flip}"
+        operands = [table.numbers(dtype, *left, 4), table.numbers(dtype, *second).fixed]
+        table.add(label, operands, result(dtype, -3, 3), {"adj_y": bool(flip)})
 
 
 @cases("CUSTOM:aeq.hadamard_rotation")

@@ -71,7 +71,7 @@ def _matmul(call: Call, x: Value, weights: Value, bias: Value | None, shape: Sha
 @lowers("BATCH_MATMUL")
 def batch_matmul(call: Call) -> None:
     """BATCH_MATMUL: either side may have its last two axes swapped."""
-    a, b = _side(call, 0, "adj_x"), _side(call, 1, "adj_y")
+    a, b = _side(call, call.input(0), "adj_x"), _side(call, _matrix(call), "adj_y")
     if not call.agree(a.shape[-1:], b.shape[-2:-1]):
         raise ModelError(f"{call.origin} multiplies {list(map(str, a.shape))} by {list(map(str, b.shape))}")
     shape = (*broadcast([a.shape[:-2], b.shape[:-2]], call.arithmetic), a.shape[-2], b.shape[-1])
@@ -81,8 +81,18 @@ def batch_matmul(call: Call) -> None:
     call.write("MatMul", [a, b], shape, slot)
 
 
-def _side(call: Call, position: int, option: str) -> Value:
-    value = call.input(position)
+def _matrix(call: Call) -> Value:
+    """The right side, of a constant without leading dimensions of size 1: OpenVINO refuses bytes that have two."""
+    value = call.input(1)
+    lead, quant = len(value.shape) - 2, value.quant
+    plain = value.data is not None and (quant is None or quant.axis is None)
+    if not plain or lead < 1 or set(value.shape[:lead]) != {1} or len(call.input(0).shape) < len(value.shape):
+        return value
+    assert value.data is not None
+    return call.constant(value.data.reshape(value.shape[lead:]), "matrix", value.dtype, quant)
+
+
+def _side(call: Call, value: Value, option: str) -> Value:
     rank = len(value.shape)
     if rank < 2:
         raise ModelError(f"{call.origin} multiplies '{value.name}' of rank {rank}")
