@@ -69,7 +69,7 @@ def test_the_first_tier_is_proven_before_the_others(objective: str, monkeypatch:
     assert {tier.status for tier in best.tiers} == {"optimal"}
     least = [tier.value for tier in best.tiers]
     later, bounded = False, False
-    for work in range(20_000, 1_020_000, 100_000):
+    for work in range(20_000, 1_020_000, 50_000):
         found = assign(graph, objective=objective, limit=Limit(work))
         later |= 0 < claims(found, least)["optimal"] < len(least)
         bounded |= found.tiers[0].status == "feasible" and found.bound > 0
