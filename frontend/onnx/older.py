@@ -10,13 +10,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import numpy as np
 
-from layoutsolve.errors import Gap, UnsupportedError
+from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.graph import Array
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, attribute, graphs_in
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, attribute, graphs_in, native
 from layoutsolve.records import dataclass
 
 _RESIZE, _CENTRES, _FLAT = 10, 11, 13
@@ -32,6 +33,22 @@ class Meant:
     op: str
     name: str
     told: Mapping[str, str]
+
+
+def check_attributes(model: ModelProto, version: int) -> None:
+    """Raise :class:`ModelError` where an attribute is no number, text or tensor as its operator has it: the converter
+    reads it unseen, and ends the process.
+    """
+    for graph in _graphs(model.graph):
+        for node in graph.node:
+            if node.domain not in DOMAINS or not native.defs.has_schema(node.op_type):
+                continue
+            with suppress(native.defs.SchemaError):
+                known = native.defs.get_schema(node.op_type, version, "").attributes
+                for each in node.attribute:
+                    if each.name in known and each.type != known[each.name].type.value:
+                        wanted = known[each.name].type.name
+                        raise ModelError(f"attribute '{each.name}' of a {node.op_type} is no {wanted}")
 
 
 def stages(model: ModelProto, version: int, newest: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.frontend.onnx.older import disguised, mended, stages
+from layoutsolve.frontend.onnx.older import check_attributes, disguised, mended, stages
 from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, graphs_in, native
 
 LOWEST, OLDEST = 18, 7
@@ -100,6 +100,7 @@ def converted(model: ModelProto) -> ModelProto:
     if version < _MASKS and any(node.op_type == "Dropout" and any(node.output[1:]) for node in model.graph.node):
         reason = f"the mask of a Dropout is numbers in operator set {version}, and truth values from {_MASKS} on"
         raise UnsupportedError([Gap(0, -1, "Dropout", "", reason, f"export the model in {LOWEST} or newer")])
+    check_attributes(model, version)
     from onnx import version_converter
 
     early = {name for name, since in _EARLY.items() if version < since}

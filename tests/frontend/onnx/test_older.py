@@ -81,6 +81,16 @@ def test_an_axis_was_all_from_it_on(opset: int, op: str) -> None:
         agrees(model(between(helper.make_node(op, ["t"], ["r"], **attributes), [0, 2, 1]), [2, 3, 4], opset))
 
 
+@pytest.mark.parametrize("opset", [7, 9, 10])
+def test_attributes_of_another_type_are_told(opset: int) -> None:
+    """The library would end the process."""
+    source = resize("Resize" if opset == 10 else "Upsample", "nearest", (2, 2), opset)
+    (mode,) = [each for each in source.graph.node[1].attribute if each.name == "mode"]
+    mode.type, mode.i = onnx.AttributeProto.INT, 1
+    with pytest.raises(ConversionError, match="mode"):
+        layoutsolve.convert(source.SerializeToString())
+
+
 @pytest.mark.parametrize("given", [None, 0.5])
 def test_attributes_of_functions_have_defaults(given: float | None) -> None:
     inner = helper.make_node("LeakyRelu", ["a"], ["b"])
