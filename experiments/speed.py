@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -56,10 +57,9 @@ def measure(
         spared = [str(model.path), *(path for path, name in names.items() if name in others)]
         entries = _entries([*names, str(model.path)], spared, threads, openvino)
     ratios = {_title(each, names.get(each.file)): each.ratio for each in entries[1:]}
-    own = ratios.pop(_vino(openvino), None)  # OpenVINO may refuse it
-    theirs = {name: ratio for name, ratio in ratios.items() if name.startswith(_vino(""))}
-    ratios = {name: ratio for name, ratio in ratios.items() if name not in theirs}
-    ratios |= {} if own is None else {name: ratio / own for name, ratio in theirs.items()}
+    own = ratios.pop(_vino(openvino), float("nan"))  # OpenVINO may refuse it, and has no times to compare with then
+    ratios = {name: ratio / own if name.startswith(_vino("")) else ratio for name, ratio in ratios.items()}
+    ratios = {name: ratio for name, ratio in ratios.items() if not isnan(ratio)}
     return Speed(
         model.name, entries[0].milliseconds, ratios, _quantised(entries[0]), max(each.spread for each in entries)
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from layoutsolve.errors import ModelError
 from layoutsolve.names import Names
-from layoutsolve.protos import GraphProto, NodeProto, graphs_in
+from layoutsolve.protos import FunctionProto, GraphProto, NodeProto, graphs_in
 
 
 def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
@@ -14,8 +14,8 @@ def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
     return (graph for attribute in node.attribute for graph in graphs_in(attribute))
 
 
-def nodes_of(graph: GraphProto) -> Iterator[NodeProto]:
-    """All nodes of a graph, those of branches and loops included."""
+def nodes_of(graph: GraphProto | FunctionProto) -> Iterator[NodeProto]:
+    """All nodes of a graph, or of a function, those of branches and loops included."""
     for node in graph.node:
         yield node
         for inner in graphs_of(node):

@@ -10,18 +10,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from functools import lru_cache
 
 import numpy as np
 
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.graph import Array
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, attribute, graphs_in, native
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, native
 from layoutsolve.records import dataclass
+from layoutsolve.scopes import graphs_of, nodes_of
 
-_RESIZE, _CENTRES, _FLAT = 10, 11, 13
-"""The operator sets from which on there is Resize, its pixels have centres, and an axis is one dimension."""
+_SCANS, _MASKS, _RESIZE, _CENTRES, _FLAT = 9, 10, 10, 11, 13
+"""The operator sets from which on Scan is what it is today, Dropout's mask is of truth values, there is Resize, its
+pixels have centres, and an axis is one dimension.
+"""
 
 _MARK = "layoutsolve.older."
 
@@ -35,56 +38,77 @@ class Meant:
     told: Mapping[str, str]
 
 
-def check_attributes(model: ModelProto, version: int) -> None:
-    """Raise :class:`ModelError` where an attribute is no number, text or tensor as its operator has it: the converter
-    reads it unseen, and ends the process.
+def check(model: ModelProto, version: int, newest: int) -> None:
+    """Raise :class:`UnsupportedError` for what has no form in the ``newest`` operator set, :class:`ModelError` where an
+    attribute is not of its operator's type: the converter reads it unseen, and ends the process.
     """
-    for graph in _graphs(model.graph):
-        for node in graph.node:
-            if node.domain not in DOMAINS or not native.defs.has_schema(node.op_type):
+    tensors = _tensors(model.graph)
+    for index, top in enumerate(model.graph.node):
+        for node in (top, *(node for inner in graphs_of(top) for node in nodes_of(inner))):
+            if node.domain not in DOMAINS:
                 continue
-            with suppress(native.defs.SchemaError):
-                known = native.defs.get_schema(node.op_type, version, "").attributes
-                for each in node.attribute:
-                    if each.name in known and each.type != known[each.name].type.value:
-                        wanted = known[each.name].type.name
-                        raise ModelError(f"attribute '{each.name}' of a {node.op_type} is no {wanted}")
+            types = _types(node.op_type, version)
+            for each in node.attribute:
+                number, wanted = types.get(each.name, (each.type, ""))
+                if each.type != number:
+                    raise ModelError(f"attribute '{each.name}' of a {node.op_type} is no {wanted}")
+            if reason := _lost(node, version, tensors):
+                remedy = f"export the model in {newest} or newer"
+                raise UnsupportedError([Gap(0, index, node.op_type, next(iter(node.output), ""), reason, remedy)])
 
 
 def stages(model: ModelProto, version: int, newest: int) -> tuple[int, ...]:
     """The operator sets to convert to, one after the other: an Upsample is a Resize first, as which it is known."""
-    upsampled = any(node.op_type == "Upsample" for graph in _graphs(model.graph) for node in graph.node)
+    upsampled = any(node.op_type == "Upsample" for node in nodes_of(model.graph))
     return (_RESIZE, newest) if upsampled and version < _RESIZE else (newest,)
 
 
 def disguised(model: ModelProto, version: int) -> tuple[ModelProto, Mapping[str, Meant]]:
-    """A model as the converter understands it, and by the names that nodes have meanwhile what they are.
-
-    Raises :class:`UnsupportedError` for what has no form in later sets.
-    """
-    if not any(_is_other(node, version) for graph in _graphs(model.graph) for node in graph.node):
+    """A model as the converter understands it, and by the names that nodes have meanwhile what they are."""
+    if not any(_is_other(node, version) for node in nodes_of(model.graph)):
         return model, {}
     made, meant = ModelProto(), dict[str, Meant]()
     made.CopyFrom(model)
-    for graph in _graphs(made.graph):
-        for number, node in enumerate(graph.node):
-            if _is_other(node, version):
-                mark = f"{_MARK}{len(meant)}"
-                told = _corners(number, node, graph) if node.op_type == "Resize" else {}
-                meant[mark] = Meant(node.op_type, node.name, told)
-                node.name, node.op_type = mark, "Softmax" if node.op_type == "Hardmax" else node.op_type
+    tensors = _tensors(made.graph)
+    for node in nodes_of(made.graph):
+        if _is_other(node, version):
+            mark = f"{_MARK}{len(meant)}"
+            meant[mark] = Meant(node.op_type, node.name, _corners(node, tensors) if node.op_type == "Resize" else {})
+            node.name, node.op_type = mark, "Softmax" if node.op_type == "Hardmax" else node.op_type
     return made, meant
 
 
 def mended(model: ModelProto, meant: Mapping[str, Meant]) -> ModelProto:
     """A converted model, changed in place, whose nodes are what they were."""
-    for graph in _graphs(model.graph):
-        for node in graph.node:
-            known = meant.get(node.name)
-            if known is not None:
-                node.op_type, node.name = known.op, known.name
-                node.attribute.extend(attribute(*each) for each in known.told.items())
+    for node in nodes_of(model.graph):
+        known = meant.get(node.name)
+        if known is not None:
+            node.op_type, node.name = known.op, known.name
+            node.attribute.extend(attribute(*each) for each in known.told.items())
     return model
+
+
+@lru_cache(256)
+def _types(op: str, version: int) -> Mapping[str, tuple[int, str]]:
+    """The number and the name of the type of each attribute that an operator is known to have."""
+    try:
+        known = native.defs.get_schema(op, version, "").attributes
+    except native.defs.SchemaError:
+        return {}
+    return {name: (each.type.value, each.type.name) for name, each in known.items()}
+
+
+def _lost(node: NodeProto, version: int, tensors: Mapping[str, TensorProto]) -> str:
+    """Why a node has no form in later sets; '' where it has one."""
+    if node.op_type == "Scan" and version < _SCANS:
+        return f"Scan of operator set {version} takes a batch, which none does from {_SCANS} on"
+    if node.op_type == "Dropout" and version < _MASKS and any(node.output[1:]):
+        return f"the mask of a Dropout is numbers in operator set {version}, and truth values from {_MASKS} on"
+    if node.op_type == "Resize" and version < _CENTRES and _is_nearest(node):
+        scales = _scales(node, tensors)
+        if (scales < 1).any() and (scales > 1).any():
+            return f"it enlarges along one dimension and reduces along another, in operator set {version}"
+    return ""
 
 
 def _is_other(node: NodeProto, version: int) -> bool:
@@ -94,44 +118,37 @@ def _is_other(node: NodeProto, version: int) -> bool:
     return version < {"Resize": _CENTRES, "Hardmax": _FLAT}.get(node.op_type, 0)
 
 
-def _corners(number: int, node: NodeProto, graph: GraphProto) -> dict[str, str]:
+def _is_nearest(node: NodeProto) -> bool:
+    return all(each.s == b"nearest" for each in node.attribute if each.name == "mode")
+
+
+def _corners(node: NodeProto, tensors: Mapping[str, TensorProto]) -> dict[str, str]:
     """What a later Resize has to be told, by its scales where these are known."""
     told = {"coordinate_transformation_mode": "asymmetric"}
-    if any(each.name == "mode" and each.s != b"nearest" for each in node.attribute):
+    if not _is_nearest(node):
         return told
-    scales = _scales(node, graph)
-    reduced = bool((scales < 1).any())
-    if reduced and (scales > 1).any():
-        reason = "it enlarges along one dimension and reduces along another, in an operator set before 11"
-        raise _unsupported(number, node, reason, f"export the model in {_CENTRES} or newer")
-    return {**told, "nearest_mode": "ceil" if reduced else "floor"}
+    return {**told, "nearest_mode": "ceil" if (_scales(node, tensors) < 1).any() else "floor"}
 
 
-def _unsupported(number: int, node: NodeProto, reason: str, remedy: str) -> UnsupportedError:
-    return UnsupportedError([Gap(0, number, node.op_type, node.output[0], reason, remedy)])
-
-
-def _scales(node: NodeProto, graph: GraphProto) -> Array:
-    """The scales of a node, none where they are not known."""
-    told = next((each.floats for each in node.attribute if each.name == "scales"), None)
-    if told is not None or len(node.input) < 2:
-        return np.array(told or (), np.float32)
-    name = node.input[1]
-    tensors = [each for each in graph.initializer if each.name == name]
-    tensors += [
-        attribute.t
-        for each in graph.node
-        if each.op_type == "Constant" and name in each.output
-        for attribute in each.attribute
-        if attribute.name == "value"
-    ]
-    data = of(tensors[0]).data if tensors else None
+def _scales(node: NodeProto, tensors: Mapping[str, TensorProto]) -> Array:
+    """The scales of a Resize, none where they are not known."""
+    tensor = tensors.get(node.input[1]) if len(node.input) > 1 else None
+    data = None if tensor is None else of(tensor).data
     return np.array((), np.float32) if data is None or data.dtype.kind != "f" else data
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    stack = [graph]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack += [inner for node in current.node for each in node.attribute for inner in graphs_in(each)]
+def _tensors(graph: GraphProto) -> dict[str, TensorProto]:
+    """The constants of a graph and of those within it, by name."""
+    found = dict(_constants(graph))
+    for node in nodes_of(graph):
+        for inner in graphs_of(node):
+            found.update(_constants(inner))
+    return found
+
+
+def _constants(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
+    for each in graph.initializer:
+        yield each.name, each
+    for node in graph.node:
+        if node.op_type == "Constant" and node.domain in DOMAINS:
+            yield from ((name, each.t) for name in node.output for each in node.attribute if each.name == "value")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.frontend.onnx.older import check_attributes, disguised, mended, stages
-from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, graphs_in, native
+from layoutsolve.frontend.onnx.older import check, disguised, mended, stages
+from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
+from layoutsolve.scopes import nodes_of
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
@@ -17,11 +18,6 @@ _DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
 _EARLY, _ASIDE = {"LayerNormalization": 17}, "layoutsolve.aside"
 """Operators that ONNX Runtime's optimiser writes into operator sets before the one that they are of, where the library
 finds nothing to convert; and the domain that they are in meanwhile.
-"""
-
-_SCANS, _MASKS = 9, 10
-"""The operator sets from which on Scan is what it is today, and Dropout's mask is of truth values, neither of which the
-library knows.
 """
 
 
@@ -50,13 +46,11 @@ def _spelled_out(model: ModelProto) -> ModelProto:
         return model
     made = ModelProto()
     made.CopyFrom(model)
-    stack = [made.graph.node, *(each.node for each in made.functions)]
-    while stack:
-        for node in stack.pop():
+    for body in (made.graph, *made.functions):
+        for node in nodes_of(body):
             given = {each.name for each in node.attribute}
             missing = defaults.get((node.domain, node.op_type), ())
             node.attribute.extend(each for each in missing if each.name not in given)
-            stack += [inner.node for attribute in node.attribute for inner in graphs_in(attribute)]
     return made
 
 
@@ -94,13 +88,7 @@ def converted(model: ModelProto) -> ModelProto:
         return model
     if version < OLDEST:
         raise ModelError(f"the model is in operator set {version}: export it in {OLDEST} or newer")
-    if version < _SCANS and any(node.op_type == "Scan" for node in model.graph.node):
-        reason = f"Scan of operator set {version} takes a batch, which none does from {_SCANS} on"
-        raise UnsupportedError([Gap(0, -1, "Scan", "", reason, f"export the model in {LOWEST} or newer")])
-    if version < _MASKS and any(node.op_type == "Dropout" and any(node.output[1:]) for node in model.graph.node):
-        reason = f"the mask of a Dropout is numbers in operator set {version}, and truth values from {_MASKS} on"
-        raise UnsupportedError([Gap(0, -1, "Dropout", "", reason, f"export the model in {LOWEST} or newer")])
-    check_attributes(model, version)
+    check(model, version, LOWEST)
     from onnx import version_converter
 
     early = {name for name, since in _EARLY.items() if version < since}
@@ -111,8 +99,6 @@ def converted(model: ModelProto) -> ModelProto:
             disguise, meant = disguised(made, opset_of(made))
             made = mended(version_converter.convert_version(disguise, stage), meant)
         made = _moved(made, early, _ASIDE, "")
-    except UnsupportedError:
-        raise
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {_line(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error

@@ -44,22 +44,25 @@ RUNTIMES = ("ONNX Runtime", "LiteRT, XNNPACK", "LiteRT, plain", "OpenVINO")
 
 @dataclass(frozen=True)
 class Loaded:
-    """A file in a runtime, ready to be timed; ``load`` are the seconds until it was."""
+    """A file in a runtime, ready to be timed; ``load`` are the seconds until it was, ``feeds`` is what it is given, by
+    name or by position.
+    """
 
     file: str
     runtime: str
     load: float
     runner: Runner[Subject]
     executed: Executed | None = None
+    feeds: Mapping[str, Array] | Sequence[Array] = ()
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A file that a runtime does not run, where another one does, and why."""
+    """A file that a runtime does not run, and why."""
 
     file: str
     runtime: str
-    reason: str
+    error: VerifyError
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Bench:
     def as_json(self) -> str:
         """All as one JSON object."""
         rows = [{**asdict(row), "unsteady": row in self.unsteady} for row in self.rows]
-        refused = [asdict(each) for each in self.refused]
+        refused = [{"file": each.file, "runtime": each.runtime, "reason": str(each.error)} for each in self.refused]
         return json.dumps({"files": rows, "refused": refused, "rounds": self.rounds, **self.setting})
 
     def as_text(self) -> str:
@@ -112,7 +115,7 @@ class Bench:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in row.executed.floating.items())
                 yield f"{printable(row.file)}: in float between quantised operators: {printable(kinds)}"
         for each in self.refused:
-            yield f"{printable(each.file)} is not measured in {each.runtime}: {printable(each.reason)}"
+            yield f"{printable(each.file)} is not measured in {each.runtime}: {printable(str(each.error))}"
         for row in self.unsteady:
             yield (
                 f"{printable(row.file)} in {row.runtime}: rounds disagree by {row.spread:.0%}: "
@@ -188,46 +191,42 @@ def _check(file: str) -> None:
         raise ModelError(f"cannot read '{printable(file)}': {reason}") from error
 
 
-def _tried(file: str, threads: int, level: Level, openvino: bool, stack: ExitStack) -> Sequence[Loaded | Refused]:
+def _tried(file: str, threads: int, level: Level, openvino: bool, stack: ExitStack) -> list[Loaded | Refused]:
     """A file in all runtimes that it is for. Raises :class:`VerifyError`, with its name, where none runs it."""
-    found, errors = list[Loaded | Refused](), list[VerifyError]()
-    for runtime, load in _runtimes(file, threads, level, stack):
-        if runtime == RUNTIMES[3] and not (openvino and len(found) > len(errors)):
-            continue  # it gets the input of a runtime that runs the file
-        try:
-            found.append(load())
-        except VerifyError as error:
-            errors.append(error)
-            found.append(Refused(file, runtime, str(error)))
-    if len(errors) == len(found):
-        raise VerifyError(f"'{printable(file)}': {errors[0]}") from errors[0]
+    loads: dict[str, Callable[[], Loaded]] = {RUNTIMES[0]: partial(_onnx, file, threads, level)}
+    if Path(file).suffix == ".tflite":
+        loads = {
+            runtime: partial(_lite, file, runtime, threads, delegate, stack.enter_context(LiteRT()))
+            for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2]))
+        }
+    found = [_attempted(file, runtime, load) for runtime, load in loads.items()]
+    running = next((each for each in found if isinstance(each, Loaded)), None)
+    if running is None:
+        (first, *_) = (each.error for each in found if isinstance(each, Refused))
+        raise VerifyError(f"'{printable(file)}': {first}") from first
+    if openvino:
+        found.append(_attempted(file, RUNTIMES[3], partial(compiled, file, threads, running.feeds)))
     return found
 
 
-def _runtimes(file: str, threads: int, level: Level, stack: ExitStack) -> Iterator[tuple[str, Callable[[], Loaded]]]:
-    """The runtimes that a file is for, and what loads it there. All get the same input."""
-    if Path(file).suffix == ".tflite":
-        inputs = list[Array]()
-        for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2])):
-            yield runtime, partial(_lite, file, runtime, threads, delegate, stack.enter_context(LiteRT()), inputs)
-        yield RUNTIMES[3], lambda: compiled(file, threads, inputs)
-    else:
-        feeds = dict[str, Array]()
-        yield RUNTIMES[0], partial(_onnx, file, threads, level, feeds)
-        yield RUNTIMES[3], lambda: compiled(file, threads, feeds)
+def _attempted(file: str, runtime: str, load: Callable[[], Loaded]) -> Loaded | Refused:
+    try:
+        return load()
+    except VerifyError as error:
+        return Refused(file, runtime, error)
 
 
-def _onnx(file: str, threads: int, level: Level, feeds: dict[str, Array]) -> Loaded:
-    """A file in ONNX Runtime, whose input is filled into ``feeds``."""
+def _onnx(file: str, threads: int, level: Level) -> Loaded:
+    """A file in ONNX Runtime."""
     require("onnxruntime")
     importlib.import_module("onnxruntime")  # lest it counts as loading the first file
     start = time.perf_counter()
     session = OnnxRuntime(Path(file), threads=threads, level=level)
     spent = time.perf_counter() - start
-    given = feeds_of(session)
-    runner = warm(Session(session, given, clock_of(threads)))
-    feeds.update({name: given[name] for name, _, _ in session.inputs})
-    return Loaded(file, RUNTIMES[0], spent, runner, _executed(file, level))
+    feeds = feeds_of(session)
+    runner = warm(Session(session, feeds, clock_of(threads)))
+    given = {name: feeds[name] for name, _, _ in session.inputs}
+    return Loaded(file, RUNTIMES[0], spent, runner, _executed(file, level), given)
 
 
 def _executed(file: str, level: Level) -> Executed:
@@ -247,8 +246,8 @@ class _Lite:
         return self.litert.turn(repeats)
 
 
-def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT, given: list[Array]) -> Loaded:
-    """A file in LiteRT, whose input becomes ``given``."""
+def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT) -> Loaded:
+    """A file in LiteRT."""
     source = Path(file).read_bytes()
     ports = litert.describe(source).inputs
     dynamic = any(size < 0 for port in ports for size in port.signature[1:])
@@ -261,8 +260,7 @@ def _lite(file: str, runtime: str, threads: int, delegate: bool, litert: LiteRT,
                 raise
         else:
             break
-    given[:] = inputs
-    return Loaded(file, runtime, spent, warm(_Lite(litert)))
+    return Loaded(file, runtime, spent, warm(_Lite(litert)), feeds=inputs)
 
 
 def _inputs(ports: Sequence[Port], size: int) -> list[Array]:
@@ -277,7 +275,7 @@ class _Vino:
     """A model that OpenVINO has compiled."""
 
     request: Any
-    feeds: Mapping[str, Array] | list[Array]
+    feeds: Mapping[str, Array] | Sequence[Array]
     threads: int
 
     def turn(self, repeats: int) -> float:
@@ -288,7 +286,7 @@ class _Vino:
         return clock() - start
 
 
-def compiled(file: str, threads: int, feeds: Mapping[str, Array] | list[Array]) -> Loaded:
+def compiled(file: str, threads: int, feeds: Mapping[str, Array] | Sequence[Array]) -> Loaded:
     """A file in OpenVINO. Without the hint it computes in bfloat16 where the processor can, which is another model.
     ``feeds`` are by name or by position. Raises :class:`VerifyError` where OpenVINO refuses the file.
     """

@@ -41,10 +41,14 @@ def test_case(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if "BATCH_MATMUL-units" in case.name], ids=lambda case: case.name
+    "case",
+    [case for case in CASES if "BATCH_MATMUL-units" in case.name and "-22" not in case.name],
+    ids=lambda case: case.name,
 )
 def test_constant_matrices_have_no_leading_units(case: Case) -> None:
-    """OpenVINO refuses a product by bytes of four dimensions, the first two of size 1."""
+    """OpenVINO refuses a product by bytes of four dimensions, the first two of size 1. They stay where the other side
+    has fewer dimensions than they give the result.
+    """
     assert {len(constant.dims) for constant in solved(case.make().source).graph.initializer} <= {0, 1, 2}
 
 

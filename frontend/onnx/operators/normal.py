@@ -34,7 +34,9 @@ def window(call: Call) -> bool:
     automatic = attributes.pop("auto_pad", "NOTSET") or "NOTSET"
     if automatic.startswith("SAME") and call.op.endswith("Pool") and max(dilations) > 1:
         reason = "it has dilations, which ONNX Runtime's padding by auto_pad leaves out and ONNX's does not"
-        gap = Gap(0, call.index, call.op, call.outputs[0], reason, "export the model with pads in numbers")
+        gap = Gap(
+            call.draft.graph, call.index, call.op, call.outputs[0], reason, "export the model with pads in numbers"
+        )
         raise UnsupportedError([gap])
     if automatic != "NOTSET":
         pads = None if call.op == "ConvTranspose" else _padding(automatic, shape[2:], kernel, strides, dilations)

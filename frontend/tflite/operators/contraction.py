@@ -84,12 +84,11 @@ def batch_matmul(call: Call) -> None:
 def _matrix(call: Call) -> Value:
     """The right side, of a constant without leading dimensions of size 1: OpenVINO refuses bytes that have two."""
     value = call.input(1)
-    lead, quant = len(value.shape) - 2, value.quant
-    plain = value.data is not None and (quant is None or quant.axis is None)
-    if not plain or lead < 1 or set(value.shape[:lead]) != {1} or len(call.input(0).shape) < len(value.shape):
+    data, lead = value.data, len(value.shape) - 2
+    units = lead > 0 and set(value.shape[:lead]) == {1} and len(call.input(0).shape) >= len(value.shape)
+    if data is None or not units or (value.quant is not None and value.quant.axis is not None):
         return value
-    assert value.data is not None
-    return call.constant(value.data.reshape(value.shape[lead:]), "matrix", value.dtype, quant)
+    return call.constant(data.reshape(value.shape[lead:]), "matrix", value.dtype, value.quant)
 
 
 def _side(call: Call, value: Value, option: str) -> Value:

@@ -173,7 +173,7 @@ def dft(site: Site) -> Rule | None:
 
         return Way(Placed(places, prefix=tuple(prefix), free=frozenset(_labels(behind))), rewrite, kind)
 
-    ways = [way([*_labels(ahead), *_labels(following)], (), "the axis last")]
+    ways = [way(_labels((*ahead, *following)), (), "the axis last")]
     if following:
         ways.append(way(_labels(ahead), following, "the axis before others"))
     dims = tuple((*ahead, (line,), *following, (parts,)) for line, parts in (("s", "c"), ("p", "e")))
