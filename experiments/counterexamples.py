@@ -20,13 +20,13 @@ from layoutsolve.solver.statement.assignment import Tier
 from layoutsolve.solver.statement.objective import coarse_tiers
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
 from tests.solver.broadcast_graphs import broadcast_graph
-from tests.solver.every_grouping import fewest_reshapes, least_first
+from tests.solver.every_grouping import fewest_reshapes, lower_first
 from tests.solver.every_layout import TooLargeError, cheapest
 from tests.solver.inner_graphs import inner_graph
 from tests.solver.mixed_graphs import mixed_graph
 
 STAGED = tuple(name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None)
-"""The objectives that are proven of orders alone; of the others the first tier is in question."""
+"""The objectives that are proven of orders alone; of the others, and of time, the first tier is in question."""
 
 FAMILIES = (mixed_graph, broadcast_graph, inner_graph)
 """The graphs of which groupings are enumerated, in turn."""
@@ -38,20 +38,18 @@ STATUSES = ("optimal", "conditional", "feasible", "too large", "beaten")
 def hunted(seed: int, objective: str, target: str) -> tuple[str, str]:
     """The status of the answer to a random graph, and what beats it: '' if nothing does."""
     found = assign(mixed_graph(seed), objective=objective, target=shipped(target))
+    first = found.tiers[0]
     try:
-        if objective not in STAGED:
-            return found.tiers[0].status, _lower(found.tiers[0], least_first(found))
+        if objective not in STAGED or found.goal.timed:
+            return first.status, _told(first, lower_first(found, first.bound))
         best = cheapest(found)
-        least = best.ranks[0]
-        if found.goal.timed and least < found.bound:  # by orders that take Reshapes, and these take time
-            least = least_first(found)
     except TooLargeError:
         return "too large", ""
     except ValueError:  # nothing else costs as little as Transposes in a row, which are no orders
         if not found.opaque_views:
             raise
-        return found.tiers[0].status, ""
-    beaten = least < found.bound or (best.beats and found.status == "optimal" and not found.goal.timed)
+        return first.status, ""
+    beaten = best.ranks[0] < found.bound or (best.beats and found.status == "optimal")
     return found.status, f"{best.known} with bound {found.bound}, by {best.ranks}" if beaten else ""
 
 
@@ -64,15 +62,15 @@ def hunted_reshapes(seed: int, objective: str, target: str) -> tuple[str, str]:
     if not (found.price.reshapes and tier.bound):
         return tier.status, ""
     try:
-        least = (least_first if found.goal.timed else fewest_reshapes)(found)
+        return tier.status, _told(tier, lower_first(found, tier.bound) if found.goal.timed else fewest_reshapes(found))
     except TooLargeError:
         return "too large", ""
-    return tier.status, _lower(tier, least)
 
 
-def _lower(tier: Tier, least: int) -> str:
+def _told(tier: Tier, least: int | None) -> str:
     """What beats a tier, '' where nothing does."""
-    return f"{tier.value} with bound {tier.bound}, by {least}" if least < tier.bound else ""
+    beaten = least is not None and least < tier.bound
+    return f"{tier.value} with bound {tier.bound}, by {least}" if beaten else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -80,15 +80,16 @@ def cheapest(found: Assignment, boundary: Boundary | None = None, seconds: float
     return _Model(statement, rows, tiers).solved(known, found.status == "optimal", seconds)
 
 
-def cheapest_rows(found: Assignment, boundary: Boundary | None = None, seconds: float = 60.0) -> list[set[Orders]]:
-    """For each operator the orders of its ports that it has in any assignment that costs as little as an optimal one.
+def cheapest_rows(
+    found: Assignment, boundary: Boundary | None, tiers: Tiers, known: Sequence[int], seconds: float = 60.0
+) -> list[set[Orders]]:
+    """For each operator the orders of its ports that it has in any assignment that costs no more than ``known``.
 
-    Raises as :func:`cheapest` does.
+    Raises as :func:`cheapest` does, ValueError where nothing costs as little.
     """
     statement = Statement(found.graph, boundary, found.goal)
-    tiers = tiers_of_orders(found.goal.tiers)
     rows = [every_row(entry, statement, tiers) for entry in statement.entries]
-    return _Model(statement, rows, tiers).all_as_cheap(ranked(found.price, tiers), seconds)
+    return _Model(statement, rows, tiers).all_as_cheap(known, seconds)
 
 
 def every_row(entry: Entry, statement: Statement, tiers: Tiers) -> dict[Orders, Price]:
