@@ -86,7 +86,7 @@ def test_pieces_need_no_more_than_all(
 def test_what_is_proven_with_stops_is_fewest_of_all(objective: str) -> None:
     """The proof of the orders has all that a stop may be among its candidates, so that of Reshapes has them too."""
     compared = 0
-    for seed in range(14):
+    for seed in range(12):
         found = assign(turned_graph(seed), objective=objective)
         compared += bool(found.charged) and agrees(seed, found)
     assert compared > 3

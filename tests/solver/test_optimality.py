@@ -106,7 +106,7 @@ def test_layouts_equal_brute_force() -> None:
     assert force.covers(0.5), force
 
 
-@settings(checked, max_examples=15)
+@settings(checked, max_examples=8)
 @given(larger_graphs, st.integers(1, 4))
 def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     tiers = OBJECTIVES["min-executed"]

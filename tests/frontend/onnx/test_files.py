@@ -131,14 +131,16 @@ def test_large_constants_in_other_files(shares: int, tmp_path: Path) -> None:
     width = 2112
     writer = Writer(0)
     x = writer.transpose(writer.transpose(writer.input(1, 8, width), (0, 2, 1)), (0, 2, 1))
-    constants = [writer.constant(np.full((width, width), 1 + share)) for share in range(shares)]
-    for each in constants:
-        x = writer.op("MatMul", x, each, shape=[1, 8, width])
+    constant = writer.constant(np.ones((width, width)))
+    for _ in range(shares):
+        x = writer.op("MatMul", x, constant, shape=[1, 8, width])
     model, path = writer.model(x), tmp_path / "model.onnx"
     onnx.save(model, path, save_as_external_data=True, location="weights.bin")
-    for each in model.graph.initializer[1:]:
-        del each.external_data[:]
-        each.external_data.extend(model.graph.initializer[0].external_data)
+    products = [node for node in model.graph.node if node.op_type == "MatMul"]
+    for share, node in enumerate(products[1:]):
+        node.input[1] = f"share/{share}"
+        model.graph.initializer.add().CopyFrom(model.graph.initializer[0])
+        model.graph.initializer[-1].name = node.input[1]
     path.write_bytes(model.SerializeToString())
     with (tmp_path / "weights.bin").open("r+b") as file:
         file.truncate(4 * width * width)
