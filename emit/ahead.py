@@ -40,9 +40,14 @@ def among_floats(graph: Graph) -> frozenset[str]:
 
 def _has_kernel(graph: Graph, node: Node, constants: Collection[str]) -> bool:
     """Whether some kernel on integers may take a node with quantised constants: none computes on 16 bits, or gives
-    them. ONNX Runtime has none for ConvTranspose.
+    them. ONNX Runtime has none for ConvTranspose, and that for MatMul wants a scale for each column of a matrix: with
+    other scales along an axis it refuses what it was taken for.
     """
     if node.op == "ConvTranspose":
+        return False
+    if node.op == "MatMul" and any(
+        name in constants and _is_refused(graph, name, port) for port, name in enumerate(node.inputs)
+    ):
         return False
     others = [graph.values[name] for name in node.inputs if name and name not in constants]
     results = [graph.values[name] for name in node.outputs if name]
@@ -51,3 +56,12 @@ def _has_kernel(graph: Graph, node: Node, constants: Collection[str]) -> bool:
     quantised = any(each.quant is not None for each in others)
     wide = any(each.quant is not None and each.dtype not in BYTES for each in (*others, *results))
     return quantised and not (wide and node.op in PRODUCTS)
+
+
+def _is_refused(graph: Graph, name: str, port: int) -> bool:
+    """Whether a product of bytes may not have a constant at a port: one with scales along an axis that are none of the
+    columns of a matrix.
+    """
+    value = graph.values[name]
+    assert value.quant is not None
+    return value.quant.scale.size > 1 and (port, len(value.shape), value.quant.axis) != (1, 2, 1)

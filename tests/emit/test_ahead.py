@@ -10,7 +10,7 @@ import pytest
 from layoutsolve.emit import nodes_of, serialise
 from layoutsolve.emit.ahead import FOLDED
 from layoutsolve.graph import Graph, Quant
-from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
+from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, optimised
 from tests.graphs import GraphBuilder, run
 
 ACTIVATION = Quant(np.array([0.04], np.float32), np.array([3], np.int8))
@@ -136,3 +136,26 @@ def test_tables_are_looked_up_as_they_are() -> None:
     graph = b.graph(b.op("Gather", table, b.input(2, dtype="int64"), shape=(2, 6), axis=0))
     operators = Counter(node.op_type for node in nodes_of(serialise(graph).graph))
     assert operators == {"DequantizeLinear": 1, "Gather": 1}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("port", [0, 1])
+@pytest.mark.parametrize("shape", [(4, 4), (1, 4, 4), (3, 4, 4), (2, 3, 4, 4)], ids=str)
+def test_products_with_scales_along_any_axis(shape: tuple[int, ...], port: int, level: Level) -> None:
+    """The kernel for bytes knows scales of a matrix's columns alone, and is taken for all: it refuses others, or takes
+    rows for columns.
+    """
+    given, step = (Quant(np.array([scale], np.float32), np.array([128], np.uint8)) for scale in (0.04, 0.1))
+    for axis in (None, *range(len(shape))):
+        b, random = GraphBuilder(), np.random.default_rng(len(shape))
+        count = 1 if axis is None else shape[axis]
+        quant = Quant(random.uniform(0.01, 0.1, count).astype(np.float32), np.zeros(count, np.int8), axis)
+        data = random.integers(-127, 128, shape).astype(np.int8)
+        weights, x = b.constant(data, "int8", quant), b.input(4, 4, dtype="uint8", quant=given)
+        sides = (x, weights) if port else (weights, x)
+        graph = b.graph(b.op("MatMul", *sides, shape=shape, dtype="uint8", quant=step))
+        numbers = random.integers(0, 256, (4, 4)).astype(np.uint8)
+        (found,) = OnnxRuntime(serialise(graph).SerializeToString(), level=level).run({x: numbers})
+        real = given.real(numbers), quant.real(data)
+        wanted = np.round(np.matmul(*(real if port else real[::-1])) / 0.1 + 128)
+        np.testing.assert_allclose(found, np.clip(wanted, 0, 255), atol=1)
