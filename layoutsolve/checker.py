@@ -31,7 +31,7 @@ from layoutsolve.graph import KEPT, Graph
 from layoutsolve.made import Provenance
 from layoutsolve.solver.proof.restated import Restated, restate
 from layoutsolve.solver.statement.assignment import Assignment
-from layoutsolve.solver.statement.objective import Goal, ranked
+from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import KNOWN, shipped
 from layoutsolve.source import Content
@@ -47,7 +47,7 @@ class CheckedTier:
     """A tier of the price: its ``value``, and the lower ``bound`` that was proven again.
 
     The bound of Reshapes is one in the recorded orders where these are chosen first. One that is ``capped`` holds
-    within the candidates only, as there were too many.
+    within the candidates only, as there were too many, or as groupings that are decided with orders are never all.
     """
 
     tier: tuple[str, ...]
@@ -224,6 +224,7 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
         raise CertificateError("the certificate has bounds of other tiers than the objective")
     found = []
     values = ranked(certificate.price, stated.claimed)
+    some = coarse_tiers(stated.goal.tiers) is None and certificate.price.reshapes > 0
     for question, value, claimed in zip(stated.questions(certificate.price), values, certificate.bounds, strict=True):
         name = "+".join(claimed.tier)
         try:
@@ -234,7 +235,7 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
             raise CertificateError(f"the bound of {claimed.bound} on {name} does not follow from its proof")
         if claimed.bound > value:
             raise CertificateError(f"a bound of {claimed.bound} on {name} is above the price of what it is about")
-        capped = question.problem.capped and value > 0
+        capped = (question.problem.capped or some) and value > 0
         found.append(CheckedTier(claimed.tier, value, claimed.bound, capped))
     return Recheck(tuple(found))
 

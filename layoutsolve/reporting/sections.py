@@ -102,8 +102,7 @@ def tiers(conversion: Conversion) -> Markup:
     said = {"optimal": "proven minimal", "feasible": "not proven", "planned": PLANNED}
     rows = []
     for tier in conversion.tiers:
-        kind = "orders" if "reshapes" in tier.names else "layouts"
-        known = said.get(tier.status, f"minimal for these {kind}")
+        known = said.get(tier.status, f"minimal {tier.among}")
         mark = element("span", known, class_="bad" if tier.status in ("feasible", "planned") else "good")
         rows.append((element("span", " + ".join(tier.names), class_="whole"), tier.value, tier.bound, mark))
     ended = conversion.assignment.ended

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
-from layoutsolve.solver.statement.objective import Goal, ranked, searched_tiers
+from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked, searched_tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
@@ -44,7 +44,8 @@ class Tier:
     ``bound`` is a proven lower bound on it among the assignments that have the least values of the tiers before; 0
     where nothing is known of these. ``status`` is 'optimal' where this tier and those before it are at their bounds,
     'conditional' where it was minimised for what those before it led to alone (Reshapes for the chosen orders, copies
-    for the chosen layouts), so that other assignments that are as good before it may be better in it, else 'feasible'.
+    for the chosen layouts), or with orders and groupings decided at once among candidates, which are not all, so that
+    other assignments that are as good before it may be better in it, else 'feasible'.
     It is 'planned' where the rows are those of a plan, of which nothing is proven.
     """
 
@@ -53,18 +54,25 @@ class Tier:
     bound: int
     status: str
 
+    @property
+    def among(self) -> str:
+        """What a tier is the least of that is conditional."""
+        known = {"reshapes": "for these orders", "copies": "for these layouts"}
+        return known.get(" + ".join(self.names), "among candidates")
+
     def __str__(self) -> str:
         known = self.status
         if self.status == "conditional":
-            known = f"for these {'orders' if 'reshapes' in self.names else 'layouts'}"
+            known = self.among
         if self.status != "optimal" and self.bound:
             known += f", at least {self.bound}"
         return f"{' + '.join(self.names)} {self.value} ({known})"
 
 
 def status_of(tiers: Iterable[Tier]) -> str:
-    """'optimal' where every tier is optimal, or at least conditional, else 'feasible'."""
-    return "feasible" if any(tier.status == "feasible" for tier in tiers) else "optimal"
+    """'optimal' where the first tier is and every other one is optimal, or at least conditional, else 'feasible'."""
+    first, *others = (tier.status for tier in tiers)
+    return "feasible" if first != "optimal" or "feasible" in others else "optimal"
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,7 +185,7 @@ class Assignment:
         for place, (names, value) in enumerate(zip(tiers, values, strict=True)):
             bound = holding[place][0] if status == "optimal" and place < len(holding) else 0
             if value != bound or status != "optimal":
-                after = place >= len(searched_tiers(tiers))
+                after = coarse_tiers(tiers) is None or place >= len(searched_tiers(tiers))
                 status = "conditional" if self.completed and after and status != "feasible" else "feasible"
             found.append(Tier(names, value, bound, "planned" if self.planned else status))
         return tuple(found)

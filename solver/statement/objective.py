@@ -40,6 +40,12 @@ def coarse_tiers(tiers: Tiers) -> Tiers | None:
     return tiers[:-2] if tiers[-2:] == (("reshapes",), ("copies",)) else None
 
 
+def without_groupings(tiers: Tiers) -> Tiers:
+    """What orders alone decide of the tiers: no Reshapes, and no copies of constants."""
+    own = (tuple(name for name in tier if name not in ("reshapes", "copies")) for tier in tiers)
+    return tuple(filter(None, own))
+
+
 def searched_tiers(tiers: Tiers) -> Tiers:
     """The tiers that are searched over all that there is to choose; what comes after them is decided for the orders, or
     layouts, that these lead to.

@@ -15,13 +15,16 @@ from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.copies import shared_rows
 from layoutsolve.solver.statement.entry import Orders
 from layoutsolve.solver.statement.halts import halting
-from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, Tiers, coarse_tiers, ranked, without_groupings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.strategies.charged import STATED
 from layoutsolve.solver.strategies.heuristics import in_source_order, propagate, transpose
 from layoutsolve.solver.strategies.orders import cheapest_orders
 from layoutsolve.solver.strategies.widened import widened
+
+FEWEST: Tiers = (("transposes",), ("reshapes",), ("copies",))
+"""What is asked of orders where Reshapes count as much as Transposes."""
 
 SEARCHED, ORDERS = 0.8, 0.8
 """The most of what is left of a limit that a stage may use: searching beside heuristics, and choosing orders beside
@@ -139,8 +142,36 @@ def _searched(statement: Statement, limit: Limit) -> Assignment | None:
         if limit.expired:
             return None
         fine = solve(problem, goal.tiers, limit)
-        return _assignment(statement, fine, proven(fine))
+        proof = proven(fine)
+        return _assignment(statement, fine, replace(proof, bounds=_bounds_of_orders(statement, fine.values[0], limit)))
     return _staged(statement, coarse, limit, NEEDED if len(statement.graph.nodes) <= ASKED else 0)
+
+
+def _bounds_of_orders(statement: Statement, value: int, limit: Limit) -> tuple[int, ...]:
+    """What is proven where orders and groupings are decided at once, and come to some ``value`` of the first tier: the
+    groupings that are candidates are not all that there are.
+
+    Nothing takes fewer operators than the cheapest orders have Transposes. Where all orders with so few need a Reshape
+    it takes one more, as do all other orders.
+    """
+    goal = statement.goal
+    least = cheapest_orders(statement, without_groupings(goal.tiers), limit).bounds
+    if value == least[0] or limit.expired or len(statement.graph.nodes) > ASKED:
+        return least
+    other = _staged(
+        Statement(statement.graph, statement.boundary, _Fewest(goal.objective, goal.target)), FEWEST[:1], limit, NEEDED
+    )
+    if other is None or other.tiers[0].status != "optimal" or not other.tiers[1].bound:
+        return least
+    return (other.tiers[0].value + 1,)
+
+
+class _Fewest(Goal):
+    """The fewest Transposes, and of orders that have as few the fewest Reshapes."""
+
+    @property
+    def tiers(self) -> Tiers:
+        return FEWEST
 
 
 def _staged(statement: Statement, coarse: Tiers, limit: Limit, needed: int) -> Assignment | None:

@@ -117,20 +117,20 @@ def test_first_tiers_with_reshapes_are_the_least_of_all(family: Callable[[int], 
     save some.
     """
     compared = proven = 0
-    for seed in range(GRAPHS // 2, GRAPHS):
+    for seed in range(GRAPHS // 2, 3 * GRAPHS // 2):
         found = assign(family(seed), objective=objective)
         tier = found.tiers[0]
         if not found.price.reshapes:
             continue
         try:
             assert lower_first(found, tier.bound, seconds=2.0) is None, seed
-            if tier.status == "optimal":
+            if tier.status == "optimal" and not found.opaque_views:  # at which moves share Reshapes
                 assert lower_first(found, tier.value + 1, seconds=2.0) == tier.value, seed
         except TooLargeError:
             continue
         compared += 1
         proven += tier.status == "optimal"
-    assert compared >= proven > GRAPHS / 20
+    assert compared > GRAPHS / 4 and (proven or objective == "min-nodes")
 
 
 def test_dimensions_that_nobody_else_knows() -> None:

@@ -33,9 +33,10 @@ def claims(found: Assignment, least: Sequence[int]) -> Counter[str]:
         assert proven or tier.status != "optimal"
         proven = tier.status == "optimal"
         assert not proven or tier.value == tier.bound
-        assert not proven or tier.value == lowest or tier.names == ("reshapes",)
+        assert not proven or tier.value == lowest or "reshapes" in tier.names
     assert found.bound == found.tiers[0].bound
-    assert found.status == ("feasible" if any(tier.status == "feasible" for tier in found.tiers) else "optimal")
+    first, *others = (tier.status for tier in found.tiers)
+    assert found.status == ("optimal" if first == "optimal" and "feasible" not in others else "feasible")
     return Counter(tier.status for tier in found.tiers)
 
 
@@ -57,7 +58,7 @@ def test_tiers_equal_brute_force(objective: str, relaxed: bool, monkeypatch: pyt
     assert counts["optimal"] > counts["feasible"] > 0
 
 
-@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-nodes"])
+@pytest.mark.parametrize("objective", ["min-executed", "min-transpose"])
 def test_the_first_tier_is_proven_before_the_others(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where tiers are too large to be one sum, and operators cannot be eliminated, a search that work ends proves more
     and more of them, the first one first.
