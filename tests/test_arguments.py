@@ -50,7 +50,7 @@ WRONG_VALUES: list[tuple[str, list[Any]]] = [
     ("custom", ["", "drop"]),
     ("quant", ["", "exactly", "QDQ"]),
     ("weights", ["", "unsigned", "Symmetric"]),
-    ("shapes", [{"image": (1, 2**31, 5, 3)}, {"image": (1, -2, 5, 3)}, {"image": ()}]),
+    ("shapes", [{"image": (1, 2**31, 5, 3)}, {"image": (1, -2, 5, 3)}, {"image": (0, 4, 5, 3)}, {"image": ()}]),
 ]
 
 

@@ -177,9 +177,22 @@ def slice_(call: Call) -> bool:
         data = call.constant(number)
         if data is not None and data.dtype != np.int64:
             names[number] = call.draft.constant(data.astype(np.int64), f"{call.outputs[0]}/{number}").name
-    call.draft.declare(call.outputs[0], _cut(call, shape) or call.shapes()[0])
+    call.draft.declare(call.outputs[0], _cut(call, shape) or _left(call, shape))
     call.emit("Slice", names, call.outputs, {}, storage)
     return True
+
+
+def _left(call: Call, shape: Sequence[Dim | None]) -> Sequence[Dim | None] | None:
+    """The inferred sizes behind a Slice, with those that it is known not to cut: inference forgets them all where
+    bounds are computed.
+    """
+    inferred, starts = call.shapes()[0], call.value(1).shape
+    count = starts[0] if len(starts) == 1 and isinstance(starts[0], int) else None
+    axes = call.dims(3) if call.has(3) else None if count is None else tuple(range(count))
+    if inferred is None or axes is None or not all(isinstance(axis, int) for axis in axes):
+        return inferred
+    cut = {axis % len(shape) for axis in axes if isinstance(axis, int)}
+    return [dim if axis in cut else whole for axis, (dim, whole) in enumerate(zip(inferred, shape, strict=True))]
 
 
 def _cut(call: Call, shape: list[Dim]) -> list[Dim] | None:

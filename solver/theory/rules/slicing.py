@@ -100,8 +100,13 @@ def slice_(site: Site) -> Rule | None:
     return Rule((0,), dims, (Way(form, rewrite, Among(whole)),), sizes, whole)
 
 
-def _computed_slice(site: Site, axes: list[int]) -> Rule:
-    """Where cuts are computed, the axes stay whole, and are named in another place."""
+def _computed_slice(site: Site, axes: list[int]) -> Rule | None:
+    """Where cuts are computed, the axes stay whole, and are named in another place. Of the others, what has size 1 must
+    be known to keep it.
+    """
+    sizes = zip(site.required(0).shape, site.output().shape, strict=True)
+    if any((given == 1) != (made == 1) for axis, (given, made) in enumerate(sizes) if axis not in axes):
+        return None
     vectors = [number for number in (1, 2, 4) if site.input(number) is not None and site.constant(number) is None]
     whole = frozenset(f"k{axis}" for axis in axes)
     before, after = marked(site.required(0).shape, axes, "i"), marked(site.output().shape, axes, "o")
