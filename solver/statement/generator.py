@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arranger import Arranger
@@ -49,6 +50,7 @@ class Generator:
         mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
         self._own = own or {}
         self._paid: dict[tuple[int, Layout], Price] = {}
+        self._constants = [port for port in self.ports if port.constant and len(port.slots) > 1]
         self._within = [_Within(port.logical) for port in self.ports]
         self.makers = [(self._maker(form, number, outputs, mixed), number) for number, form in enumerate(forms)]
         source = [row.layouts for maker, _ in self.makers if isinstance(maker, Arranger) for row in maker.source()]
@@ -142,6 +144,8 @@ class Generator:
                 price = price if row.price is FREE else row.price + price
                 if placed:
                     price = self._estimated(row, price)
+                elif self.orders and self._constants:
+                    price = self._in_runs(row, price)
                 if price == FREE:
                     self._free.add(layouts)
                 elif (layouts, price) in self._priced:
@@ -170,6 +174,17 @@ class Generator:
             for port, within, layout in zip(self.ports, self._within, row.layouts, strict=True)
         )
         return price + Price(regrouped=merged) if merged else price
+
+    def _in_runs(self, row: Row, price: Price) -> Price:
+        """The price with the constants whose dimensions do not lie together: what they are combined with is gone
+        through in short runs then.
+        """
+        slots = [slot for group in row.arrangement for slot in group if self.ports[-1].atoms.get(slot)]
+        torn = 0
+        for port in self._constants:
+            lying = [False, *(bool(port.atoms.get(slot)) for slot in slots)]
+            torn += sum(before < here for before, here in pairwise(lying)) > 1
+        return price + Price(regrouped=torn) if torn else price
 
     def candidate(self, number: int, layout: Layout) -> bool:
         """Whether a layout is one for a port: no more dimensions of size 1 than there or in the source order's row."""
