@@ -10,9 +10,9 @@ import numpy as np
 from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
-from layoutsolve.frontend.onnx.operators.views import stands_for
+from layoutsolve.frontend.onnx.operators.views import alias, stands_for
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
-from layoutsolve.graph import Dim, Size, Value, product
+from layoutsolve.graph import Array, Dim, Size, Value, product
 
 
 @lowering("Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool")
@@ -139,11 +139,13 @@ def split(call: Call) -> bool:
 @lowering("Gather")
 def gather(call: Call) -> bool:
     """Along a vector of indices: a Reshape before and behind it where they are more, or one alone. What is stored is
-    picked where the numbers that it means are.
+    picked where the numbers that it means are. All that there is, picked one after the other, is another name of it.
     """
     if not (call.known(0) and call.known(1)):
         return False
     table, indices, draft, name = call.value(0), call.value(1), call.draft, call.outputs[0]
+    if indices.data is not None and _is_all(indices.data, table.shape, call.attribute("axis", 0)):
+        return alias(call, name, call.inputs[0])
     real, steps = draft.is_real(call.inputs[0]), table.quant is not None and table.quant.axis is not None
     if len(indices.shape) == 1 or len(table.shape) == 1 or indices.quant is not None or table.data is not None or steps:
         return False
@@ -164,6 +166,13 @@ def gather(call: Call) -> bool:
     if real:
         stands_for(call, made)
     return True
+
+
+def _is_all(indices: Array, shape: Sequence[Dim], axis: int) -> bool:
+    """Whether a vector of indices picks all that there is along an axis, in its order."""
+    if indices.ndim != 1 or not shape or shape[axis_of(axis, len(shape))] != indices.size:
+        return False
+    return np.array_equal(indices, np.arange(indices.size))
 
 
 @lowering("Slice")

@@ -250,3 +250,24 @@ def test_products_with_vectors(seed: int, first: bool, weights: str) -> None:
     truth = run(model, feeds, optimised=False)[0]
     for optimise in (False, True):
         np.testing.assert_allclose(run(found, feeds, optimised=optimise)[0], truth, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_what_is_picked_whole_is_another_name(axis: int) -> None:
+    """All of a dimension, one after the other: layouts go past it, and it is not written; in another order it stays."""
+    shape, line = (2, 3, 5), (2, 3, 5)[axis]
+    for indices in (np.arange(line), np.arange(line)[::-1]):
+        nodes = [
+            onnx.helper.make_node("Transpose", ["x"], ["a"], perm=[2, 0, 1]),
+            onnx.helper.make_node("Gather", ["a", "i"], ["b"], axis=(axis % 3 + 1) % 3),
+            onnx.helper.make_node("Transpose", ["b"], ["y"], perm=[1, 2, 0]),
+        ]
+        ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in ("x", "y")]
+        kept = [numpy_helper.from_array(indices.astype(np.int64).copy(), "i")]
+        graph = onnx.helper.make_graph(nodes, "picked", ends[:1], ends[1:], kept)
+        source = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+        result = layoutsolve.convert(source.SerializeToString()).model
+        assert moves(result).transposes == 0 or indices[0] != 0  # along the innermost dimension it takes longer
+        assert sum(node.op_type == "Gather" for node in result.graph.node) == (indices[0] != 0)
+        feeds = {"x": np.random.default_rng(0).normal(size=shape).astype(np.float32)}
+        np.testing.assert_array_equal(run(result, feeds)[0], run(source, feeds)[0])
