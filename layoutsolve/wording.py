@@ -27,6 +27,12 @@ def brief(value: object) -> str:
         return "a number of very many digits"
 
 
+def first_line(error: Exception) -> str:
+    """What an error says first; the name of its class where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def listed(names: Iterable[str]) -> str:
     """The first few names in quotes, and how many others there are; 'none' where there is none."""
     quoted = [f"'{name}'" for name in names]

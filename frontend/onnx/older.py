@@ -5,6 +5,8 @@
   unless told otherwise.
 * Hardmax of sets before 13 takes all dimensions from its axis on as one. For Softmax, which does the same, the
   converter writes that out, so that a Hardmax passes it as a Softmax.
+* Pad of sets before 11 may say what it fills with where it repeats what is there. That attribute is left as it was, and
+  is none of later ones.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, Tenso
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import graphs_of, nodes_of
 
-_SCANS, _MASKS, _RESIZE, _CENTRES, _FLAT = 9, 10, 10, 11, 13
+_SCANS, _MASKS, _RESIZE, _CENTRES, _PADS, _FLAT = 9, 10, 10, 11, 11, 13
 """The operator sets from which on Scan is what it is today, Dropout's mask is of truth values, there is Resize, its
-pixels have centres, and an axis is one dimension.
+pixels have centres, Pad is given what it fills with, and an axis is one dimension.
 """
 
 _MARK = "layoutsolve.older."
@@ -72,6 +74,11 @@ def disguised(model: ModelProto, version: int) -> tuple[ModelProto, Mapping[str,
     tensors = _tensors(made.graph)
     for node in nodes_of(made.graph):
         if _is_other(node, version):
+            if node.op_type == "Pad":
+                kept = [each for each in node.attribute if each.name != "value"]
+                del node.attribute[:]
+                node.attribute.extend(kept)
+                continue
             mark = f"{_MARK}{len(meant)}"
             meant[mark] = Meant(node.op_type, node.name, _corners(node, tensors) if node.op_type == "Resize" else {})
             node.name, node.op_type = mark, "Softmax" if node.op_type == "Hardmax" else node.op_type
@@ -115,6 +122,9 @@ def _is_other(node: NodeProto, version: int) -> bool:
     """Whether the converter would change what a node means."""
     if node.domain not in DOMAINS:
         return False
+    if node.op_type == "Pad":
+        said = {each.name: each.s for each in node.attribute}
+        return version < _PADS and "value" in said and said.get("mode", b"constant") != b"constant"
     return version < {"Resize": _CENTRES, "Hardmax": _FLAT}.get(node.op_type, 0)
 
 

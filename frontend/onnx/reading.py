@@ -12,6 +12,7 @@ from pathlib import Path
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import Constant, beside, of, taken
+from layoutsolve.frontend.onnx.inlining import inlined
 from layoutsolve.moves import moves
 from layoutsolve.protos import GraphProto, ModelProto, graphs_in
 from layoutsolve.records import dataclass
@@ -61,7 +62,7 @@ def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
         if depth > _DEEPEST:
             raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
     original = model
-    model = versions.inlined(model)
+    model = inlined(model)
     counts = moves(model).counts
     outline, constants = taken(model, folder)
     made = versions.converted(outline)

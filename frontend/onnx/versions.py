@@ -1,4 +1,4 @@
-"""Models in older operator sets, and with functions of their own, as models in an operator set that is written."""
+"""Models in older operator sets, as models in an operator set that is written."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Container
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.older import check, disguised, mended, stages
 from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
-from layoutsolve.scopes import nodes_of
+from layoutsolve.wording import first_line
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
-
-_DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
-"""How deeply functions may call each other, and how many operators they may become for each of the file, and more."""
 
 _EARLY, _ASIDE = {"LayerNormalization": 17}, "layoutsolve.aside"
 """Operators that ONNX Runtime's optimiser writes into operator sets before the one that they are of, where the library
@@ -24,53 +21,6 @@ finds nothing to convert; and the domain that they are in meanwhile.
 def opset_of(model: ModelProto) -> int:
     """The version of ONNX's own operators in a model, 1 where it imports none."""
     return next((each.version for each in model.opset_import if each.domain in DOMAINS), 1)
-
-
-def inlined(model: ModelProto) -> ModelProto:
-    """A model without functions of its own."""
-    if not model.functions:
-        return model
-    _check_growth(model)
-    from onnx import inliner
-
-    try:
-        return inliner.inline_local_functions(_spelled_out(model))
-    except Exception as error:  # whatever the library raises for functions that are none
-        raise ModelError(f"the model's functions cannot be inlined: {_line(error)}") from error
-
-
-def _spelled_out(model: ModelProto) -> ModelProto:
-    """A model whose calls of functions have all attributes, as the library forgets the defaults of these."""
-    defaults = {(each.domain, each.name): each.attribute_proto for each in model.functions if each.attribute_proto}
-    if not defaults:
-        return model
-    made = ModelProto()
-    made.CopyFrom(model)
-    for body in (made.graph, *made.functions):
-        for node in nodes_of(body):
-            given = {each.name for each in node.attribute}
-            missing = defaults.get((node.domain, node.op_type), ())
-            node.attribute.extend(each for each in missing if each.name not in given)
-    return made
-
-
-def _check_growth(model: ModelProto) -> None:
-    """Raise :class:`ModelError` where functions call themselves, or would be far more than the file says."""
-    bodies = {(each.domain, each.name): each for each in model.functions}
-    sizes: dict[tuple[str, str], int] = {}
-
-    def size(key: tuple[str, str], around: tuple[tuple[str, str], ...]) -> int:
-        if key in around or len(around) > _DEEPEST:
-            raise ModelError(f"the function '{key[1]}' calls itself, or functions call each other too deeply")
-        if key not in sizes:
-            calls = ((node.domain, node.op_type) for node in bodies[key].node)
-            sizes[key] = sum(size(each, (*around, key)) if each in bodies else 1 for each in calls)
-        return sizes[key]
-
-    nodes = sum(len(each.node) for each in (model.graph, *model.functions))
-    total = sum(size(key, ()) for node in model.graph.node if (key := (node.domain, node.op_type)) in bodies)
-    if total > _GROWTH * nodes + _SPARE:
-        raise ModelError(f"its functions would become {total} operators, where the file has {nodes}: inline them in it")
 
 
 def converted(model: ModelProto) -> ModelProto:
@@ -100,7 +50,7 @@ def converted(model: ModelProto) -> ModelProto:
             made = mended(version_converter.convert_version(disguise, stage), meant)
         made = _moved(made, early, _ASIDE, "")
     except Exception as error:  # whatever the library raises for what it cannot convert
-        reason = f"it cannot be converted from operator set {version} to {LOWEST}: {_line(error)}"
+        reason = f"it cannot be converted from operator set {version} to {LOWEST}: {first_line(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error
     del made.metadata_props[:]
     made.metadata_props.extend(model.metadata_props)
@@ -129,8 +79,3 @@ def _import(model: ModelProto) -> None:
     del model.opset_import[:]
     model.opset_import.add(domain="", version=LOWEST)
     model.opset_import.extend(others)
-
-
-def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

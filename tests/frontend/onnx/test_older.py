@@ -113,6 +113,50 @@ def test_attributes_of_functions_have_defaults(given: float | None) -> None:
     agrees(source)
 
 
+@pytest.mark.parametrize("opset", [7, 10])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_what_a_pad_fills_with(mode: str, opset: int) -> None:
+    """It may be said where nothing is filled, too."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("Pad", ["t"], ["p"], mode=mode, pads=[0, 1, 0, 0, 2, 1], value=0.5),
+        helper.make_node("Transpose", ["p"], ["y"], perm=[0, 2, 1]),
+    ]
+    result = agrees(model(nodes, [2, 4, 5], opset))
+    assert [node.op_type for node in result.graph.node] == ["Pad"]
+
+
+@pytest.mark.parametrize("given", [None, 0.5])
+@pytest.mark.parametrize("defaults", list(product([None, 0.25], repeat=3)), ids=str)
+def test_what_a_call_leaves_out_is_left_out_within(given: float | None, defaults: tuple[float | None, ...]) -> None:
+    """Functions that hand an attribute on to each other, under other names: the default of the next one counts then."""
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    functions = []
+    for depth, default in enumerate(defaults):
+        called = helper.make_node("LeakyRelu", ["a"], ["c"])
+        called.attribute.add(name="alpha", ref_attr_name=f"alpha{depth}", type=onnx.AttributeProto.FLOAT)
+        nodes = [called, helper.make_node("Identity", ["c"], ["b"])]
+        if depth:
+            nodes[1] = helper.make_node(f"Deep{depth - 1}", ["c"], ["b"], domain="own")
+            nodes[1].attribute.add(
+                name=f"alpha{depth - 1}", ref_attr_name=f"alpha{depth}", type=onnx.AttributeProto.FLOAT
+            )
+        known = [] if default is None else [helper.make_attribute(f"alpha{depth}", default * (depth + 1))]
+        names = [f"alpha{depth}"] if default is None else []
+        functions.append(helper.make_function("own", f"Deep{depth}", ["a"], ["b"], nodes, imports, names, known))
+    attributes = {} if given is None else {"alpha2": given}
+    nodes = [
+        helper.make_node("Deep2", ["x"], ["t"], domain="own", **attributes),
+        helper.make_node("Deep2", ["t"], ["u"], domain="own", alpha2=0.75),
+        helper.make_node("Transpose", ["u"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["y"]),
+    ]
+    source = model(nodes, [3, 4], 18)
+    source.functions.extend(functions)
+    source.opset_import.append(imports[1])
+    agrees(source)
+
+
 @pytest.mark.parametrize("opset", [17, 19, 20])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_transform_may_come_last(opset: int, axis: int) -> None:
