@@ -42,8 +42,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options.models += more  # those behind an option
     options.model = options.models[0]
     for name in (name for name in options.models[1:] if name.endswith(".onnx")):
-        if not options.model.endswith(".onnx"):
-            raise OptionError(f"'{name}' is no TensorFlow Lite model: name the file to write with -o")
+        if options.file is None and not options.model.endswith(".onnx"):
+            raise OptionError(
+                f"'{name}' is no TensorFlow Lite model: name the file to write with -o, or a folder for many models"
+            )
     _complete_verify(options)
     if options.check is not None and options.certify is not None:
         raise OptionError("argument --check: it writes no certificate: leave --certify out")

@@ -125,6 +125,14 @@ def test_models_in_onnx_of_a_folder(tmp_path: Path) -> None:
     assert [job.name for job in collected([str(tmp_path)], None)] == ["e.tflite"]
 
 
+@pytest.mark.parametrize("names", [["a.tflite", "b.onnx"], ["b.onnx", "a.tflite"]])
+def test_models_of_both_kinds(names: list[str], folder: Path) -> None:
+    (folder / "a.tflite").write_bytes((folder / "models/a.tflite").read_bytes())
+    layoutsolve.convert(folder / "a.tflite").save(folder / "b.onnx")
+    assert main([*names, "-o", "out"]) == 0
+    assert sorted(each.name for each in (folder / "out").glob("*.onnx")) == ["a.onnx", "b.onnx"]
+
+
 REFUSED = {
     "--certify": ["models", "--certify", "c.json"],
     "--explain": ["models", "--explain"],
