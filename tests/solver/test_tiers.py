@@ -99,7 +99,7 @@ def test_reshapes_depend_on_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
         "bytes 0 (optimal)",
         "copies 0 (optimal)",
     ]
-    graph = random_graph(98, 1 + 98 % 9, CONTROL)
+    graph = random_graph(134, 1 + 134 % 9, CONTROL)
     monkeypatch.setattr(staged, "WIDENED", 0)
     monkeypatch.setattr(staged, "WIDENED_EACH", 0)
     monkeypatch.setattr(staged, "NEEDED", 0)

@@ -70,7 +70,7 @@ def test_no_proven_tier_is_beaten(objective: str, mixed: bool, monkeypatch: pyte
     assert counts["reshapes"] > 0
 
 
-@pytest.mark.parametrize(("seed", "known", "fewest"), [(44, 4, 2), (98, 3, 2), (125, 2, 1), (134, 3, 2)])
+@pytest.mark.parametrize(("seed", "known", "fewest"), [(44, 4, 2), (125, 2, 1), (134, 3, 2), (341, 5, 2)])
 def test_other_orders_need_fewer(seed: int, known: int, fewest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of graphs whose first orders need more Reshapes; what is written has as many, and is found again."""
     graph = random_graph(seed, 1 + seed % 9, CONTROL)
