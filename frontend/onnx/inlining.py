@@ -84,7 +84,7 @@ class _Calls:
         given = {each.name for each in node.attribute}
         node.attribute.extend(each for each in called.attribute_proto if each.name not in given)
         absent = frozenset(called.attribute) - given
-        if not absent.isdisjoint(_handed_on(called)):
+        if absent and not absent.isdisjoint(_handed_on(called)):
             node.op_type = self._without(_called(node), absent)
 
     def _without(self, key: Key, absent: frozenset[str]) -> str:
