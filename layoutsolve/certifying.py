@@ -57,7 +57,9 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
             "the layouts are not among those that the search would state for a check: a heuristic's, or those of"
             " a tensor of one element; without --certify the model is converted"
         ) from error
-    proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), found.bound)
+    first = found.tiers[0]  # among the candidates, which its problem has, more may be proven than of all there is
+    known = first.value if first.status == "conditional" else first.bound
+    proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), known)
     made = conversion.provenance
     titles = [operator.title for operator in solved.problem.operators]
     return Certificate(
