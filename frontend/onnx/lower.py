@@ -179,8 +179,8 @@ def _lower(call: Call) -> None:
 
 
 def _check_ports(call: Call) -> None:
-    """Raise :class:`ModelError` for fewer or more inputs or outputs than an operator has that ONNX knows. Those that
-    are left out at the end count where the file has them.
+    """Raise :class:`ModelError` for fewer or more inputs or outputs than an operator has that ONNX knows, and for an
+    input without a name that it needs. Those that are left out at the end count where the file has them.
     """
     schema = call.draft.types.schema(call.proto)
     if schema is None:
@@ -192,6 +192,10 @@ def _check_ports(call: Call) -> None:
         if given < least or used > most:
             wanted = str(least) if least == most else f"{least} or more" if given < least else f"{most} at most"
             raise ModelError(f"{call.origin} has {used} of its {what}, where {call.op} has {wanted}")
+    if "" in call.proto.input:
+        for name, port in zip(call.proto.input, schema.inputs, strict=False):
+            if not name and port.option == port.option.Single:
+                raise ModelError(f"{call.origin} leaves out its input '{port.name}', which {call.op} needs")
 
 
 def _written(call: Call) -> None:

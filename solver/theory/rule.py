@@ -242,9 +242,9 @@ def known_rule(site: Site) -> Rule | None:
         return _with_numbers(site, function(site))
     try:
         found = _with_numbers(site, function(site))
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # what ONNX allows, and the rule does not cover
+        return found if found is not None and _covers(site, found) else None
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # what the rule does not cover
         return None
-    return found if found is not None and _covers(site, found) else None
 
 
 def _with_numbers(site: Site, found: Rule | None) -> Rule | None:

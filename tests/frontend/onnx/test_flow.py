@@ -319,7 +319,7 @@ def test_what_stays_as_it_stands_is_not_called_minimal(tmp_path: Path, capsys: p
     alike(model, onnx.load(tmp_path / "model.layoutsolve.onnx"), {"x": image(), "s": np.array([3, 8, 5], np.int64)})
 
 
-@pytest.mark.parametrize("spoil", ["fewer", "more", "unnamed", "empty"])
+@pytest.mark.parametrize("spoil", ["fewer", "more", "unnamed", "empty", "left out", "left out first"])
 def test_nodes_that_are_none(spoil: str) -> None:
     model = text(f"g ({IMAGE} x, bool c) => ({IMAGE} y) {{ a = Add(x, x) y = Relu(a) }}")
     if spoil == "fewer":
@@ -328,10 +328,12 @@ def test_nodes_that_are_none(spoil: str) -> None:
         model.graph.node[1].input.append("x")
     elif spoil == "unnamed":
         model.graph.input[1].name = ""
+    elif spoil.startswith("left out"):
+        model.graph.node[spoil == "left out"].input[0] = ""
     else:
         model.graph.node[0].op_type = "If"
         model.graph.node[0].input[:] = ["c"]
-    with pytest.raises(ModelError, match=r"inputs|no name|no graph"):
+    with pytest.raises(ModelError, match=r"inputs|no name|no graph|leaves out"):
         layoutsolve.convert(model.SerializeToString())
 
 
