@@ -31,7 +31,7 @@ def in_steps(graph: Graph) -> Graph:
     wide = {
         number
         for number, node in enumerate(graph.nodes)
-        if node.op == "Concat" and len(node.inputs) >= FEWEST and not _is_foreign(graph, node)
+        if node.op == "Concat" and len(node.inputs) >= FEWEST and _is_known(graph, node)
     }
     if not wide:
         return graph
@@ -43,9 +43,10 @@ def in_steps(graph: Graph) -> Graph:
     return replace(graph, values=values, nodes=tuple(nodes)) if len(nodes) > len(graph.nodes) else graph
 
 
-def _is_foreign(graph: Graph, node: Node) -> bool:
-    """Whether a concatenation is one of values that nothing is known about."""
-    return any(graph.values[name].foreign is not None for name in (*node.inputs, *node.outputs))
+def _is_known(graph: Graph, node: Node) -> bool:
+    """Whether a concatenation is one of values of which the rank is known, and the same."""
+    values = [graph.values[name] for name in (*node.inputs, *node.outputs)]
+    return all(each.foreign is None and len(each.shape) == len(values[0].shape) for each in values)
 
 
 def _stepped(node: Node, neighbours: Sequence[Sequence[str]], values: dict[str, Value]) -> list[Node]:

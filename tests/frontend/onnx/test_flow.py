@@ -337,6 +337,16 @@ def test_nodes_that_are_none(spoil: str) -> None:
         layoutsolve.convert(model.SerializeToString())
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_concatenations_of_other_ranks(count: int) -> None:
+    """They are none, whatever stands before them."""
+    flat = "".join(f" f{number} = Flatten(x)" for number in range(count))
+    names = ", ".join(f"f{number}" for number in range(count))
+    source = text(f"g ({IMAGE} x) => (float[k, l, m, n] y) {{ a = Relu(x) {flat} y = Concat<axis = 3>(a, {names}) }}")
+    with pytest.raises(ConversionError, match="rank"):
+        layoutsolve.convert(source.SerializeToString())
+
+
 def test_what_is_taken_back_leaves_nothing_behind() -> None:
     """A loop that has to stay as it stands reads real numbers stored in steps, and so does its body."""
     model = text(
