@@ -178,6 +178,8 @@ def _whole(node: Node, gone: Mapping[str, Node]) -> Node:
 
 def _continues(graph: Graph, first: Node, node: Node) -> bool:
     """Whether a Concat does what another one began, on values that mean the same."""
+    if not (_is_known(graph, first) and _is_known(graph, node)):
+        return False
     step, whole = (graph.values[each.outputs[0]] for each in (first, node))
     axes = {each.attributes["axis"] % len(whole.shape) for each in (first, node)}
     same = step.quant.matches(whole.quant) if step.quant else whole.quant is None

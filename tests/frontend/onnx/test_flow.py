@@ -388,3 +388,16 @@ def test_sizes_within_a_graph_that_are_told_wrongly(seed: int) -> None:
         return
     result = run(layoutsolve.convert(model.SerializeToString()).model, feeds)[0]
     assert np.allclose(truth, result, atol=1e-4 * max(1, np.abs(truth).max()))
+
+
+def test_concatenations_of_unknown_rank() -> None:
+    """One of another one, along an axis that is counted from behind: they stay as they stand."""
+    model = text(
+        f"""g ({IMAGE} x, int64[k] s) => (float[l] y) {{
+        a = Transpose<perm = [0, 2, 3, 1]>(x) b = Transpose<perm = [0, 3, 1, 2]>(a)
+        r = Reshape(b, s) c = Concat<axis = -1>(r, r) d = Concat<axis = -1>(c, r) e = Concat<axis = -1>(d, c)
+        flat = Constant<value_ints = [-1]>() y = Reshape(e, flat) }}"""
+    )
+    result = converted(model)
+    alike(model, result, {"x": image(), "s": np.array([3, 8, 5], np.int64)})
+    assert operators(result)["Concat"] == 3
