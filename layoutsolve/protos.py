@@ -59,7 +59,7 @@ native = part("onnx", "onnx_cpp2py_export")
 NEWEST_OPSET: int = native.defs.schema_version_map()[""][1]
 """The newest operator set that the installed onnx knows."""
 
-REFUSALS = (native.checker.ValidationError, native.shape_inference.InferenceError, RuntimeError)
+REFUSALS = (native.checker.ValidationError, native.shape_inference.InferenceError, RuntimeError, ValueError)
 """What is raised for a model that ONNX does not allow."""
 
 

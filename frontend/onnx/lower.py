@@ -172,6 +172,7 @@ def _write(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
 def _lower(call: Call) -> None:
     """Write one operator."""
     _check_ports(call)
+    _check_type(call)
     try:
         _written(call)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -196,6 +197,12 @@ def _check_ports(call: Call) -> None:
         for name, port in zip(call.proto.input, schema.inputs, strict=False):
             if not name and port.option == port.option.Single:
                 raise ModelError(f"{call.origin} leaves out its input '{port.name}', which {call.op} needs")
+
+
+def _check_type(call: Call) -> None:
+    """Raise :class:`ModelError` for a Cast to no type at all."""
+    if call.op == "Cast" and not call.domain and call.attribute("to", 0) not in TensorProto.DataType.values()[1:]:
+        raise ModelError(f"{call.origin} casts to the type {call.attribute('to', 0)}, which there is not")
 
 
 def _written(call: Call) -> None:

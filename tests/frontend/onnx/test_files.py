@@ -267,6 +267,17 @@ def test_wrong_models(spoil: Callable[[onnx.ModelProto], object], error: type[Co
         converted(model)
 
 
+@pytest.mark.parametrize("kind", [0, 99, -1])
+def test_casts_to_no_type(kind: int) -> None:
+    model = text(
+        f"""{HEAD} g (float[2, 3] x) => (float[2, 3] y, float[2, 3] z) {{ b = Cast<to = 1>(x) y = Relu(b)
+        t = Transpose<perm = [1, 0]>(x) u = Relu(t) z = Transpose<perm = [1, 0]>(u) }}"""
+    )
+    model.graph.node[0].attribute[0].i = kind
+    with pytest.raises(ConversionError):
+        layoutsolve.convert(model.SerializeToString())
+
+
 def test_a_constant_of_no_known_form_is_left_to_the_runtime() -> None:
     model = text(
         f"{HEAD} g (float[2, 3] x) => (float[2, 3] y) {{ c = Constant<value = float[1] {{2.0}}>() y = Mul(x, c) }}"
