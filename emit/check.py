@@ -17,6 +17,7 @@ from layoutsolve.errors import LoweringError
 from layoutsolve.graph import PLAN, Origin
 from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
 from layoutsolve.scopes import graphs_of
+from layoutsolve.wording import first_line
 
 _SMALL = 64
 """Bytes up to which a constant stays in the outline: shapes, axes and the like, from which sizes follow."""
@@ -48,7 +49,7 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
     try:
         found = inferred(data, follow).graph
     except REFUSALS as error:
-        raise _refusal(str(error), origins) from error
+        raise _refusal(error, origins) from error
     _check_sizes(model.graph, found)
     versions = {each.domain: each.version for each in model.opset_import}
     kernels = {each.name: kernel_of(each) for each in model.functions}
@@ -121,10 +122,10 @@ def _without_foreign(graph: GraphProto, inner: bool = False) -> list[ValueInfoPr
     return found
 
 
-def _refusal(text: str, origins: Mapping[str, Origin]) -> LoweringError:
+def _refusal(error: Exception, origins: Mapping[str, Origin]) -> LoweringError:
     """The error that names the operator of which a refused node comes."""
+    text, reason = str(error), first_line(error)
     named = max((name for name in origins if f"ame: {name}" in text), key=len, default=None)
-    reason = text.strip().splitlines()[0]
     if named is None:
         return LoweringError(f"ONNX refuses the model: {reason}")
     return LoweringError(f"{origins[named]} would become the node '{named}', which ONNX refuses: {reason}")

@@ -163,10 +163,7 @@ def _choice(name: str, value: object) -> Choice:
 def _shape(name: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, (str, bytes, bytearray, memoryview)):
         _wrong(name, "a sequence of sizes", value)
-    sizes = tuple(whole(f"a size in {name}", size, least=-1, most=_LARGEST) for size in value)
-    if 0 in sizes:
-        raise OptionError(f"a size in {name} is 0: it must be at least 1, or -1 where it stays open")
-    return sizes
+    return tuple(whole(f"a size in {name}", size, most=_LARGEST) for size in value)
 
 
 def _wrong(name: str, expected: str, value: object) -> NoReturn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ __all__ = [
     "attribute",
     "graphs_in",
     "inferred",
+    "leave_out",
     "native",
     "port",
 ]
@@ -102,6 +103,13 @@ DOMAINS = ("", "ai.onnx")
 def graphs_in(attribute: AttributeProto) -> list[GraphProto]:
     """The graphs that an attribute holds."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def leave_out(node: NodeProto, names: Container[str]) -> None:
+    """Take some attributes off a node."""
+    kept = [each for each in node.attribute if each.name not in names]
+    del node.attribute[:]
+    node.attribute.extend(kept)
 
 
 def attribute(name: str, value: object) -> AttributeProto:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from layoutsolve.errors import ModelError
-from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, NodeProto
+from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, NodeProto, leave_out
 from layoutsolve.scopes import nodes_of
 from layoutsolve.wording import first_line
 
@@ -33,9 +33,13 @@ def _called(node: NodeProto) -> Key:
     return node.domain, node.op_type, node.overload
 
 
+def _functions(model: ModelProto) -> dict[Key, FunctionProto]:
+    return {(each.domain, each.name, each.overload): each for each in model.functions}
+
+
 def _check_growth(model: ModelProto) -> None:
     """Raise :class:`ModelError` where functions call themselves, or would be far more than the file says."""
-    bodies = {(each.domain, each.name, each.overload): each for each in model.functions}
+    bodies = _functions(model)
     sizes: dict[Key, int] = {}
 
     def size(key: Key, around: tuple[Key, ...]) -> int:
@@ -69,7 +73,7 @@ class _Calls:
 
     def __init__(self, model: ModelProto) -> None:
         self.model = model
-        self.bodies = {(each.domain, each.name, each.overload): each for each in model.functions}
+        self.bodies = _functions(model)
         self.lacking: dict[tuple[Key, frozenset[str]], str] = {}
         self.waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
 
@@ -98,9 +102,7 @@ class _Calls:
             del made.attribute[:]
             made.attribute.extend(kept)
             for node in nodes_of(made):
-                for place in reversed(range(len(node.attribute))):
-                    if node.attribute[place].ref_attr_name in absent:
-                        del node.attribute[place]
+                leave_out(node, {each.name for each in node.attribute if each.ref_attr_name in absent})
             self.bodies[made.domain, name, made.overload] = made
             self.waiting.append(made)
         return self.lacking[key, absent]

@@ -19,7 +19,7 @@ import numpy as np
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.graph import Array
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, native
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out, native
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import graphs_of, nodes_of
 
@@ -75,9 +75,7 @@ def disguised(model: ModelProto, version: int) -> tuple[ModelProto, Mapping[str,
     for node in nodes_of(made.graph):
         if _is_other(node, version):
             if node.op_type == "Pad":
-                kept = [each for each in node.attribute if each.name != "value"]
-                del node.attribute[:]
-                node.attribute.extend(kept)
+                leave_out(node, {"value"})
                 continue
             mark = f"{_MARK}{len(meant)}"
             meant[mark] = Meant(node.op_type, node.name, _corners(node, tensors) if node.op_type == "Resize" else {})

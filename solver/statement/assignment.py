@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
-from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked, searched_tiers
+from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
@@ -37,6 +37,10 @@ class Part:
     method: str
 
 
+_AMONG: Mapping[tuple[str, ...], str] = {("reshapes",): "for these orders", ("copies",): "for these layouts"}
+"""What tiers of their own are minimised for, where those before them decide what is left to choose."""
+
+
 @dataclass(frozen=True)
 class Tier:
     """What is known about one tier of an objective: the sum of the fields ``names`` of a price.
@@ -57,8 +61,7 @@ class Tier:
     @property
     def among(self) -> str:
         """What a tier is the least of that is conditional."""
-        known = {"reshapes": "for these orders", "copies": "for these layouts"}
-        return known.get(" + ".join(self.names), "among candidates")
+        return _AMONG.get(self.names, "among candidates")
 
     def __str__(self) -> str:
         known = self.status
@@ -83,7 +86,7 @@ class Assignment:
     concatenations may be in steps (:mod:`layoutsolve.solver.statement.concat_steps`). ``rules`` says how its nodes are
     written, by number. Assignments are compared without the two: all else is plain data.
     ``bounds`` are proven lower bounds on the first tiers of the objective, each where those before it are as low as
-    their bounds; ``completed`` says that what the search leaves open (:func:`searched_tiers`) was minimised in the end.
+    their bounds; ``completed`` says that what orders alone do not decide (:func:`coarse_tiers`) was minimised too.
     ``components`` counts the independent parts the problem fell into after presolve, ``branched`` the Boolean variables
     that reached the solver. ``parts`` has what is known about each component; it is empty for strategies that prove
     nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or '' for none. Where orders
@@ -185,7 +188,7 @@ class Assignment:
         for place, (names, value) in enumerate(zip(tiers, values, strict=True)):
             bound = holding[place][0] if status == "optimal" and place < len(holding) else 0
             if value != bound or status != "optimal":
-                after = coarse_tiers(tiers) is None or place >= len(searched_tiers(tiers))
+                after = place >= len(coarse_tiers(tiers) or ())
                 status = "conditional" if self.completed and after and status != "feasible" else "feasible"
             found.append(Tier(names, value, bound, "planned" if self.planned else status))
         return tuple(found)

@@ -42,20 +42,11 @@ def fewest_reshapes(found: Assignment, boundary: Boundary | None = None, seconds
     return _Model(found, boundary, tiers, ranked(found.price, tiers), seconds).least(("reshapes",), seconds)
 
 
-def least_first(found: Assignment, boundary: Boundary | None = None, seconds: float = 60.0) -> int:
-    """The least of the first tier of all orders and groupings, where an answer of the objective is known.
-
-    Raises :class:`TooLargeError` as above.
-    """
-    first = found.goal.tiers[:1]
-    return _Model(found, boundary, first, ranked(found.price, first), seconds).least(first[0], seconds)
-
-
 def lower_first(found: Assignment, limit: int, boundary: Boundary | None = None, seconds: float = 60.0) -> int | None:
-    """The least of the first tier if it is below a limit, else None.
+    """The least of the first tier of all orders and groupings if it is below a limit, else None.
 
-    With the answer's bound as the limit it is far cheaper than :func:`least_first`: few graphs have orders that come
-    as low. Raises :class:`TooLargeError` as above.
+    The answer's bound as the limit is asked for quickly: few graphs have orders that come as low. Raises
+    :class:`TooLargeError` as above.
     """
     if limit <= 0:
         return None

@@ -195,19 +195,25 @@ def _left(call: Call, shape: Sequence[Dim | None]) -> Sequence[Dim | None] | Non
     """The inferred sizes behind a Slice, with those that it is known not to cut: inference forgets them all where
     bounds are computed.
     """
-    inferred, starts = call.shapes()[0], call.value(1).shape
-    count = starts[0] if len(starts) == 1 and isinstance(starts[0], int) else None
-    axes = call.dims(3) if call.has(3) else None if count is None else tuple(range(count))
+    inferred, axes = call.shapes()[0], _axes(call)
     if inferred is None or axes is None or not all(isinstance(axis, int) for axis in axes):
         return inferred
     cut = {axis % len(shape) for axis in axes if isinstance(axis, int)}
     return [dim if axis in cut else whole for axis, (dim, whole) in enumerate(zip(inferred, shape, strict=True))]
 
 
+def _axes(call: Call) -> tuple[Dim, ...] | None:
+    """The axes of a Slice, as many of the first as it has bounds where it names none; None where they are not known."""
+    if call.has(3):
+        return call.dims(3)
+    starts = call.value(1).shape
+    return tuple(range(starts[0])) if len(starts) == 1 and isinstance(starts[0], int) else None
+
+
 def _cut(call: Call, shape: list[Dim]) -> list[Dim] | None:
     """The sizes behind a Slice from the beginning or to the end of dimensions that have names."""
     starts, ends = call.dims(1), call.dims(2)
-    axes = call.dims(3) if call.has(3) else tuple(range(len(starts or ())))
+    axes = _axes(call)
     steps = call.dims(4) if call.has(4) else (1,) * len(axes or ())
     if starts is None or ends is None or axes is None or steps is None or any(step != 1 for step in steps):
         return None

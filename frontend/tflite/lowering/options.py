@@ -72,3 +72,5 @@ class Reading:
         for name, shape in self.shapes.items():
             if any(size < -1 for size in shape):
                 raise OptionError(f"shape {list(shape)} of input '{name}' has a size below -1")
+            if 0 in shape:
+                raise OptionError(f"shape {list(shape)} of input '{name}' has a size of 0: give -1 where it stays open")

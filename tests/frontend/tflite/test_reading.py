@@ -59,7 +59,7 @@ def test_a_dimension_may_stay_dynamic() -> None:
         ({"nothing": (1,)}, "no input is called 'nothing': those are 'picture'"),
         ({"image": (1, 5, 7)}, r"shape \[1, 5, 7\] does not fit input 'image', which has \[-1, -1, -1, 3\]"),
         ({"image": (1, 5, 7, 4)}, "does not fit"),
-        ({"image": (1, 5, -2, 3)}, "at least -1"),
+        ({"image": (1, 5, -2, 3)}, "a size below -1"),
     ],
 )
 def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], message: str) -> None:
