@@ -28,7 +28,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 LARGEST, MOST = 2**22, 2**26
 """The most entries of a table, and of all tables."""
 
-ENTRIES, EACH = 50, 100
+ENTRIES, EACH = 200, 100
 """The entries that are added up in a unit of work, and the work of a table, however small."""
 
 TOTAL = 2**62

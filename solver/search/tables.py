@@ -25,8 +25,8 @@ Numbers = NDArray[np.intp]
 MOVE = 3
 """The work of finding out what a move costs."""
 
-PAIRS = 25
-"""The moves between orders that are grouped in other ways which are told in a unit of work."""
+PAIRS, TIMED = 25, 2
+"""The moves that are told at once in a unit of work: where their time counts these are fewer."""
 
 TOTAL = 2**62
 """How large a number may become that has all tiers."""
@@ -153,7 +153,8 @@ class Stated:
 
     def _of_orders(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Moves:
         """What a move from each source to each target costs, by tier, where layouts stand for orders."""
-        self.limit.spend(MOVE * len(sources) * len(targets))
+        several = TIMED if self.problem.timed else PAIRS
+        self.limit.spend(MOVE * (len(sources) + len(targets)) + len(sources) * len(targets) // several)
         paid = self._transposes(variable, sources, targets, _changed(sources, targets))
         return Moves(self._tiered(paid), np.zeros(len(self.tiers), np.int64))
 

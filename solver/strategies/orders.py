@@ -29,7 +29,7 @@ CAPPED = 0.3
 
 GLANCE, BOUNDED, SHOWN = 0.05, 0.25, 0.4
 """The same of a look at few atoms, of one at as many as there is time for, and of choosing among what shows their
-orders.
+orders, or among few candidates beside these.
 """
 
 LARGE = 5_000
@@ -39,9 +39,6 @@ MANY = 5_000
 """The operators of a problem that is searched with moves at the least that they may cost before all else: mostly they
 cost no more, and that has to be searched in any case.
 """
-
-CLOSE = 0.95
-"""A lower bound is close where it is this much of what it is a bound of: then nothing large is searched any more."""
 
 
 def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
@@ -79,21 +76,12 @@ def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> 
     """The same where some atoms alone cost something, so that a problem of many rows is not solved at a glance."""
     some.look(None, limit.part(BOUNDED))
     found = some.shown(limit.part(SHOWN))
-    if not found or not (limit.expired or _close(some.proof, _least(found))):
-        found.append(solve(problem, some.tiers, limit))
+    if not found or not (limit.expired or some.proves(_least(found).values)):
+        found.append(solve(problem, some.tiers, limit.part(SHOWN) if found else limit))
     best = _least(found)
-    if some.proves(best.values[:1]):
-        some.look(best.values, limit)
+    some.look(best.values, limit)
     some.charge(best.values, limit)
     return _known_by(some.proof, best)
-
-
-def _close(proof: Solution | None, best: Solution) -> bool:
-    """Whether little can be gained in the first tier that is not proven."""
-    if proof is None:
-        return False
-    bound, value = next((each for each in zip(proof.bounds, best.values, strict=True) if each[0] != each[1]), (0, 0))
-    return bound >= CLOSE * value
 
 
 class _Search:
