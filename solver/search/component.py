@@ -47,6 +47,11 @@ NEARBY = 0.25
 WIDTHS = (1, 4)
 """How many totals are tried at a time, before all."""
 
+FAR, ANYWAY = 2, 16
+"""Where the least that is known is more than so many times a bound, and more than so much above it, solutions near the
+bound are not looked for.
+"""
+
 SURE = 1 - 1e-6
 """There is as much of a variable that is 1."""
 
@@ -251,16 +256,17 @@ class _Search:
 
     def read(self, limit: Limit) -> Outcome | None:
         """Rows that meet the bounds of all tiers, read off a relaxation or found by CP-SAT; None where neither is."""
-        relaxations = list(_relaxations(self.program, self.names, limit))
-        if not relaxations:
-            return None
-        self.proven = [proven for _, proven in relaxations]
-        last, bounds = self.proven[-1], tuple(proven.tier.value(proven.least) for proven in self.proven)
-        for found, proven in relaxations:
-            if found is not None and self.price != bounds:
+        bounds: tuple[int, ...] = ()
+        for found, proven in _relaxations(self.program, self.names, limit):
+            self.proven.append(proven)
+            bounds = (*bounds, proven.tier.value(proven.least))
+            if found is not None and self.price[: len(bounds)] != bounds:
                 self._round(proven.program, found, limit)
+            if self._far:
+                return None
         if len(bounds) < len(self.names):
             return None
+        last = self.proven[-1]
         if self.price != bounds and not limit.expired:
             from layoutsolve.solver.search.cpsat import searched
 
@@ -268,6 +274,12 @@ class _Search:
             if tried.rows is not None:
                 self._improve(tried.rows, {}, limit)
         return self.outcome(bounds) if self.price == bounds else None
+
+    @property
+    def _far(self) -> bool:
+        """Whether what is known of the first tier is far above the bound of its relaxation."""
+        bound = self.proven[0].tier.value(self.proven[0].least) if self.proven else self.price[0]
+        return self.price[0] > FAR * bound + ANYWAY
 
     def eliminated(self, limit: Limit, most: int = MOST) -> Outcome | None:
         """The cheapest rows, where operators can be eliminated by tables of so many entries; None where they cannot."""
@@ -297,11 +309,14 @@ class _Search:
         self._improve(rows, {number: [row for _, row in choices[number]] for number in unsure}, limit)
 
     def searched(self, limit: Limit) -> Outcome:
-        """The best rows that elimination or CP-SAT finds tier by tier."""
+        """The best rows that elimination or CP-SAT finds tier by tier, within a part of the limit where these are far
+        from what is proven.
+        """
         self._improve({}, self.domains, limit)
         most = limit.attempt(int(NEARBY * limit.work))
         improved_together(self.problem, self.rows, self.domains, self.component, self.names, most)
         self.price = self._priced(self.rows)
+        limit = limit.part(STEP) if self._far else limit
         program, known, bounds = self.program, list(self.proven), list[int]()
         for place, names in enumerate(self.names):
             tier = program.tier(names)
