@@ -12,7 +12,7 @@ from layoutsolve.digest import digest
 from layoutsolve.errors import CertificateError, OptionError
 from layoutsolve.solver.proof.prover import prove
 from layoutsolve.solver.proof.restated import restate
-from layoutsolve.solver.statement.objective import ranked
+from layoutsolve.solver.statement.objective import coarse_tiers, ranked
 from layoutsolve.source import Content, Source, load
 from layoutsolve.stages import Stages
 
@@ -58,7 +58,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
             " a tensor of one element; without --certify the model is converted"
         ) from error
     first = found.tiers[0]  # among the candidates, which its problem has, more may be proven than of all there is
-    known = first.value if first.status == "conditional" else first.bound
+    known = first.bound if first.status == "optimal" or coarse_tiers(found.goal.tiers) else first.value
     proofs = prove(stated.questions(found.price), ranked(found.price, stated.claimed), known)
     made = conversion.provenance
     titles = [operator.title for operator in solved.problem.operators]
