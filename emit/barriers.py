@@ -17,6 +17,7 @@ from layoutsolve.emit.guards.instead import (
     cut_to_nothing,
     name_axes,
     put_barrier,
+    take_all,
     take_first,
     write_sum,
 )
@@ -53,6 +54,7 @@ GUARDS = (
     Guard("WeightBiasQuantization", _WEIGHED, quantised.of_real_weights, copy_input),
     Guard("WeightBiasQuantization", _WEIGHED, quantised.of_large_bias, add_behind),
     Guard("WeightBiasQuantization", ("Add",), quantised.to_product, write_sum),
+    Guard("TransposeOptimizer", ("Transpose",), floats.made_slower, take_all),
     Guard("SkipLayerNormFusion", ("Add",), floats.normalised, write_sum),
     Guard("MatmulTransposeFusion", ("MatMul",), floats.of_vectors, copy_matrix),
     Guard("NhwcTransformer", ("Resize",), floats.reached_by_transposes, take_first),

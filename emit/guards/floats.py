@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
+from math import prod
 
-from layoutsolve.emit.guards.scope import Scope
+from layoutsolve.emit.guards.scope import Scope, permutation
 from layoutsolve.protos import NodeProto
+from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
 
 _REMOVED = frozenset(
     {"Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
@@ -19,6 +22,23 @@ _TRANSPOSED = frozenset(
     {"AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "MaxPool", "QLinearConv", "Transpose"}
 )
 """Transposes, and operators that get some around them."""
+
+
+_MOVED_THROUGH = frozenset(
+    {
+        "Abs", "Add", "Cast", "Ceil", "Celu", "Clip", "Concat", "Cos", "DequantizeLinear", "Div", "Elu", "Erf",
+        "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "LogSoftmax", "Max", "Mean",
+        "Min", "Mish", "Mul", "Neg", "Not", "Pad", "Pow", "PRelu", "QuantizeLinear", "Reciprocal", "ReduceL2",
+        "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Round", "Selu", "Sigmoid",
+        "Sign", "Sin", "Slice", "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tanh", "Tile", "Where",
+    }
+)  # fmt: skip
+"""Operators through which Transposes are moved down to others, with which they become one."""
+
+_MADE_ONE, _FOLLOWED = 1 << 10, 64
+"""The fewest elements of which two fast Transposes take less time than a slow one does, and how many operators are
+looked at behind each.
+"""
 
 
 def of_reciprocals(scope: Scope, node: NodeProto) -> list[NodeProto]:
@@ -61,6 +81,32 @@ def normalised(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     readers = scope.readers.get(node.output[0], ())
     alone = [reader.op_type for reader in readers] == ["LayerNormalization"] and node.output[0] not in scope.results
     return readers if alone else ()
+
+
+def made_slower(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
+    """The Transposes to which this one is moved down, where both are fast and the one that is made of them is not."""
+    shape, first = scope.shape(node.input[0]), permutation(node)
+    if len(shape) != len(first) or 0 < prod(shape) < _MADE_ONE or _is_slow(shape, first):
+        return ()
+    moved = [shape[axis] for axis in first]
+    found, seen, reached = list[NodeProto](), {node.output[0]}, [node.output[0]]
+    for name in islice(reached, _FOLLOWED):
+        for reader in scope.readers.get(name, ()):
+            if reader.op_type == "Transpose":
+                second = permutation(reader)
+                if len(second) == len(first) and not _is_slow(moved, second):
+                    found += [reader] if _is_slow(shape, [first[axis] for axis in second]) else []
+            elif reader.op_type in _MOVED_THROUGH:
+                more = [each for each in reader.output if each not in seen]
+                seen.update(more)
+                reached += more
+    return found
+
+
+def _is_slow(shape: Sequence[int], permutation: Sequence[int]) -> bool:
+    """Whether a Transpose moves single elements in no simple order."""
+    _, before, behind = as_layouts(shape, permutation)
+    return motion_between(before, behind)[0] is Motion.GENERAL
 
 
 def emptied(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:

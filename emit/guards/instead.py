@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layoutsolve.emit.guards.scope import Scope
+from layoutsolve.emit.guards.scope import Scope, permutation
 from layoutsolve.emit.tensors import tensor
 from layoutsolve.graph import Array
-from layoutsolve.protos import NodeProto, TensorProto
+from layoutsolve.protos import AttributeProto, NodeProto, TensorProto
 
 _BARRIER = "Max"
 """Of one operand it is a copy."""
@@ -38,6 +38,15 @@ def copy_matrix(scope: Scope, node: NodeProto, readers: Sequence[NodeProto]) -> 
     """Let a product with a vector read a copy of its other operand."""
     left = scope.rank(node.input[0]) == 1
     put_barrier(scope, scope.producers[node.input[int(left)]], readers)
+
+
+def take_all(scope: Scope, _: NodeProto, readers: Sequence[NodeProto]) -> None:
+    """Let Transposes read all that there is along the first axis whose size is known."""
+    for reader in readers:
+        sizes = dict(zip(permutation(reader), scope.shape(reader.output[0]), strict=False))
+        axis = min((axis for axis, size in sizes.items() if size), default=None)
+        if axis is not None and id(reader) not in scope.ahead:
+            _gather(scope, reader, np.arange(sizes[axis]), "all", axis)
 
 
 def write_sum(_: Scope, node: NodeProto, __: Sequence[NodeProto]) -> None:
@@ -77,13 +86,18 @@ def take_first(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     reader = before if before is not None and before.op_type == "DequantizeLinear" else node
     if id(reader) in scope.ahead:
         return
-    index, first = (scope.fresh(f"{node.output[0]}/{label}") for label in ("index", "first"))
-    scope.graph.initializer.append(_tensor(index, np.zeros(1, np.int64)))
+    _gather(scope, reader, np.zeros(1, np.int64), "first")
+
+
+def _gather(scope: Scope, reader: NodeProto, indices: Array, label: str, axis: int = 0) -> None:
+    """Let a node read some of its first input along an axis."""
+    index, taken = (scope.fresh(f"{reader.output[0]}/{each}") for each in ("index", label))
+    scope.graph.initializer.append(_tensor(index, indices))
     given = [reader.input[0], index]
-    scope.ahead[id(reader)] = NodeProto(
-        op_type="Gather", name=scope.fresh(f"Gather:{first}"), input=given, output=[first]
-    )
-    reader.input[0] = first
+    gather = NodeProto(op_type="Gather", name=scope.fresh(f"Gather:{taken}"), input=given, output=[taken])
+    if axis:
+        gather.attribute.add(name="axis", type=AttributeProto.INT, i=axis)
+    scope.ahead[id(reader)], reader.input[0] = gather, taken
 
 
 def cut_to_nothing(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:

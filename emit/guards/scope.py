@@ -9,7 +9,7 @@ from functools import cached_property
 
 from layoutsolve.emit.tensors import elements
 from layoutsolve.graph import Array
-from layoutsolve.protos import GraphProto, NodeProto, TensorProto
+from layoutsolve.protos import GraphProto, NodeProto, TensorProto, TypeProto
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import captures
 
@@ -69,17 +69,22 @@ class Scope:
         return elements(found)
 
     @cached_property
-    def _ranks(self) -> dict[str, int]:
-        """The number of dimensions of each value of which it is said."""
+    def _said(self) -> Mapping[str, TypeProto.Tensor]:
+        """What is said of the types of values, where their shapes are."""
         said = (*self.graph.input, *self.graph.value_info, *self.graph.output)
-        return {
-            each.name: len(each.type.tensor_type.shape.dim) for each in said if each.type.tensor_type.HasField("shape")
-        }
+        return {each.name: each.type.tensor_type for each in said if each.type.tensor_type.HasField("shape")}
+
+    def shape(self, name: str) -> Sequence[int]:
+        """The dimensions of a value that is computed, 0 for one that has a name; none where nothing is said of them."""
+        found = self._said.get(name)
+        return () if found is None else [dim.dim_value for dim in found.shape.dim]
 
     def rank(self, name: str) -> int | None:
         """The number of dimensions of a value, None where it is not known."""
         found = self.constants.get(name)
-        return self._ranks.get(name) if found is None else len(found.dims)
+        if found is not None:
+            return len(found.dims)
+        return len(self._said[name].shape.dim) if name in self._said else None
 
     def is_fixed(self, name: str) -> bool:
         """Whether a value is a constant, or one that is computed of a constant when the model is loaded."""
@@ -121,3 +126,8 @@ class Scope:
             node = self._origins[node.input[0]]
         self._origins.update(dict.fromkeys(passed, node))
         return node
+
+
+def permutation(transpose: NodeProto) -> Sequence[int]:
+    """The axes in the order in which a Transpose puts them; none where it turns them around."""
+    return next((each.ints for each in transpose.attribute if each.name == "perm"), ())
