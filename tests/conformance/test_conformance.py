@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 
@@ -9,6 +10,7 @@ import layoutsolve
 from layoutsolve.emit import serialise
 from layoutsolve.frontend import read
 from layoutsolve.frontend.tflite.lowering.registry import every_lowering
+from layoutsolve.frontend.tflite.operators import mediapipe
 from tests.audited import audited
 from tests.conformance import families
 from tests.conformance.cases import Case
@@ -38,6 +40,32 @@ def test_case(case: Case) -> None:
     model = case.make()
     judge(case, model, reference(model.source), levels=FEW_LEVELS)
     judge(case, model, solved(model.source))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.operator == "CUSTOM:MaxPoolingWithArgmax2D"], ids=lambda case: case.name
+)
+def test_places_in_many_images(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where numbers of pixels are no floats any more, they are computed in integers."""
+    monkeypatch.setattr(mediapipe, "EXACT", 0)
+    model = case.make()
+    found = solved(model.source)
+    assert any(node.op_type == "Div" for node in found.graph.node)
+    assert not any(node.op_type == "Floor" for node in found.graph.node)
+    judge(case, model, found)
+
+
+def test_whole_quotients_of_floats() -> None:
+    """As long as numbers are whole as floats, no quotient is rounded up to the next whole number."""
+    for by in (*range(1, 400), *(2**power + more for power in range(9, 23) for more in (-1, 0, 1))):
+        multiples = (
+            np.arange(1, mediapipe.EXACT // by + 1)
+            if by > 4000
+            else np.arange(1, 2000) * (mediapipe.EXACT // by // 2000)
+        )
+        numbers = np.concatenate([multiples * by - 1, multiples * by]).clip(0)
+        found = np.floor(numbers.astype(np.float32) / np.float32(by)).astype(np.int64)
+        np.testing.assert_array_equal(found, numbers // by)
 
 
 @pytest.mark.parametrize(

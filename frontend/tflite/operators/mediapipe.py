@@ -27,6 +27,9 @@ from layoutsolve.frontend.tflite.operators.custom import integer, integers, numb
 from layoutsolve.frontend.tflite.operators.slicing import take
 from layoutsolve.graph import Array, Dim, Shape, Value, product
 
+EXACT = 2**24
+"""Up to here float32 has all whole numbers; a quotient of two is not rounded up to the next one."""
+
 _POOL = "padding stride_w stride_h filter_width filter_height fused_activation_function"
 
 
@@ -74,24 +77,47 @@ def max_pool_with_places(call: Call) -> None:
     clamped = write_activated(pool, "Identity", [pooled], shape, first_slot(call))
     from_channels_first(call, clamped)
 
-    def write(op: str, a: Value, number: Any, label: str) -> Value:
-        b = call.constant(number, "by", "int64")
-        return call.write(op, [a, b], shape, call.temporary(label, "int64"))
-
-    def starts(axis: int) -> Array:
-        (count,) = static(call, spatial[axis : axis + 1], "output size")
-        call.draft.ask(count)
-        along: Array = np.arange(count) * strides[axis] - pads[axis]
-        return along.reshape((1, 1, -1, 1) if axis == 0 else (1, 1, 1, -1))
-
-    column = write("Sub", write("Mod", flat, width, "column"), starts(1), "right")
-    row = write("Sub", write("Mod", write("Div", flat, width, "rows"), height, "row"), starts(0), "down")
-    place = write("Mul", row, kernel[1], "by_row")
-    place = call.write("Add", [place, column], shape, call.temporary("place", "int64"))
+    down, right = (
+        np.arange(count) * stride - pad
+        for count, stride, pad in zip(_asked(call, spatial), strides, pads, strict=False)
+    )
+    first = down.reshape((1, 1, -1, 1)) * kernel[1] + right.reshape((1, 1, 1, -1))
+    elements = product(x.shape)
+    dtype = "float32" if isinstance(elements, int) and elements * kernel[1] <= EXACT else "int64"
+    place = _in_window(call, flat, (height, width), kernel[1], first, dtype)
     real = call.write("Cast", [place], shape, call.temporary("real"), real="float32", to="float32")
     tenth = call.constant(0.1, "tenth", "float32")
     result = call.write("Add", [real, tenth], shape, call.temporary("argmax"))
     call.transpose(result, (0, 2, 3, 1), call.slot(1), pattern=True)
+
+
+def _asked(call: Call, spatial: Shape) -> Sequence[int]:
+    """The sizes of an output, for whose pixels there is to be room."""
+    rows, columns = static(call, spatial, "output size")
+    call.draft.ask(rows * columns)
+    return rows, columns
+
+
+def _in_window(call: Call, flat: Value, image: tuple[int, int], columns: int, first: Array, dtype: str) -> Value:
+    """The places in windows of so many ``columns``, counted by rows, of what is counted in all images, where the first
+    pixel of each window has such a number. Whole numbers of ``float32`` take less time than those of int64.
+    """
+    height, width = image
+
+    def write(op: str, a: Value, b: Any) -> Value:
+        other = b if isinstance(b, Value) else call.constant(b, "by", dtype)
+        return call.write(op, [a, other], flat.shape, call.temporary("place", dtype))
+
+    def whole(a: Value, by: int) -> Value:
+        """How often a number goes into another one."""
+        found = write("Div", a, by)
+        return found if dtype == "int64" else call.write("Floor", [found], flat.shape, call.temporary("whole"))
+
+    if dtype != "int64":
+        flat = call.write("Cast", [flat], flat.shape, call.temporary("flat"), real=dtype, to=dtype)
+    row = whole(flat, width)
+    before = write("Add", write("Mul", row, columns - width), write("Mul", whole(row, height), -columns * height))
+    return write("Sub", write("Add", flat, before), first)
 
 
 @lowers("CUSTOM:MaxUnpooling2D", "CUSTOM:LiteRtMaxUnpooling2D")
