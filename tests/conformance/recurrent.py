@@ -51,6 +51,14 @@ def _gates(
     return [*found, table.real(out).fixed if project else None]
 
 
+def _growing(gates: Sequence[Operand | None]) -> list[Operand | None]:
+    """The same with biases that open all gates, so that cells grow in each step."""
+    return [
+        replace(each, data=np.full(UNITS, 6, np.float32)) if each is not None and 12 <= at < 16 else each
+        for at, each in enumerate(gates)
+    ]
+
+
 def _matrix(table: Table, rows: int, columns: int, dtype: str = "float32") -> Operand:
     """Constant weights. The bytes of hybrid ones are signed and symmetric, whatever their type says."""
     if dtype == "float32":
@@ -104,6 +112,11 @@ def sequences(table: Table) -> None:
         table.add(f"float32-many-steps-{label}", [source, *inputs[1:]], options=clipped)
         source = _source(table, major).dynamic(0 if major else 1)
         table.add(f"float32-dynamic-steps-{label}", [source, *inputs[1:]], options=clipped)
+    for steps, reached, coupled, major in product((8, 16, 40), *[(False, True)] * 3):
+        gates, shape = _gates(table, coupled), (steps, BATCH, INPUT) if major else (BATCH, steps, INPUT)
+        label = f"float32-keras-{steps}{'-reached' * reached}{'-coupled' * coupled}{'-major' * major}"
+        given = [table.real(*shape), *(_growing(gates) if reached else gates), *_states()]
+        table.add(label, given, options={**TANH, "cell_clip": 10.0, "time_major": major})
     table.add("float32-diagonal", [inputs[0], *_gates(table, diagonal=True), *_states()], options=TANH)
     for dtype, asymmetric in (("int8", False), ("int8", True), ("uint8", False)):
         for coupled, project, clip in ((False, False, 0.0), (True, False, 0.0), (False, False, 0.5), (True, True, 0.0)):
@@ -269,6 +282,11 @@ def both_ways(table: Table) -> None:
         extra = [_source(table, major, 2), *(table.real(UNITS, 2).fixed for _ in range(8))]
         _add_both_ways(table, f"float32-auxiliary{'-major' * major}", weights, extra, major=major)
         _add_both_ways(table, f"float32-stacked{'-major' * major}", weights, [_source(table, major)], major=major)
+    for steps, reached in product((8, 40), (False, True)):
+        weights = [each for at in range(2) for each in (_growing if reached and at else list)(_gates(table))]
+        given = [table.real(steps, BATCH, INPUT), *weights, *_states(), *_states(), *[None] * 9]
+        chosen = {"time_major": True, "cell_clip": 10.0, **TANH}
+        table.add(f"float32-keras-{steps}{'-reached' * reached}", given, [Operand()] * 2, chosen)
     weights = [each for _ in range(2) for each in _gates(table)]
     chosen = {"time_major": True, "merge_outputs": True, "cell_clip": 0.3, **TANH}
     long = [table.real(70, BATCH, INPUT), *weights, *_states(), *_states(), *[None] * 9]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from layoutsolve.errors import ModelError
@@ -55,10 +55,7 @@ def branch(call: Call) -> None:
     if known is not None:
         _hand_on_all(call, call.inline(branches[0 if known else 1], inputs))
         return
-    outer = call.lowering.region
-    regions = Region("then_branch", outer), Region("else_branch", outer)
-    names = (_truth(call, [condition]).name,)
-    call.draft.nodes.append(Node("If", names, (), {}, call.origin, region=outer, regions=regions))
+    regions = _branches(call, _truth(call, [condition]))
     results = [call.inline(position, inputs, region) for position, region in zip(branches, regions, strict=True)]
     if {len(result) for result in results} != {len(call.operator.outputs)}:
         raise ModelError(f"{call.origin} and its branches differ in the number of their outputs")
@@ -68,6 +65,26 @@ def branch(call: Call) -> None:
         else:
             shape = _common(call, [value.shape for value in pair], position)
             _tie(call, "Join", pair, [(shape, call.slot(position))], regions)
+
+
+def _branches(call: Call, truth: Value) -> tuple[Region, Region]:
+    """The regions of two branches, one of which is taken."""
+    outer = call.lowering.region
+    regions = Region("then_branch", outer), Region("else_branch", outer)
+    call.draft.nodes.append(Node("If", (truth.name,), (), {}, call.origin, region=outer, regions=regions))
+    return regions
+
+
+def write_branches(
+    call: Call, condition: Value, ways: Sequence[Callable[[Call], Sequence[Value]]], slots: Sequence[Slot]
+) -> list[Value]:
+    """What the first of two ways comes to where a condition holds, else the second one: each writes what it needs."""
+    regions = _branches(call, condition)
+    results = [way(call.within(region)) for way, region in zip(ways, regions, strict=True)]
+    pairs = zip(*results, strict=True)
+    return [
+        _tie(call, "Join", pair, [(pair[0].shape, slot)], regions)[0] for pair, slot in zip(pairs, slots, strict=True)
+    ]
 
 
 def _tie(

@@ -6,7 +6,6 @@ rounds, the value in between is stored in the format that it rounds to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 
@@ -19,12 +18,23 @@ from layoutsolve.frontend.tflite.lowering.gemmlowp import logistic, tanh
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.operators.common import ranked, static
+from layoutsolve.frontend.tflite.operators.lstm_cell import (
+    CELL,
+    FORGET,
+    INPUT,
+    ORDER,
+    OUTPUT,
+    TANH,
+    Cell,
+    Formats,
+    Stored,
+)
+from layoutsolve.frontend.tflite.operators.lstm_whole import fits, mostly_whole, stays_mostly, whole
 from layoutsolve.frontend.tflite.operators.sequence import (
     Auxiliary,
     Walk,
     activated,
     auxiliary,
-    fused,
     merge,
     real,
     ways,
@@ -32,12 +42,6 @@ from layoutsolve.frontend.tflite.operators.sequence import (
 from layoutsolve.frontend.tflite.operators.weights import Matrix, beside, integers, matrix, stacked, vector
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.graph import Array, Quant, Shape, Value
-
-INPUT, FORGET, CELL, OUTPUT = range(4)
-"""The gates in TFLite's order."""
-
-_ORDER = (INPUT, OUTPUT, FORGET, CELL)
-"""The gates in ONNX's order."""
 
 _SUMS = 3
 """The bits before the point of the sums that the integer kernel's gates are opened by."""
@@ -50,7 +54,6 @@ _WORD = (-float(_HALF), _HALF - 1.0)
 
 _PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
 _EPSILON = 1e-8
-_TANH, _RELU = 4, 1
 _BASIC = 1
 
 
@@ -64,73 +67,7 @@ class Places:
     auxiliary: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """How numbers are stored: the type and what its integers mean."""
-
-    dtype: str = "float32"
-    quant: Quant | None = None
-
-    def slot(self, call: Call, label: str) -> Slot:
-        """A slot for a value in between that is stored so."""
-        return call.temporary(label, self.dtype, self.quant)
-
-
-@dataclass(frozen=True, eq=False)
-class Formats:
-    """How a cell stores sums before a gate, what is between -1 and 1, the cell's state, and what it gives.
-
-    ``hidden`` is what a projection reads. ``one`` is the 1 from which the coupled gate is subtracted. ``bare`` cells
-    have a scale for which LiteRT has no tanh: it finds the input gate where that would have been written.
-    """
-
-    gates: Mapping[int, Stored]
-    normal: Stored = Stored()
-    unit: Stored = Stored()
-    cell: Stored = Stored()
-    hidden: Stored = Stored()
-    output: Stored = Stored()
-    one: float = 1.0
-    bare: bool = False
-
-    @property
-    def integer(self) -> bool:
-        """Whether these are the formats of the integer kernel."""
-        return self.unit.quant is not None
-
-
-_FLOATS = Formats(dict.fromkeys(_ORDER, Stored()))
-
-
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """One direction: weights of all gates in ONNX's order (without the input gate where it is coupled), and options.
-
-    Clips are bounds of real numbers.
-    """
-
-    gates: tuple[int, ...]
-    weights: Matrix
-    recurrent: Matrix
-    biases: Mapping[int, Array]
-    peepholes: Mapping[int, Array]
-    norms: Mapping[int, Array]
-    projection: Matrix | None
-    projection_bias: Array | None
-    formats: Formats
-    activation: int
-    cell_clip: tuple[float, float] | None
-    projection_clip: tuple[float, float] | None
-
-    @property
-    def coupled(self) -> bool:
-        """Whether the input gate is 1 minus the forget gate."""
-        return INPUT not in self.gates
-
-    @property
-    def units(self) -> int:
-        """The size of the cell's state."""
-        return int(self.biases[OUTPUT].size)
+_FLOATS = Formats(dict.fromkeys(ORDER, Stored()))
 
 
 @lowers("UNIDIRECTIONAL_SEQUENCE_LSTM")
@@ -174,8 +111,12 @@ def _direction(walk: Walk, x: Value, aux: Auxiliary | None, places: Places, slot
     outputs = cell.units if cell.projection is None else len(cell.projection.data)
     states = (walk.state(places.state, outputs), walk.state(places.state + 1, cell.units))
     _check_states(call, cell, states)
-    write = _fused if _fits(walk, cell) else _unrolled
-    result, after = write(walk, x, cell, states, slot)
+    if fits(cell):
+        result, after = whole(walk, x, cell, states, slot)
+    elif stays_mostly(walk, cell):
+        result, after = mostly_whole(walk, x, cell, states, slot)
+    else:
+        result, after = _unrolled(walk, x, cell, states, slot)
     for offset, state in enumerate(after):
         walk.leave(places.state + offset, state)
     return result
@@ -194,7 +135,7 @@ def _cell(call: Call, x: Value, aux: Auxiliary | None, places: Places) -> Cell:
     first = places.first
     coupled = call.optional(first + INPUT) is None
     _check_groups(call, places, coupled)
-    gates = _ORDER[1:] if coupled else _ORDER
+    gates = ORDER[1:] if coupled else ORDER
     features, units, outputs = _sizes(call, x, first)
     formats = _formats(call, x, places) if x.quant is not None else _FLOATS
     if not formats.integer:
@@ -294,7 +235,7 @@ def _activation(call: Call, formats: Formats) -> int:
     code = int(call.option("fused_activation_function"))
     if code == 0 and not formats.integer:
         raise GapError("it has no activation, for which LiteRT reads memory that it has not set", "use TANH")
-    return _TANH if formats.integer else code
+    return TANH if formats.integer else code
 
 
 def _clip(call: Call, option: str, stored: Stored, counted: Quant | None = None) -> tuple[float, float] | None:
@@ -373,38 +314,6 @@ def _whole(quant: Quant) -> int:
 def _fixed(bits: int) -> Stored:
     """int16 with this many bits after the point."""
     return Stored("int16", Quant(np.array([2.0**-bits], np.float32), np.zeros(1, np.int16)))
-
-
-# -- as one operator of ONNX ---------------------------------------------------------------------------------------
-
-
-def _fits(walk: Walk, cell: Cell) -> bool:
-    """Whether ONNX's LSTM computes the same. Its ``clip`` bounds something else."""
-    plain = not cell.norms and cell.projection is None and cell.cell_clip is None
-    return plain and not cell.formats.integer and cell.activation in (_TANH, _RELU)
-
-
-def _fused(
-    walk: Walk, x: Value, cell: Cell, states: tuple[Value, Value], slot: Slot
-) -> tuple[Value, tuple[Value, ...]]:
-    """ONNX's LSTM over all steps. A coupled input gate is 1 - sigmoid(z) = sigmoid(-z) of the forget gate's z."""
-    call, units = walk.call, cell.units
-    weights, recurrent, biases = cell.weights, cell.recurrent, dict(cell.biases)
-    peepholes = dict(cell.peepholes)
-    if cell.coupled:
-        start = cell.gates.index(FORGET) * units
-        weights, recurrent = (stacked([part.rows(start, start + units).negated, part]) for part in (weights, recurrent))
-        biases[INPUT] = -biases[FORGET]
-        peepholes.update({INPUT: -peepholes[FORGET]} if peepholes else {})
-    bias = np.concatenate([*(biases[gate] for gate in _ORDER), np.zeros(4 * units, np.float32)])[None]
-    given = [weights.direction(call, "weights"), recurrent.direction(call, "recurrent"), call.constant(bias, "bias")]
-    extra = []
-    if peepholes:
-        stack = np.concatenate([peepholes[gate] for gate in _ORDER if gate in peepholes])[None]
-        extra.append(call.constant(stack, "peepholes"))
-    name = str(fused(cell.activation))
-    attributes = {"activations": ("Sigmoid", name, name)} if cell.activation != _TANH else {}
-    return walk.fused("LSTM", x, given, states, slot, extra=extra, **attributes)
 
 
 # -- step by step --------------------------------------------------------------------------------------------------
@@ -688,7 +597,7 @@ def _basic(call: Call, x: Value) -> None:
     total = call.write("Gemm", given, (walk.batch, rows), formats.gates[INPUT].slot(call, "sum"))
     empty = Matrix(np.zeros((0, 0), np.float32))
     biases = {gate: np.zeros(units, np.float32) for gate in _BASIC_ORDER}
-    cell = Cell(_BASIC_ORDER, empty, empty, biases, {}, {}, None, None, formats, _TANH, None, None)
+    cell = Cell(_BASIC_ORDER, empty, empty, biases, {}, {}, None, None, formats, TANH, None, None)
     writer = _writer(call, cell, (walk.batch, units))
     hidden, counted = writer.step(total, writer.entering(state))
     after = writer.leaving(counted)

@@ -96,10 +96,11 @@ class Walk:
         if self.steps == 0:
             raise GapError("its sequence has no steps", "use a sequence of one step at least")
         rows = (product((self.steps, self.batch)), x.shape[-1])
-        return self.call.reshaped(x if self.steps == 1 else self._first(x), rows, "rows")
+        return self.call.reshaped(x if self.steps == 1 else self.time_first(x), rows, "rows")
 
     def through(self, x: Value, states: tuple[Value, ...], step: Step, slot: Slot) -> tuple[Value, tuple[Value, ...]]:
-        """Walk step by step over ``x`` as :meth:`rows` gives it, [batch, features] at a time.
+        """Walk step by step over ``x`` as :meth:`rows` gives it, [batch, features] at a time, or over [steps, batch,
+        features].
 
         Writes and returns what all steps give, and the states after the last one.
         """
@@ -123,8 +124,8 @@ class Walk:
             given.reverse()
         if count == 1:
             return given[0], states
-        rows, storage = (count * self.batch, given[0].shape[-1]), given[0].quant is not None
-        return call.write("Concat", given, rows, call.like("steps", given[0]), storage=storage, axis=0), states
+        shape, storage = (product((count, given[0].shape[0])), *given[0].shape[1:]), given[0].quant is not None
+        return call.write("Concat", given, shape, call.like("steps", given[0]), storage=storage, axis=0), states
 
     def _looped(self, x: Value, states: tuple[Value, ...], step: Step) -> tuple[Value, tuple[Value, ...]]:
         """A loop that carries the number of the turn, what the steps have given so far, and the states."""
@@ -172,12 +173,13 @@ class Walk:
     def _parts(self, x: Value, count: int) -> list[Value]:
         if count == 1:
             return [x]
-        slots = [((self.batch, x.shape[-1]), self.call.temporary("step")) for _ in range(count)]
-        sizes = self.call.vector([self.batch] * count, "split")
+        size = self.batch if len(x.shape) == 2 else 1
+        slots = [((size, *x.shape[1:]), self.call.temporary("step")) for _ in range(count)]
+        sizes = self.call.vector([size] * count, "split")
         return self.call.write_many("Split", [x, sizes], slots, axis=0)
 
-    def _first(self, x: Value) -> Value:
-        """Data with time first."""
+    def time_first(self, x: Value) -> Value:
+        """Data with time first, where there is such an axis."""
         return self.call.transposed(x, (1, 0, 2), "time_first", pattern=True) if self.axis == 1 else x
 
     def _written(self, value: Value, features: Dim, slot: Slot) -> Value:
@@ -210,15 +212,30 @@ class Walk:
 
         ``extra`` inputs come last.
         """
+        given, *after = self.stored(op, x, weights, states, extra=extra, **attributes)
+        return self._written(given, states[0].shape[-1], slot), tuple(after)
+
+    def stored(
+        self,
+        op: str,
+        x: Value,
+        weights: Sequence[Value],
+        states: tuple[Value, ...],
+        *,
+        extra: Sequence[Value] = (),
+        **attributes: Any,
+    ) -> list[Value]:
+        """The same as ONNX has it: what all steps give, [steps, 1, batch, features], and states of [1, batch,
+        features].
+        """
         call, features = self.call, states[0].shape[-1]
         before = [call.reshaped(state, (1, self.batch, features), "initial") for state in states]
         shapes = [(self.steps, 1, self.batch, features), *[(1, self.batch, features)] * len(states)]
         slots = [(shape, call.temporary(label)) for shape, label in zip(shapes, ("y", "y_h", "y_c"), strict=False)]
-        read = call.reshaped(x, (1, *x.shape), "time_first") if self.axis is None else self._first(x)
+        read = call.reshaped(x, (1, *x.shape), "time_first") if self.axis is None else self.time_first(x)
         inputs = [read, *weights, None, *before, *extra]
         attributes = {"direction": "reverse" if self.backward else "forward", "hidden_size": features, **attributes}
-        given, *after = call.write_many(op, inputs, slots, **attributes)
-        return self._written(given, features, slot), tuple(after)
+        return call.write_many(op, inputs, slots, **attributes)
 
 
 @dataclass(frozen=True, eq=False)

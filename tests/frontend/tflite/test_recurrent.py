@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import layoutsolve
 from layoutsolve.emit import nodes_of
 from layoutsolve.errors import ModelError, UnsupportedError
 from layoutsolve.frontend import read
-from layoutsolve.verification.runtimes import optimised
+from layoutsolve.verification.runtimes import OnnxRuntime, optimised
 from tests.builder import Builder, Quant
 
 FEATURES, UNITS, STEPS = 3, 4, 5
@@ -154,3 +155,37 @@ def test_operators_of_a_step(clip: float) -> None:
     expected = {"Add": 2, "Cast": 2, "Gather": 2, "Mul": 3, "QuantizeLinear": 2, "Round": 2}
     each = dict.fromkeys(("Clip", "DequantizeLinear", "Gemm", "Split"), 1)
     assert kinds[1] - kinds[0] == Counter({name: 3 * count for name, count in {**expected, **each}.items()})
+
+
+def keras(steps: int, bias: float, clip: float = 10.0) -> bytes:
+    """A sequence of floats as Keras has it: all gates get the same bias."""
+    builder, random = Builder(), np.random.default_rng(steps)
+    x, y = builder.input("x", (1, steps, FEATURES)), builder.tensor("y", (1, steps, UNITS))
+    matrices = [(UNITS, FEATURES)] * 4 + [(UNITS, UNITS)] * 4
+    weights = [builder.constant("w", random.uniform(-0.5, 0.5, shape).astype(np.float32)) for shape in matrices]
+    biases = [builder.constant("b", np.full(UNITS, bias, np.float32)) for _ in range(4)]
+    inputs = [x, *weights, -1, -1, -1, *biases, -1, -1, *states(builder, 1)]
+    builder.operator(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], {"fused_activation_function": "TANH", "cell_clip": clip}
+    )
+    return builder.finish(y)
+
+
+@pytest.mark.parametrize("steps", [8, 20, 33])
+@pytest.mark.parametrize("bias", [0.0, 1.0, 6.0])
+def test_cells_that_come_to_their_clip(steps: int, bias: float) -> None:
+    """Whether any does decides whether a cell is clipped between steps: only one that grew past 4.9 is."""
+    model = layoutsolve.convert(keras(steps, bias)).model
+    (branch,) = [node for node in model.graph.node if node.op_type == "If"]
+    assert Counter(node.op_type for node in model.graph.node)["LSTM"] == 1
+    model.graph.output.append(onnx.helper.make_tensor_value_info(branch.input[0], onnx.TensorProto.BOOL, []))
+    data = np.random.default_rng(0).uniform(-1, 1, (1, steps, FEATURES)).astype(np.float32)
+    inside = OnnxRuntime(model.SerializeToString()).run({"x": data})[-1]
+    assert inside == (bias < 6)
+
+
+@pytest.mark.parametrize(("steps", "clip"), [(7, 10.0), (20, 9.0), (20, 0.5)])
+def test_clips_that_are_always_applied(steps: int, clip: float) -> None:
+    """Where few steps are, or a clip that shows in what a cell gives, each step is written out."""
+    kinds = Counter(node.op_type for node in nodes_of(layoutsolve.convert(keras(steps, 0, clip)).model.graph))
+    assert not kinds["If"] and not kinds["LSTM"] and kinds["Clip"] == steps
