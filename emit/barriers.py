@@ -17,6 +17,7 @@ from layoutsolve.emit.guards.instead import (
     cut_to_nothing,
     name_axes,
     put_barrier,
+    scale_itself,
     take_all,
     take_first,
     write_sum,
@@ -48,6 +49,7 @@ GUARDS = (
     Guard("QDQPropagationTransformer", ("Add",), quantised.to_viewed_product, write_sum),
     Guard("DoubleQDQPairsRemover", ("DequantizeLinear",), quantised.requantised, put_barrier),
     Guard("QDQFinalCleanupTransformer", ("DequantizeLinear",), quantised.given_back, put_barrier),
+    Guard("QDQSelectorActionTransformer", ("Conv", "Softmax"), quantised.slower_in_bytes, put_barrier),
     Guard("ClipQuantFusion", ("Clip",), quantised.in_tiny_steps, put_barrier),
     Guard("DivMulFusion", ("Div",), floats.of_reciprocals, put_barrier),
     Guard("PadFusion", ("Pad",), floats.pooled, name_axes),
@@ -56,6 +58,7 @@ GUARDS = (
     Guard("WeightBiasQuantization", ("Add",), quantised.to_product, write_sum),
     Guard("TransposeOptimizer", ("Transpose",), floats.made_slower, take_all),
     Guard("SkipLayerNormFusion", ("Add",), floats.normalised, write_sum),
+    Guard("MatMulScaleFusion", ("Gemm",), floats.scaled, scale_itself),
     Guard("MatmulTransposeFusion", ("MatMul",), floats.of_vectors, copy_matrix),
     Guard("NhwcTransformer", ("Resize",), floats.reached_by_transposes, take_first),
     Guard("ExpandElimination", ("Expand",), floats.emptied, cut_to_nothing),
@@ -84,9 +87,9 @@ def _guard(graph: GraphProto, version: int, around: Mapping[str, TensorProto], f
         for each in _BY_OPERATOR.get(node.op_type, ()) if node.input and node.output else ():
             if concerned := each.concerned(scope, node):
                 each.rewrite(scope, node, concerned)
-    if scope.ahead or scope.behind:
-        placed = (each for node in nodes for each in (scope.ahead.get(id(node)), node, scope.behind.get(id(node))))
-        ordered = [each for each in placed if each is not None]
+    if scope.ahead or scope.behind or scope.gone:
+        beside = ((scope.ahead.get(id(node)), node, scope.behind.get(id(node))) for node in nodes)
+        ordered = [each for placed in beside for each in placed if each is not None and id(each) not in scope.gone]
         copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
         del graph.node[:]
         graph.node.extend(copies)

@@ -41,12 +41,27 @@ looked at behind each.
 """
 
 
+_MATRIX = 2
+"""The dimensions of what a Gemm gives."""
+
+
 def of_reciprocals(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The products with ``1 / x`` that no quotient by ``x`` equals: those of integers, and where 1 adds dimensions."""
     one = scope.constant(node.input[0])
     if one is None or one.size != 1 or one.item() != 1 or (one.dtype.kind == "f" and not one.ndim):
         return []
     return [reader for reader in scope.readers.get(node.output[0], ()) if reader.op_type == "Mul"]
+
+
+def scaled(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
+    """The product with one number that alone reads a Gemm without anything added: the Gemm can do that."""
+    readers, name = scope.readers.get(node.output[0], ()), node.output[0]
+    added = len(node.input) > 2 and node.input[2]
+    if added or len(readers) != 1 or readers[0].op_type != "Mul" or name in scope.results or name in scope.captured:
+        return ()
+    factors = [each for each in readers[0].input if each != name]
+    factor = scope.constant(factors[0]) if factors else None
+    return readers if factor is not None and factor.size == 1 and factor.ndim <= _MATRIX else ()
 
 
 def pooled(scope: Scope, node: NodeProto) -> list[NodeProto]:

@@ -49,6 +49,15 @@ def take_all(scope: Scope, _: NodeProto, readers: Sequence[NodeProto]) -> None:
             _gather(scope, reader, np.arange(sizes[axis]), "all", axis)
 
 
+def scale_itself(scope: Scope, gemm: NodeProto, products: Sequence[NodeProto]) -> None:
+    """Let a Gemm multiply by the number that its result is multiplied by."""
+    (product,) = products
+    factor = next(found for each in product.input if (found := scope.constant(each)) is not None)
+    gemm.attribute.add(name="alpha", type=AttributeProto.FLOAT, f=float(factor.item()))
+    gemm.output[0] = product.output[0]
+    scope.gone.add(id(product))
+
+
 def write_sum(_: Scope, node: NodeProto, __: Sequence[NodeProto]) -> None:
     """Write an Add as Sum, which is the same."""
     node.op_type = "Sum"

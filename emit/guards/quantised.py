@@ -23,6 +23,12 @@ _EPSILON = float(np.finfo(np.float32).eps)
 """The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
 
 
+_FEW_CHANNELS, _SHORT_ROW = 8, 16
+"""Groups of so many channels take longer in kernels on bytes than in floats, rows of less numbers do not."""
+
+_BYTES = (TensorProto.INT8, TensorProto.UINT8)
+
+
 def moved_too_far(scope: Scope, node: NodeProto) -> list[NodeProto]:
     """The views through which a DequantizeLinear must not be moved.
 
@@ -103,6 +109,36 @@ def in_tiny_steps(scope: Scope, node: NodeProto) -> list[NodeProto]:
         return scale is not None and bool((scale < 2 * _EPSILON).any())
 
     return [reader for reader in scope.readers.get(node.output[0], ()) if is_tiny(reader)]
+
+
+def slower_in_bytes(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
+    """What quantises a convolution of small groups, but for plain depthwise ones, or the softmax of rows that are not
+    short: the kernels on bytes take up to ten times as long as floats.
+    """
+    before = scope.producers.get(node.input[0])
+    if before is None or before.op_type != "DequantizeLinear":
+        return ()
+    is_conv = node.op_type == "Conv"
+    if not (_has_small_groups(scope, node) if is_conv else _has_long_rows(node, scope.shape(before.input[0]))):
+        return ()
+    readers = [each for each in scope.readers.get(node.output[0], ()) if each.op_type == "QuantizeLinear"]
+    zeros = (scope.constants.get(each.input[2]) for each in readers if len(each.input) > 2)
+    return readers if all(zero is not None and zero.data_type in _BYTES for zero in zeros) else ()
+
+
+def _has_small_groups(scope: Scope, conv: NodeProto) -> bool:
+    groups = next((each.i for each in conv.attribute if each.name == "group"), 1)
+    weights = scope.producers.get(conv.input[1]) if len(conv.input) > 1 else None
+    stored = scope.constants.get(weights.input[0]) if weights is not None else None
+    if groups == 1 or stored is None:
+        return False
+    given, read = (*stored.dims, 0, 0)[:2]
+    return read <= _FEW_CHANNELS and (given, read) != (groups, 1)
+
+
+def _has_long_rows(softmax: NodeProto, shape: Sequence[int]) -> bool:
+    axis = next((each.i for each in softmax.attribute if each.name == "axis"), -1)
+    return -len(shape) <= axis < len(shape) and not 0 < shape[axis] < _SHORT_ROW
 
 
 def of_real_weights(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:

@@ -26,7 +26,7 @@ AHEAD = frozenset({"Cast", "Mul", "Sub"})
 @dataclass(eq=False)
 class Scope:
     """One graph of a model, and what is around it: ``constants`` are initializers by name. Nodes are put ``ahead`` of
-    others or ``behind`` them, by the identity of those.
+    others or ``behind`` them, by the identity of those; some are ``gone``.
     """
 
     graph: GraphProto
@@ -35,6 +35,7 @@ class Scope:
     fresh: Fresh
     ahead: dict[int, NodeProto] = field(default_factory=dict)
     behind: dict[int, NodeProto] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
     _origins: dict[str, NodeProto | None] = field(default_factory=dict)
 
     @cached_property

@@ -26,6 +26,9 @@ VIEWS = frozenset(("Reshape", "Transpose"))
 _LIMITED = 3
 """The inputs of a Clip that has both limits."""
 
+NOT_ZERO = 2.0**-126
+"""An offset that changes no number but 0, which becomes this one. OpenVINO takes 0 for the default offset, 0.5."""
+
 
 def recognise(graph: Graph) -> Graph:
     """The same graph with HardSigmoid and HardSwish in place of operators that compute them in floats."""
@@ -95,7 +98,7 @@ class _Gates:
         if clip is None or low != 0 or high is None or abs(high * factor - 1) > ROUNDED:
             return []
         x, offset = self._shifted(clip.inputs[0])
-        slopes = {"alpha": factor, "beta": factor * offset}
+        slopes = {"alpha": factor, "beta": factor * offset or NOT_ZERO}
         chain = [replace(clip, op="HardSigmoid", inputs=(x,), attributes=slopes), *views]
         names = [self._new(each.outputs[0]) for each in chain[:-1]]
         names.append(result or self._new(chain[-1].outputs[0]))

@@ -513,3 +513,75 @@ def test_few_transposes_are_copied() -> None:
             model = turned(["Relu"], first, second, (5, 6, 7, 8))
             barriers.guard(model.graph, 18, str)
             assert ("Gather" in operators(model)) == ((first, second) in MADE_SLOW)
+
+
+def in_bytes(node: onnx.NodeProto, shape: Sequence[int], weights: Array | None = None) -> onnx.ModelProto:
+    """One operator between numbers of bytes."""
+    make, quantise, real = onnx.helper.make_node, "QuantizeLinear", "DequantizeLinear"
+    steps, named = ["scale", "zero"], {"scale": np.float32(0.05), "zero": np.uint8(120), "small": np.float32(0.004)}
+    nodes = [make(quantise, ["x", *steps], ["q"]), make(real, ["q", *steps], ["r"]), node]
+    if weights is not None:
+        named |= {"stored": weights, "none": np.int8(0)}
+        nodes.insert(0, make(real, ["stored", "small", "none"], ["w"]))
+    nodes += [make(quantise, ["result", *steps], ["again"]), make(real, ["again", *steps], ["y"])]
+    info = onnx.helper.make_tensor_value_info
+    constants = [onnx.numpy_helper.from_array(np.asarray(data), name) for name, data in named.items()]
+    graph = onnx.helper.make_graph(nodes, "bytes", [info("x", 1, shape)], [info("y", 1, None)], constants)
+    model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def left_in_bytes(model: onnx.ModelProto, *shape: int) -> bool:
+    """Whether ONNX Runtime takes a kernel on bytes for the guarded model, which gives what it gives without one."""
+    plain = model.SerializeToString()
+    barriers.guard(model.graph, 18, str)
+    data = {"x": np.random.default_rng(0).uniform(-5, 5, shape).astype(np.float32)}
+    (expected,) = OnnxRuntime(plain, level="none").run(data)
+    for level in LEVELS:
+        (found,) = OnnxRuntime(model.SerializeToString(), level=level).run(data)
+        assert np.abs(found - expected).max() <= 0.051
+    kinds = {node.op_type for node in optimised(model.SerializeToString(), "extended").graph.node}
+    return not kinds.isdisjoint({"QLinearConv", "QLinearSoftmax"})
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize(
+    ("channels", "given", "groups", "fast"),
+    [
+        *((16, 16, 1, True), (16, 16, 16, True), (32, 32, 2, True), (64, 64, 4, True)),
+        *((16, 32, 16, False), (16, 16, 2, False), (16, 16, 8, False), (24, 12, 12, False), (12, 36, 12, False)),
+    ],
+)
+def test_convolutions_by_groups(channels: int, given: int, groups: int, fast: bool, size: int) -> None:
+    """Small groups are computed in floats, all others and plain depthwise ones in bytes."""
+    weights = np.random.default_rng(0).integers(-9, 9, (given, channels // groups, size, size)).astype(np.int8)
+    conv = onnx.helper.make_node("Conv", ["r", "w"], ["result"], group=groups, kernel_shape=[size, size])
+    shape = (1, channels, 7, 6)
+    assert left_in_bytes(in_bytes(conv, shape, weights), *shape) == fast
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 10), -1), ((2, 3, 15), 2), ((3, 16), -1), ((2, 3, 40), -1)])
+def test_softmax_of_rows(shape: tuple[int, ...], axis: int) -> None:
+    """Rows that are not short are computed in floats."""
+    softmax = onnx.helper.make_node("Softmax", ["r"], ["result"], axis=axis)
+    assert left_in_bytes(in_bytes(softmax, shape), *shape) == (shape[axis] < 16)
+
+
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("sides", [("given", "factor"), ("factor", "given"), ("given", "row"), ("given", "given")])
+def test_products_that_are_scaled(sides: tuple[str, str], added: bool) -> None:
+    """A Gemm multiplies by a number itself where nothing is added to its result."""
+    make, info, random = onnx.helper.make_node, onnx.helper.make_tensor_value_info, np.random.default_rng(0)
+    named = {"factor": np.float32(0.3), "row": np.float32([1, 2, 3]), "bias": np.float32([4, 5, 6])}
+    nodes = [make("Gemm", ["a", "b", *["bias"] * added], ["given"], transB=1), make("Mul", sides, ["y"])]
+    ports = [info("a", 1, (5, 4)), info("b", 1, (3, 4))]
+    constants = [onnx.numpy_helper.from_array(data, name) for name, data in named.items()]
+    graph = onnx.helper.make_graph(nodes, "scaled", ports, [info("y", 1, (5, 3))], constants)
+    model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    data = {"a": random.normal(size=(5, 4)).astype(np.float32), "b": random.normal(size=(3, 4)).astype(np.float32)}
+    (expected,) = OnnxRuntime(model.SerializeToString(), level="none").run(data)
+    barriers.guard(model.graph, 18, str)
+    assert operators(model) == ["Gemm", *["Mul"] * (added or "factor" not in sides)]
+    for level in LEVELS:
+        (found,) = OnnxRuntime(model.SerializeToString(), level=level).run(data)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

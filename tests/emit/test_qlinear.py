@@ -118,7 +118,7 @@ def pooled(b: Bytes) -> Graph:
 
 def activated(b: Bytes) -> Graph:
     op, given = [("LeakyRelu", {"alpha": 0.3}), ("Sigmoid", {}), ("Softmax", {"axis": -1})][int(b.random.integers(3))]
-    return b.last(op, b.image(2, 3, 40), shape=(2, 3, 40), spread=1 / 64, **given)
+    return b.last(op, b.image(2, 3, 15), shape=(2, 3, 15), spread=1 / 64, **given)
 
 
 FAMILIES: tuple[Callable[[Bytes], Graph], ...] = (

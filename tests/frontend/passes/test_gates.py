@@ -66,7 +66,10 @@ def same(graph: Graph, expected: Sequence[str], seed: int) -> None:
 def test_hard_sigmoid(offset: float, limit: float, seed: int) -> None:
     b = Gates(seed)
     x = b.input(2, 5, 10)
-    same(b.graph(b.scaled(b.ramp(x, offset, limit), limit)), ["HardSigmoid"], seed)
+    graph = b.graph(b.scaled(b.ramp(x, offset, limit), limit))
+    same(graph, ["HardSigmoid"], seed)
+    (written,) = serialise(recognise(graph)).graph.node
+    assert [each.f for each in written.attribute if each.name == "beta"] != [0.0]  # OpenVINO reads that as 0.5
 
 
 @pytest.mark.parametrize("seed", range(6))
