@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import islice
 from math import prod
 
+import numpy as np
+
 from layoutsolve.emit.guards.scope import Scope, permutation
 from layoutsolve.protos import NodeProto
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
@@ -56,12 +58,14 @@ def of_reciprocals(scope: Scope, node: NodeProto) -> list[NodeProto]:
 def scaled(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """The product with one number that alone reads a Gemm without anything added: the Gemm can do that."""
     readers, name = scope.readers.get(node.output[0], ()), node.output[0]
-    added = len(node.input) > 2 and node.input[2]
-    if added or len(readers) != 1 or readers[0].op_type != "Mul" or name in scope.results or name in scope.captured:
+    added, scaled_already = len(node.input) > 2 and node.input[2], any(each.name == "alpha" for each in node.attribute)
+    if added or scaled_already or [each.op_type for each in readers] != ["Mul"]:
         return ()
-    factors = [each for each in readers[0].input if each != name]
-    factor = scope.constant(factors[0]) if factors else None
-    return readers if factor is not None and factor.size == 1 and factor.ndim <= _MATRIX else ()
+    if name in scope.results or name in scope.captured:
+        return ()
+    factor = next((scope.constant(each) for each in readers[0].input if each != name), None)
+    fits = factor is not None and factor.dtype == np.float32 and factor.size == 1 and factor.ndim <= _MATRIX
+    return readers if fits else ()
 
 
 def pooled(scope: Scope, node: NodeProto) -> list[NodeProto]:

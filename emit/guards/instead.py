@@ -15,6 +15,10 @@ _BARRIER = "Max"
 """Of one operand it is a copy."""
 
 
+_LISTED = 1 << 12
+"""The most indices that are written to copy something."""
+
+
 def put_barrier(scope: Scope, node: NodeProto, readers: Sequence[NodeProto]) -> None:
     """Let some readers of a node read a copy."""
     name = node.output[0]
@@ -41,10 +45,10 @@ def copy_matrix(scope: Scope, node: NodeProto, readers: Sequence[NodeProto]) -> 
 
 
 def take_all(scope: Scope, _: NodeProto, readers: Sequence[NodeProto]) -> None:
-    """Let Transposes read all that there is along the first axis whose size is known."""
+    """Let Transposes read all along the first axis whose size is known, and not too large to be listed."""
     for reader in readers:
         sizes = dict(zip(permutation(reader), scope.shape(reader.output[0]), strict=False))
-        axis = min((axis for axis, size in sizes.items() if size), default=None)
+        axis = min((axis for axis, size in sizes.items() if 0 < size <= _LISTED), default=None)
         if axis is not None and id(reader) not in scope.ahead:
             _gather(scope, reader, np.arange(sizes[axis]), "all", axis)
 

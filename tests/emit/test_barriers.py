@@ -567,9 +567,9 @@ def test_softmax_of_rows(shape: tuple[int, ...], axis: int) -> None:
     assert left_in_bytes(in_bytes(softmax, shape), *shape) == (shape[axis] < 16)
 
 
-@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize(("added", "halved"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("sides", [("given", "factor"), ("factor", "given"), ("given", "row"), ("given", "given")])
-def test_products_that_are_scaled(sides: tuple[str, str], added: bool) -> None:
+def test_products_that_are_scaled(sides: tuple[str, str], added: bool, halved: bool) -> None:
     """A Gemm multiplies by a number itself where nothing is added to its result."""
     make, info, random = onnx.helper.make_node, onnx.helper.make_tensor_value_info, np.random.default_rng(0)
     named = {"factor": np.float32(0.3), "row": np.float32([1, 2, 3]), "bias": np.float32([4, 5, 6])}
@@ -579,9 +579,11 @@ def test_products_that_are_scaled(sides: tuple[str, str], added: bool) -> None:
     graph = onnx.helper.make_graph(nodes, "scaled", ports, [info("y", 1, (5, 3))], constants)
     model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
     data = {"a": random.normal(size=(5, 4)).astype(np.float32), "b": random.normal(size=(3, 4)).astype(np.float32)}
+    if halved:
+        model.graph.node[0].attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, f=0.5)
     (expected,) = OnnxRuntime(model.SerializeToString(), level="none").run(data)
     barriers.guard(model.graph, 18, str)
-    assert operators(model) == ["Gemm", *["Mul"] * (added or "factor" not in sides)]
+    assert operators(model) == ["Gemm", *["Mul"] * (added or halved or "factor" not in sides)]
     for level in LEVELS:
         (found,) = OnnxRuntime(model.SerializeToString(), level=level).run(data)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
