@@ -52,6 +52,7 @@ __all__ = [
     "inferred",
     "leave_out",
     "native",
+    "permutation",
     "port",
 ]
 
@@ -103,6 +104,11 @@ DOMAINS = ("", "ai.onnx")
 def graphs_in(attribute: AttributeProto) -> list[GraphProto]:
     """The graphs that an attribute holds."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def permutation(transpose: NodeProto) -> tuple[int, ...] | None:
+    """The axes in the order in which a Transpose puts them, None where it does not say and turns them around."""
+    return next((tuple(each.ints) for each in transpose.attribute if each.name == "perm"), None)
 
 
 def leave_out(node: NodeProto, names: Container[str]) -> None:

@@ -8,8 +8,8 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.emit.guards.scope import Scope, permutation
-from layoutsolve.protos import NodeProto
+from layoutsolve.emit.guards.scope import Scope
+from layoutsolve.protos import NodeProto, permutation
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
 
 _REMOVED = frozenset(
@@ -25,7 +25,6 @@ _TRANSPOSED = frozenset(
 )
 """Transposes, and operators that get some around them."""
 
-
 _MOVED_THROUGH = frozenset(
     {
         "Abs", "Add", "Cast", "Ceil", "Celu", "Clip", "Concat", "Cos", "DequantizeLinear", "Div", "Elu", "Erf",
@@ -37,11 +36,10 @@ _MOVED_THROUGH = frozenset(
 )  # fmt: skip
 """Operators through which Transposes are moved down to others, with which they become one."""
 
-_MADE_ONE, _FOLLOWED = 1 << 10, 64
-"""The fewest elements of which two fast Transposes take less time than a slow one does, and how many operators are
+_MADE_ONE, _FOLLOWED = 1 << 10, 256
+"""The fewest elements of which two fast Transposes take less time than a slow one does, and how many readers are
 looked at behind each.
 """
-
 
 _MATRIX = 2
 """The dimensions of what a Gemm gives."""
@@ -104,21 +102,14 @@ def normalised(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
 
 def made_slower(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """The Transposes to which this one is moved down, where both are fast and the one that is made of them is not."""
-    shape, first = scope.shape(node.input[0]), permutation(node)
+    shape, first = scope.shape(node.input[0]), permutation(node) or ()
     if len(shape) != len(first) or 0 < prod(shape) < _MADE_ONE or _is_slow(shape, first):
         return ()
-    moved = [shape[axis] for axis in first]
-    found, seen, reached = list[NodeProto](), {node.output[0]}, [node.output[0]]
-    for name in islice(reached, _FOLLOWED):
-        for reader in scope.readers.get(name, ()):
-            if reader.op_type == "Transpose":
-                second = permutation(reader)
-                if len(second) == len(first) and not _is_slow(moved, second):
-                    found += [reader] if _is_slow(shape, [first[axis] for axis in second]) else []
-            elif reader.op_type in _MOVED_THROUGH:
-                more = [each for each in reader.output if each not in seen]
-                seen.update(more)
-                reached += more
+    moved, found = [shape[axis] for axis in first], list[NodeProto]()
+    for reader in islice(scope.following(node.output[0], _MOVED_THROUGH, anywhere=True), _FOLLOWED):
+        second = (permutation(reader) or ()) if reader.op_type == "Transpose" else ()
+        if len(second) == len(first) and not _is_slow(moved, second):
+            found += [reader] if _is_slow(shape, [first[axis] for axis in second]) else []
     return found
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layoutsolve.emit.guards.scope import Scope, permutation
+from layoutsolve.emit.guards.scope import Scope
 from layoutsolve.emit.tensors import tensor
 from layoutsolve.graph import Array
-from layoutsolve.protos import AttributeProto, NodeProto, TensorProto
+from layoutsolve.protos import AttributeProto, NodeProto, TensorProto, permutation
 
 _BARRIER = "Max"
 """Of one operand it is a copy."""
-
 
 _LISTED = 1 << 12
 """The most indices that are written to copy something."""
@@ -47,7 +46,7 @@ def copy_matrix(scope: Scope, node: NodeProto, readers: Sequence[NodeProto]) -> 
 def take_all(scope: Scope, _: NodeProto, readers: Sequence[NodeProto]) -> None:
     """Let Transposes read all along the first axis whose size is known, and not too large to be listed."""
     for reader in readers:
-        sizes = dict(zip(permutation(reader), scope.shape(reader.output[0]), strict=False))
+        sizes = dict(zip(permutation(reader) or (), scope.shape(reader.output[0]), strict=False))
         axis = min((axis for axis, size in sizes.items() if 0 < size <= _LISTED), default=None)
         if axis is not None and id(reader) not in scope.ahead:
             _gather(scope, reader, np.arange(sizes[axis]), "all", axis)

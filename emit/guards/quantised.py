@@ -22,7 +22,6 @@ _INT32 = 2.0**31
 _EPSILON = float(np.finfo(np.float32).eps)
 """The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
 
-
 _FEW_CHANNELS, _SHORT_ROW = 8, 16
 """Groups of so many channels take longer in kernels on bytes than in floats, rows of less numbers do not."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -107,14 +107,17 @@ class Scope:
             reached += sorted(more)
         return False
 
-    def following(self, name: str, operators: frozenset[str]) -> Iterator[NodeProto]:
-        """What reads a value, itself or behind some of these operators that have it as their data."""
-        reached = [name]
-        for name in reached:
+    def following(self, name: str, operators: frozenset[str], *, anywhere: bool = False) -> Iterator[NodeProto]:
+        """What reads a value, itself or behind some of these operators that have it as their data, or ``anywhere``."""
+        waiting, seen = deque([name]), {name}
+        while waiting:
+            name = waiting.popleft()
             for node in self.readers.get(name, ()):
                 yield node
-                if node.op_type in operators and node.input[0] == name:
-                    reached.append(node.output[0])
+                through = node.op_type in operators and (anywhere or node.input[0] == name)
+                if through and node.output[0] not in seen:
+                    seen.add(node.output[0])
+                    waiting.append(node.output[0])
 
     def origin(self, name: str) -> NodeProto | None:
         """What makes a value, before all operators that DequantizeLinear is moved through."""
@@ -127,8 +130,3 @@ class Scope:
             node = self._origins[node.input[0]]
         self._origins.update(dict.fromkeys(passed, node))
         return node
-
-
-def permutation(transpose: NodeProto) -> Sequence[int]:
-    """The axes in the order in which a Transpose puts them; none where it turns them around."""
-    return next((each.ints for each in transpose.attribute if each.name == "perm"), ())

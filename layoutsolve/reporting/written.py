@@ -11,7 +11,7 @@ from onnx import helper
 from layoutsolve.emit import located
 from layoutsolve.explanation import Explanation, lines_of
 from layoutsolve.graph import Node
-from layoutsolve.protos import TYPES
+from layoutsolve.protos import TYPES, permutation
 from layoutsolve.reporting.drawn import INPUT, OUTPUT, Drawn, Side, Tensor
 from layoutsolve.reporting.sourced import Numbers
 from layoutsolve.scopes import captures, graphs_of
@@ -134,7 +134,7 @@ class _Written:
             about = next(iter((*stored, *(about for about, turned in later if turned is None))), "")
             if stored and later and later[0][0] != about:
                 self.leads.setdefault(about, later[0])
-            wanted.update((name, (about, origin, _turned(node))) for name in node.input)
+            wanted.update((name, (about, origin, permutation(node))) for name in node.input)
             found.append(about)
         return found[::-1]
 
@@ -216,10 +216,6 @@ def _explained(
     moves = [node for node in nodes if node.op in MOVES]
     for node, item in zip(moves, explanation.operators, strict=True):
         yield (node.op, names.get(node.outputs[0], node.outputs[0])), item
-
-
-def _turned(node: onnx.NodeProto) -> Permutation:
-    return next((tuple(each.ints) for each in node.attribute if each.name == "perm"), None)
 
 
 def _kind(port: onnx.ValueInfoProto) -> str:

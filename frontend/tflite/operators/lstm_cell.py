@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.operators.weights import Matrix
 from layoutsolve.graph import Array, Quant
@@ -14,6 +16,9 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 
 ORDER = (INPUT, OUTPUT, FORGET, CELL)
 """The gates in ONNX's order."""
+
+SUMS = 3
+"""The bits before the point of the sums that the integer kernel's gates are opened by."""
 
 TANH, RELU = 4, 1
 """The activations of a cell that ONNX's operator has."""
@@ -83,3 +88,8 @@ class Cell:
     def units(self) -> int:
         """The size of the cell's state."""
         return int(self.biases[OUTPUT].size)
+
+
+def bits_before(quant: Quant) -> int:
+    """How many of 16 bits are before the point, beside the sign, where the scale is a power of two."""
+    return int(np.frexp(quant.scale[0])[1]) + 14

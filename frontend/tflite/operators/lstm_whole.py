@@ -15,6 +15,7 @@ import numpy as np
 
 from layoutsolve.frontend.shapes import Span
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
+from layoutsolve.frontend.tflite.operators.common import static
 from layoutsolve.frontend.tflite.operators.control import write_branches
 from layoutsolve.frontend.tflite.operators.lstm_cell import FORGET, INPUT, ORDER, OUTPUT, RELU, TANH, Cell
 from layoutsolve.frontend.tflite.operators.sequence import Walk, fused
@@ -103,8 +104,7 @@ def _inside(walk: Walk, x: Value, cell: Cell, states: tuple[Value, Value], given
     """
     call, units = walk.call, cell.units
     rows, result = walk.rows(x), walk.rows(given)
-    count, shape = rows.shape[0], result.shape
-    assert isinstance(count, int)
+    (count, _), shape = static(call, result.shape, "number of steps"), result.shape
     span = Span(walk.batch, count) if walk.backward else Span(0, count - walk.batch)
     others = take(call, result, {0: span}, call.temporary("others"))
     before = [others, states[0]] if walk.backward else [states[0], others]

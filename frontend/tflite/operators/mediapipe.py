@@ -84,8 +84,7 @@ def max_pool_with_places(call: Call) -> None:
     first = down.reshape((1, 1, -1, 1)) * kernel[1] + right.reshape((1, 1, 1, -1))
     elements = product(x.shape)
     dtype = "float32" if isinstance(elements, int) and elements * kernel[1] <= EXACT else "int64"
-    place = _in_window(call, flat, (height, width), kernel[1], first, dtype)
-    real = call.write("Cast", [place], shape, call.temporary("real"), real="float32", to="float32")
+    real = _in_window(call, flat, (height, width), kernel[1], first, dtype)
     tenth = call.constant(0.1, "tenth", "float32")
     result = call.write("Add", [real, tenth], shape, call.temporary("argmax"))
     call.transpose(result, (0, 2, 3, 1), call.slot(1), pattern=True)
@@ -100,9 +99,12 @@ def _asked(call: Call, spatial: Shape) -> Sequence[int]:
 
 def _in_window(call: Call, flat: Value, image: tuple[int, int], columns: int, first: Array, dtype: str) -> Value:
     """The places in windows of so many ``columns``, counted by rows, of what is counted in all images, where the first
-    pixel of each window has such a number. Whole numbers of ``float32`` take less time than those of int64.
+    pixel of each window has such a number: as real numbers, which take less time to compute than int64.
     """
     height, width = image
+
+    def real(a: Value) -> Value:
+        return call.write("Cast", [a], a.shape, call.temporary("real"), real="float32", to="float32")
 
     def write(op: str, a: Value, b: Any) -> Value:
         other = b if isinstance(b, Value) else call.constant(b, "by", dtype)
@@ -114,10 +116,11 @@ def _in_window(call: Call, flat: Value, image: tuple[int, int], columns: int, fi
         return found if dtype == "int64" else call.write("Floor", [found], flat.shape, call.temporary("whole"))
 
     if dtype != "int64":
-        flat = call.write("Cast", [flat], flat.shape, call.temporary("flat"), real=dtype, to=dtype)
+        flat = real(flat)
     row = whole(flat, width)
     before = write("Add", write("Mul", row, columns - width), write("Mul", whole(row, height), -columns * height))
-    return write("Sub", write("Add", flat, before), first)
+    place = write("Sub", write("Add", flat, before), first)
+    return place if dtype != "int64" else real(place)
 
 
 @lowers("CUSTOM:MaxUnpooling2D", "CUSTOM:LiteRtMaxUnpooling2D")
