@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from layoutsolve.emit import slower
 from layoutsolve.graph import BYTES, Graph, Node
 
 FOLDED = frozenset(("int8", "int16", "int32", "uint8", "uint16"))
@@ -23,7 +24,8 @@ PRODUCTS = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul"))
 
 
 def among_floats(graph: Graph) -> frozenset[str]:
-    """The quantised constants that are only combined with floats, so that no kernel on integers wants them.
+    """The quantised constants that are only combined with floats, so that no kernel on integers wants them, and those
+    of convolutions that take longer on integers.
 
     Those with blocks are left out: runtimes have kernels for these that take floats beside them.
     """
@@ -32,8 +34,11 @@ def among_floats(graph: Graph) -> frozenset[str]:
         for name, value in graph.values.items()
         if value.data is not None and value.quant is not None and not value.quant.block and value.dtype in FOLDED
     }
+    slow = slower.convolutions(graph) if candidates else ()
     for node in graph.nodes if candidates else ():
-        if not node.storage and (node.op not in COMBINING or node.domain or _has_kernel(graph, node, candidates)):
+        if node.storage or (node.op == "Conv" and node.outputs[0] in slow):
+            continue
+        if node.op not in COMBINING or node.domain or _has_kernel(graph, node, candidates):
             candidates.difference_update(node.inputs)
     return frozenset(candidates)
 

@@ -49,7 +49,7 @@ GUARDS = (
     Guard("QDQPropagationTransformer", ("Add",), quantised.to_viewed_product, write_sum),
     Guard("DoubleQDQPairsRemover", ("DequantizeLinear",), quantised.requantised, put_barrier),
     Guard("QDQFinalCleanupTransformer", ("DequantizeLinear",), quantised.given_back, put_barrier),
-    Guard("QDQSelectorActionTransformer", ("Conv", "Softmax"), quantised.slower_in_bytes, put_barrier),
+    Guard("QDQSelectorActionTransformer", tuple(quantised.IS_SLOWER), quantised.slower_in_bytes, put_barrier),
     Guard("ClipQuantFusion", ("Clip",), quantised.in_tiny_steps, put_barrier),
     Guard("DivMulFusion", ("Div",), floats.of_reciprocals, put_barrier),
     Guard("PadFusion", ("Pad",), floats.pooled, name_axes),

@@ -1,7 +1,8 @@
 """Operators on stored integers, in place of those on real numbers between DequantizeLinear and QuantizeLinear.
 
 They are the kernels that ONNX Runtime itself makes of that pattern from its level ``extended`` on, and on the same
-conditions (``qdq_selectors.cc``). Written as such they are there at every level, and give the same integers.
+conditions (``qdq_selectors.cc``). Written as such they are there at every level, and give the same integers. Those that
+take longer than floats are left alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import field
 
 import numpy as np
 
+from layoutsolve.emit import slower
 from layoutsolve.emit.writer import Kernels, Writer
 from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
 from layoutsolve.records import dataclass
@@ -34,7 +36,7 @@ def write(writer: Writer, node: Node, parameters: Parameters) -> bool:
     form, kernels, values = _FORMS.get(node.op), writer.kernels, writer.graph.values
     if form is None or kernels is None or node.storage or node.domain or form.domain not in kernels.domains:
         return False
-    if not form.fits(writer.graph, node, kernels):
+    if not writer.ahead.isdisjoint(node.inputs) or not form.fits(writer.graph, node, kernels):
         return False
     stored, plain = list[str](), list[str]()
     for name in filter(None, node.inputs):
@@ -57,8 +59,19 @@ def _is_alike(graph: Graph, node: Node, _: Kernels) -> bool:
     """Whether the result and all that is read but a condition are bytes of one type, each in steps of one size."""
     names = node.inputs[1:] if node.op == "Where" else node.inputs
     values = [graph.values[name] for name in (*names, *node.outputs)]
-    alike = all(_is_stored(value) and value.dtype == values[-1].dtype for value in values)
-    return alike and "dilations" not in node.attributes  # which no pool of bytes has
+    return all(_is_stored(value) and value.dtype == values[-1].dtype for value in values)
+
+
+def _is_fast_pool(graph: Graph, node: Node, kernels: Kernels) -> bool:
+    """Kernels on bytes know no dilations."""
+    given, made = (slower.sizes(graph, name) for name in (node.inputs[0], node.outputs[0]))
+    slow = slower.of_windows(given, made, node.attributes["kernel_shape"])
+    return not slow and "dilations" not in node.attributes and _is_alike(graph, node, kernels)
+
+
+def _is_fast_softmax(graph: Graph, node: Node, kernels: Kernels) -> bool:
+    slow = slower.of_rows(slower.sizes(graph, node.inputs[0]), node.attributes.get("axis", -1))
+    return not slow and _is_alike(graph, node, kernels)
 
 
 def _is_product(graph: Graph, node: Node, kernels: Kernels) -> bool:
@@ -130,7 +143,7 @@ class _Form:
 
 _FORMS: Mapping[str, _Form] = {
     "Add": _Form("QLinearAdd"),
-    "AveragePool": _Form("QLinearAveragePool"),
+    "AveragePool": _Form("QLinearAveragePool", fits=_is_fast_pool),
     "Concat": _Form("QLinearConcat", inputs=lambda stored, result, _: result + stored),
     "Conv": _Form("QLinearConv", "", _is_product),
     "Gemm": _Form(
@@ -145,7 +158,7 @@ _FORMS: Mapping[str, _Form] = {
     "MatMul": _Form("QLinearMatMul", "", _is_product),
     "Mul": _Form("QLinearMul"),
     "Sigmoid": _Form("QLinearSigmoid"),
-    "Softmax": _Form("QLinearSoftmax", more={"opset": 13}),
+    "Softmax": _Form("QLinearSoftmax", fits=_is_fast_softmax, more={"opset": 13}),
     "Where": _Form("QLinearWhere", inputs=lambda stored, result, condition: condition + stored + result),
 }
 """By operator the one on stored integers. QLinearConv and QLinearMatMul are ONNX's own, the others ONNX Runtime's."""

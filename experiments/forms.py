@@ -39,6 +39,7 @@ from experiments.ort_web import Web
 from experiments.runtime import mean
 from experiments.small import networks
 from layoutsolve import frontend
+from layoutsolve.emit import slower
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.measurement.bench import RUNTIMES, compiled
@@ -65,6 +66,7 @@ WHERE: Mapping[str, str] = {
     "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
     "storage real": "bytes that a LeakyRelu alone reads of a product: real numbers, rounded to their steps",
     "LeakyRelu sum": "LeakyRelu of bytes, images: a Clip of what is stored, and an Add of it and what is read",
+    "AveragePool depthwise": "AveragePool of bytes, 8 channels and more, no padding: a convolution by ones",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
     **{f"{name} lines": _LINES.format(name) for name in ("Add", "Div", "Mul", "Sub")},
@@ -89,12 +91,24 @@ WHERE: Mapping[str, str] = {
     "pass gates": "hard sigmoids and swishes that are written out, floats: HardSigmoid, HardSwish",
     "pass layer_norm": "normalisation that is written out: LayerNormalization",
     "pass upsampling": "pixels that views repeat: Resize",
+    "floats Conv": "Conv of bytes, few channels of many pixels or small groups: in floats",
+    "floats AveragePool": "AveragePool of bytes that is no convolution and not of whole images: in floats",
+    "floats Softmax": "Softmax of bytes, rows of 16 and more: in floats",
+    "floats pieces": "Add and Mul of bytes, less than 32 numbers at once: in floats",
 }
 """Of each form what it is written in place of, and what is written."""
 
 PASSES = ("block_moves.recognise", "borders.absorbed", "dilations.recognise", "gates.recognise",
           "layer_norm.recognise", "upsampling.recognise")  # fmt: skip
 """The passes that are not asked for by targets, each with its function."""
+
+FLOATS: Mapping[str, str] = {
+    "floats Conv": "of_kernel",
+    "floats AveragePool": "of_windows",
+    "floats Softmax": "of_rows",
+    "floats pieces": "of_pieces",
+}
+"""What is written in floats since kernels on bytes take longer, and by which function it is known."""
 
 KINDS: Mapping[tuple[str, str], Sequence[str]] = {
     ("ort-x86-vnni", "Conv"): ("grouped", "grouped uneven"),
@@ -108,8 +122,8 @@ Facts = Mapping[str, Any]
 @dataclass(frozen=True)
 class Form:
     """A form by its name, the targets that ask for it, what the file of the first of them says ``without`` it, and the
-    ``options`` with which a conversion has it, or both have where the file tells them apart. One of a ``missing`` pass
-    is left out of reading instead.
+    ``options`` with which a conversion has it, or both have where the file tells them apart. One of a ``missing``
+    function, which reading or writing has, is left out by leaving out that.
     """
 
     name: str
@@ -128,7 +142,8 @@ def forms() -> list[Form]:
             asked.setdefault(name, []).append(target.name)
             first.setdefault(name, (without, options))
     found = [Form(name, tuple(targets), *first[name]) for name, targets in asked.items()]
-    return [*found, *(Form(f"pass {each.partition('.')[0]}", (SHIPPED[0],), missing=each) for each in PASSES)]
+    found += (Form(f"pass {each.partition('.')[0]}", (SHIPPED[0],), missing=each) for each in PASSES)
+    return [*found, *(Form(name, (SHIPPED[0],), missing=f"slower.{each}") for name, each in FLOATS.items())]
 
 
 def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
@@ -228,7 +243,7 @@ def converted(model: CorpusModel, form: Form, folder: Path) -> dict[str, bytes]:
     source, target, other = model.source, form.targets[0], folder / "without.json"
     other.write_text(json.dumps({"name": "without", "extends": target, **form.without}))
     given = layoutsolve.convert(source, target=target, **form.options)
-    with _reading_without(form.missing):
+    with _without(form.missing):
         options = form.options if form.without else {}
         left = layoutsolve.convert(source, target=other if form.without else target, **options)
     return {name: _bare(each.model) for name, each in (("with", given), ("without", left))}
@@ -240,12 +255,14 @@ def _bare(model: onnx.ModelProto) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
-def _reading_without(missing: str) -> AbstractContextManager[object]:
-    """Reading without a pass, if one is named."""
+def _without(missing: str) -> AbstractContextManager[object]:
+    """Reading or writing without a function, if one is named."""
     if not missing:
         return nullcontext()
     module, function = missing.split(".")
-    return patch.object(frontend, module, SimpleNamespace(**{function: lambda graph, *_: graph}))
+    if missing in PASSES:
+        return patch.object(frontend, module, SimpleNamespace(**{function: lambda graph, *_: graph}))
+    return patch.object(slower, function, lambda *_: False)
 
 
 def _off(files: Mapping[str, bytes], level: Level, feeds: Mapping[str, Array]) -> float | None:

@@ -82,6 +82,43 @@ def leaking(channels: int, side: int) -> bytes:
     return net.model(x).source
 
 
+def averaged(padding: str, channels: int, side: int) -> bytes:
+    """Layers of bytes, with an average pool behind each."""
+    net = Quantised()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        x = net.conv(net.pool(x, "AVERAGE", 3, 1, padding), channels, 1)
+    return net.model(x).source
+
+
+def grouped(channels: int, side: int) -> bytes:
+    """Layers of bytes by groups of four channels."""
+    net = Quantised()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        x = net.conv(net.conv(x, channels, groups=channels // 4), channels, 1)
+    return net.model(x).source
+
+
+def weighed(channels: int, side: int) -> bytes:
+    """Layers of bytes whose channels are weighed by their means."""
+    net = Quantised()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        x = net.depthwise(net.conv(x, channels, 1))
+        x = net.binary("MUL", x, net.conv(net.mean(x, 1, 2, keep=True), channels, 1))
+    return net.model(x).source
+
+
+def scored(channels: int, length: int) -> bytes:
+    """Layers of bytes that weigh vectors by the softmax of their products."""
+    net = Quantised()
+    x = net.input(1, length, channels)
+    for _ in range(LAYERS):
+        x = net.matmul(net.unary("SOFTMAX", net.matmul(x, x, adj_y=True)), x)
+    return net.model(x).source
+
+
 def narrow(channels: int, side: int) -> bytes:
     """Few channels of bytes, between layers of single channels and of single pixels."""
     net = Quantised()
@@ -152,6 +189,11 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
     "Mul folded": ((affine, IMAGES),),
     "Mul depthwise": ((affine, IMAGES),),
     "LeakyRelu sum": ((leaking, IMAGES),),
+    "AveragePool depthwise": ((averaged, tuple(("VALID", *size) for size in IMAGES)),),
+    "floats AveragePool": ((averaged, tuple(("SAME", *size) for size in IMAGES)),),
+    "floats Conv": ((sighted, ((1, 96), (3, 96), (3, 224))), (grouped, IMAGES)),
+    "floats Softmax": ((scored, ((64, 16), (64, 64), (32, 196))),),
+    "floats pieces": ((weighed, ((8, 56), (16, 56), (24, 28))),),
     "PRelu limits": ((sloped, IMAGES),),
     "ort-x86-vnni Conv": ((sighted, ((1, 96), (3, 96), (3, 97), (3, 224))), (slender, ((2, 48), (8, 48), (12, 31)))),
     "ort-x86-vnni ConvTranspose": ((enlarged, ((32, 24), (64, 15), (256, 8))),),

@@ -50,6 +50,8 @@ __all__ = [
     "attribute",
     "graphs_in",
     "inferred",
+    "integer",
+    "integers",
     "leave_out",
     "native",
     "permutation",
@@ -106,9 +108,19 @@ def graphs_in(attribute: AttributeProto) -> list[GraphProto]:
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
+def integer(node: NodeProto, name: str, default: int) -> int:
+    """What a node has as an attribute that is one integer, or its default."""
+    return next((each.i for each in node.attribute if each.name == name), default)
+
+
+def integers(node: NodeProto, name: str) -> tuple[int, ...]:
+    """What a node has as an attribute that is a list of integers, none where it is left out."""
+    return next((tuple(each.ints) for each in node.attribute if each.name == name), ())
+
+
 def permutation(transpose: NodeProto) -> tuple[int, ...] | None:
     """The axes in the order in which a Transpose puts them, None where it does not say and turns them around."""
-    return next((tuple(each.ints) for each in transpose.attribute if each.name == "perm"), None)
+    return integers(transpose, "perm") or None
 
 
 def leave_out(node: NodeProto, names: Container[str]) -> None:

@@ -233,7 +233,8 @@ class Quantised(Network):
         return index
 
     def op(self, name: str, inputs: Sequence[int], shape: Sequence[int], **chosen: Any) -> int:
-        output = self.builder.tensor(f"t{len(self.shapes)}", shape, "int8", quant=self.quant)
+        quant = Quant([1 / 256], [-128]) if name == "SOFTMAX" else self.quant
+        output = self.builder.tensor(f"t{len(self.shapes)}", shape, "int8", quant=quant)
         self.shapes[output] = tuple(shape)
         self.builder.operator(name, inputs, [output], chosen)
         return output

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.corpus import CorpusModel
-from experiments.forms import PAGE, PASSES, WHERE, Form, _reading_without, converted, forms
+from experiments.forms import PAGE, PASSES, WHERE, Form, _without, converted, forms
 from layoutsolve import frontend
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import SHIPPED, parsed, shipped
@@ -65,6 +65,6 @@ def test_models_that_a_form_does_not_change_are_alike(tmp_path: Path) -> None:
 def test_a_pass_is_left_out(missing: str) -> None:
     module, function = missing.split(".")
     own = getattr(getattr(frontend, module), function)
-    with _reading_without(missing):
+    with _without(missing):
         assert getattr(getattr(frontend, module), function)(1, 2) == 1
     assert getattr(getattr(frontend, module), function) is own

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit.guards.scope import Scope
-from layoutsolve.protos import NodeProto, permutation
+from layoutsolve.protos import NodeProto, integers, permutation
 from layoutsolve.solver.theory.motion import Motion, as_layouts, motion_between
 
 _REMOVED = frozenset(
@@ -85,12 +85,12 @@ def pooled(scope: Scope, node: NodeProto) -> list[NodeProto]:
 
 def _padded(pool: NodeProto) -> int:
     """The most that a pool pads by itself."""
-    return max((int(size) for each in pool.attribute if each.name == "pads" for size in each.ints), default=0)
+    return max(integers(pool, "pads"), default=0)
 
 
 def _narrowest(pool: NodeProto) -> int:
     """The least size of a pool's window."""
-    return min(int(size) for each in pool.attribute if each.name == "kernel_shape" for size in each.ints)
+    return min(integers(pool, "kernel_shape"))
 
 
 def normalised(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:

@@ -9,7 +9,7 @@ import numpy as np
 from layoutsolve.emit.guards.scope import Scope
 from layoutsolve.emit.tensors import tensor
 from layoutsolve.graph import Array
-from layoutsolve.protos import AttributeProto, NodeProto, TensorProto, permutation
+from layoutsolve.protos import AttributeProto, NodeProto, TensorProto, integers, permutation
 
 _BARRIER = "Max"
 """Of one operand it is a copy."""
@@ -70,7 +70,7 @@ def add_behind(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     """Write the bias of a product as an Add behind it."""
     bias, result = scope.constant(node.input[2]), node.output[0]
     assert bias is not None
-    spatial = next((len(each.ints) for each in node.attribute if each.name == "kernel_shape"), 0)
+    spatial = len(integers(node, "kernel_shape"))
     added = _tensor(scope.fresh(f"{result}/bias"), bias.reshape(-1, *(1,) * spatial))
     scope.graph.initializer.append(added)
     own = [each for each in scope.graph.initializer if each.name == node.input[2]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from layoutsolve.emit import slower
 from layoutsolve.emit.guards.scope import PASSED, Scope
 from layoutsolve.graph import Array
-from layoutsolve.protos import NodeProto, TensorProto
+from layoutsolve.protos import NodeProto, TensorProto, integer, integers
 
 _LIMITS = frozenset({"Clip", "Relu"})
 """The operators before QuantizeLinear that are removed where its range is what they limit to."""
@@ -22,8 +23,16 @@ _INT32 = 2.0**31
 _EPSILON = float(np.finfo(np.float32).eps)
 """The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
 
-_FEW_CHANNELS, _SHORT_ROW = 8, 16
-"""Groups of so many channels take longer in kernels on bytes than in floats, rows of less numbers do not."""
+_IMAGE = 4
+"""The dimensions of what lies channels-last beside convolutions of bytes."""
+
+_FAR = 12
+"""How many operators are looked back at, so that long chains of them take no longer each."""
+
+_IMAGES = frozenset(
+    ("Add", "AveragePool", "Clip", "Concat", "DequantizeLinear", "MaxPool", "Mul", "QuantizeLinear", "Relu")
+)
+"""What ONNX Runtime computes in the layout of the convolution before it."""
 
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
 
@@ -111,33 +120,70 @@ def in_tiny_steps(scope: Scope, node: NodeProto) -> list[NodeProto]:
 
 
 def slower_in_bytes(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """What quantises a convolution of small groups, but for plain depthwise ones, or the softmax of rows that are not
-    short: the kernels on bytes take up to ten times as long as floats.
-    """
-    before = scope.producers.get(node.input[0])
-    if before is None or before.op_type != "DequantizeLinear":
-        return ()
-    is_conv = node.op_type == "Conv"
-    if not (_has_small_groups(scope, node) if is_conv else _has_long_rows(node, scope.shape(before.input[0]))):
-        return ()
+    """What quantises a result that kernels on bytes take longer for than floats."""
     readers = [each for each in scope.readers.get(node.output[0], ()) if each.op_type == "QuantizeLinear"]
     zeros = (scope.constants.get(each.input[2]) for each in readers if len(each.input) > 2)
-    return readers if all(zero is not None and zero.data_type in _BYTES for zero in zeros) else ()
+    data = [_dequantised(scope, name) for name in node.input[:2]]
+    if None in data or not readers or not all(zero is not None and zero.data_type in _BYTES for zero in zeros):
+        return ()
+    stored = [*filter(None, data), readers[0].output[0]]
+    return readers if IS_SLOWER[node.op_type](scope, node, stored) else ()
 
 
-def _has_small_groups(scope: Scope, conv: NodeProto) -> bool:
-    groups = next((each.i for each in conv.attribute if each.name == "group"), 1)
-    weights = scope.producers.get(conv.input[1]) if len(conv.input) > 1 else None
-    stored = scope.constants.get(weights.input[0]) if weights is not None else None
-    if groups == 1 or stored is None:
-        return False
-    given, read = (*stored.dims, 0, 0)[:2]
-    return read <= _FEW_CHANNELS and (given, read) != (groups, 1)
+def _dequantised(scope: Scope, name: str) -> str | None:
+    """The stored tensor that a value is made of, None where it is none."""
+    node = scope.producers.get(name)
+    return node.input[0] if node is not None and node.op_type == "DequantizeLinear" else None
 
 
-def _has_long_rows(softmax: NodeProto, shape: Sequence[int]) -> bool:
-    axis = next((each.i for each in softmax.attribute if each.name == "axis"), -1)
-    return -len(shape) <= axis < len(shape) and not 0 < shape[axis] < _SHORT_ROW
+def _has_small_groups(scope: Scope, conv: NodeProto, stored: Sequence[str]) -> bool:
+    return slower.of_groups(_dims(scope, stored[1]), integer(conv, "group", 1), integers(conv, "strides"))
+
+
+def _has_long_rows(scope: Scope, softmax: NodeProto, stored: Sequence[str]) -> bool:
+    return slower.of_rows(scope.shape(stored[0]), integer(softmax, "axis", -1))
+
+
+def _has_windows(scope: Scope, pool: NodeProto, stored: Sequence[str]) -> bool:
+    given, made = (scope.shape(name) for name in stored)
+    return slower.of_windows(given, made, integers(pool, "kernel_shape"))
+
+
+def _goes_over_pieces(scope: Scope, node: NodeProto, stored: Sequence[str]) -> bool:
+    """Beside convolutions images lie channels-last."""
+    shapes = [[*_dims(scope, name)] for name in stored[:2]]
+    if max(map(len, shapes)) == _IMAGE and any(_is_convolved(scope, name) for name in stored[:2]):
+        full = ([1] * (_IMAGE - len(shape)) + shape for shape in shapes)
+        shapes = [[batch, *space, channels] for batch, channels, *space in full]
+    return slower.of_pieces(node.op_type, *shapes)
+
+
+def _dims(scope: Scope, name: str) -> Sequence[int]:
+    """The sizes of a stored tensor, 0 for one that is not known."""
+    constant = scope.constants.get(name)
+    return scope.shape(name) if constant is None else constant.dims
+
+
+def _is_convolved(scope: Scope, name: str) -> bool:
+    """Whether stored numbers are what a convolution gives, or a sum, a product or a pool of such."""
+    for _ in range(_FAR):
+        node = scope.producers.get(name)
+        if node is None or node.op_type == "Conv":
+            return node is not None
+        if node.op_type not in _IMAGES:
+            return False
+        name = node.input[0]
+    return False
+
+
+IS_SLOWER: Mapping[str, Callable[[Scope, NodeProto, Sequence[str]], bool]] = {
+    "Add": _goes_over_pieces,
+    "AveragePool": _has_windows,
+    "Conv": _has_small_groups,
+    "Mul": _goes_over_pieces,
+    "Softmax": _has_long_rows,
+}
+"""By operator whether kernels on bytes take longer for a node, given the stored tensors that it reads and gives."""
 
 
 def of_real_weights(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:

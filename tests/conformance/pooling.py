@@ -29,6 +29,10 @@ def pools(table: Table) -> None:
     for dtype, activation in product(dtypes, ("RELU", "RELU6", "RELU_N1_TO_1")):
         source = table.numbers(dtype, 1, 6, 6, 2, low=-9, high=9)
         table.add(f"{dtype}-{activation}", [source], like(source), _window((3, 3), (2, 2), "SAME", activation))
+    for dtype, window, padding in product(dtypes, ((2, 2), (3, 2), (3, 3), (6, 6)), ("SAME", "VALID")):
+        source = table.numbers(dtype, 1, 6, 6, 9, low=-2, high=1)
+        label = f"{dtype}-k{window[0]}{window[1]}-{padding}-9channels"
+        table.add(label, [source], like(source), _window(window, (2, 1), padding))
     for window, stride in (((2, 2), (2, 2)), ((1, 1), (2, 2)), ((3, 2), (1, 2))):
         dynamic = table.real(2, 7, 6, 2).dynamic(0, 1, 2)
         table.add(f"dynamic-k{window[0]}{window[1]}", [dynamic], options=_window(window, stride, "SAME"))

@@ -102,6 +102,76 @@ def test_of_transposed_convolutions(seed: int, dtype: str, bias: bool) -> None:
         np.testing.assert_array_equal(found[0], run(graph, [data])[0])
 
 
+def convolved(
+    channels: int,
+    given: int,
+    kernel: int,
+    side: int,
+    *,
+    groups: int = 1,
+    dtype: str = "int8",
+    bias: bool = False,
+    behind: str = "Conv",
+) -> Graph:
+    """A convolution of bytes, and what reads it."""
+    b = GraphBuilder()
+    ends = [Quant(np.array([scale], np.float32), np.array([3], dtype)) for scale in (0.04, 0.3)]
+    scale = b.random.uniform(0.01, 0.02, given).astype(np.float32)
+    by_result = Quant(scale, np.zeros(given, np.int8), 0)
+    steps = Quant(scale * np.float32(0.04), np.zeros(given, np.int32), 0)
+    weights = b.constant(b.random.integers(-127, 128, (given, channels // groups, kernel, kernel)), "int8", by_result)
+    rest = [b.constant(b.random.integers(-500, 500, given), "int32", steps)] if bias else []
+    x, size = b.input(1, channels, side, side, dtype=dtype, quant=ends[0]), side - kernel + 1
+    given_on = {"dtype": dtype, "quant": ends[1]}
+    window = {"group": groups, "kernel_shape": (kernel, kernel), "strides": (1, 1)}
+    y = b.op("Conv", x, weights, *rest, shape=(1, given, size, size), **given_on, **window)
+    if behind == "Conv":
+        more = b.constant(
+            b.random.integers(-127, 128, (16, given, 1, 1)), "int8", Quant(scale[:1], np.zeros(1, np.int8))
+        )
+        return b.graph(b.op("Conv", y, more, shape=(1, 16, size, size), **given_on, kernel_shape=(1, 1)))
+    return b.graph(b.op(behind, y, y, shape=(1, given, size, size), **given_on) if behind else y)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(("channels", "given", "groups", "side"), [(3, 16, 1, 30), (1, 8, 1, 20), (16, 32, 4, 7)])
+def test_of_convolutions_that_take_longer(
+    channels: int, given: int, groups: int, side: int, dtype: str, bias: bool
+) -> None:
+    """They are computed in floats at all levels, and ONNX Runtime does not round their weights again. Behind them it
+    computes on bytes where these have no sign.
+    """
+    graph = convolved(channels, given, 3, side, groups=groups, dtype=dtype, bias=bias)
+    model = serialise(graph)
+    left = [node.op_type for node in optimised(model.SerializeToString(), "all").graph.node]
+    assert left.count("QLinearConv") == 2 - left.count("Conv") == (dtype == "uint8") and "Cast" not in left
+    (x,) = graph.inputs
+    data = np.random.default_rng(0).integers(0, 100, graph.values[x].shape).astype(dtype)
+    (expected,) = run(graph, [data])
+    for level in LEVELS:
+        (found,) = OnnxRuntime(model.SerializeToString(), threads=1, level=level).run({x: data})
+        assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("channels", "given", "kernel", "side", "fast"),
+    [
+        *((1, 8, 3, 28, False), (3, 16, 3, 33, False), (3, 32, 3, 16, False), (2, 32, 5, 20, False)),
+        *((1, 8, 3, 13, True), (3, 16, 7, 32, True), (3, 33, 3, 16, True), (4, 8, 3, 28, True)),
+    ],
+)
+@pytest.mark.parametrize("behind", ["Conv", "Add", ""])
+def test_of_convolutions_of_few_channels(
+    channels: int, given: int, kernel: int, side: int, fast: bool, behind: str
+) -> None:
+    """Those of many pixels, with few results and weights, that only convolutions read."""
+    operators = Counter(
+        node.op_type for node in nodes_of(serialise(convolved(channels, given, kernel, side, behind=behind)).graph)
+    )
+    assert operators["Cast"] == (0 if fast or behind != "Conv" else 1)
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_beside_integers(others: bool) -> None:
     """A constant that is combined with quantised numbers keeps the pattern, whatever else reads it."""

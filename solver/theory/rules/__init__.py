@@ -3,6 +3,7 @@
 from layoutsolve.solver.theory.rule import RULES
 from layoutsolve.solver.theory.rules import (
     arrangement,
+    averaged,
     blocks,
     contraction,
     control,
@@ -25,6 +26,7 @@ from layoutsolve.solver.theory.rules import (
 __all__ = [
     "RULES",
     "arrangement",
+    "averaged",
     "blocks",
     "contraction",
     "control",

@@ -113,6 +113,58 @@ def test_what_leaks_as_it_is() -> None:
     assert operators(leaking(1), only("LeakyRelu", "sum")) == Counter({"Clip": 1, "Identity": 1, "Add": 1})
 
 
+def averaging(seed: int, channels: int = 0, **changed: object) -> Graph:
+    """An average of bytes, with random sizes, steps and zero points."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    dtype = ("int8", "uint8")[seed % 2]
+    limits = np.iinfo(dtype)
+    before, after = (
+        Quant(np.array([scale], np.float32), random.integers(limits.min, limits.max + 1, 1).astype(dtype))
+        for scale in random.uniform(0.01, 0.03, 2)
+    )
+    channels, kernel, strides = (
+        channels or int(random.integers(8, 20)),
+        random.integers(1, 4, 2),
+        random.integers(1, 3, 2),
+    )
+    counted = bool(random.integers(2)) and min(kernel) > 1
+    pads = random.integers(0, 2, 4) if counted else np.zeros(4, int)
+    size = [(7 + pads[axis] + pads[axis + 2] - kernel[axis]) // strides[axis] + 1 for axis in range(2)]
+    attributes = {"kernel_shape": tuple(kernel.tolist()), "strides": tuple(strides.tolist())}
+    padded = {"pads": tuple(pads.tolist()), "count_include_pad": 1} if counted else {}
+    x = b.input(2, channels, 7, 7, dtype=dtype, quant=before)
+    shape = (2, channels, *map(int, size))
+    return b.graph(b.op("AveragePool", x, shape=shape, dtype=dtype, quant=after, **{**attributes, **padded, **changed}))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_averages_are_equal(seed: int) -> None:
+    """Each as a convolution gives the nearest step, at all levels and in any row."""
+    graph, random = averaging(seed), np.random.default_rng(seed)
+    data = feeds(graph, seed)
+    (expected,) = run(graph, data)
+    for assignment in samples(Statement(graph, {}, Goal(target=only("AveragePool", "depthwise"))), random):
+        applied = apply(assignment)
+        assert "AveragePool" not in {node.op for node in applied.nodes}
+        for level in LEVELS:
+            model = serialise(applied).SerializeToString()
+            (found,) = OnnxRuntime(model, threads=1, level=level).run(dict(zip(graph.inputs, data, strict=True)))
+            off = np.abs(found.astype(int) - expected)
+            assert off.max() <= 1 and (off != 0).mean() < 0.02
+
+
+def test_averages_as_they_are() -> None:
+    """Few channels, whole images, padding that does not count, sizes rounded up and floats stay with the operator."""
+    target, b = only("AveragePool", "depthwise"), GraphBuilder()
+    plain = {"kernel_shape": (3, 3), "strides": (1, 1), "count_include_pad": 0}
+    floats = b.graph(b.op("AveragePool", b.input(2, 9, 7, 7), shape=(2, 9, 5, 5), **plain))
+    whole = averaging(1, pads=(0,) * 4, **{**plain, "kernel_shape": (7, 7)})
+    others = ({"pads": (1, 0, 0, 0)}, {"ceil_mode": 1}, {"auto_pad": "SAME_UPPER"})
+    changed = [averaging(1, **{**plain, "pads": (0,) * 4, **each}) for each in others]
+    for graph in (floats, whole, averaging(1, 7), *changed):
+        assert operators(graph, target)["AveragePool"] == 1
+
+
 def activated(channels: int, slopes: Callable[[GraphBuilder], str]) -> Graph:
     """A PRelu between two convolutions that want channels first."""
     b = GraphBuilder()
