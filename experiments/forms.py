@@ -102,13 +102,13 @@ PASSES = ("block_moves.recognise", "borders.absorbed", "dilations.recognise", "g
           "layer_norm.recognise", "upsampling.recognise")  # fmt: skip
 """The passes that are not asked for by targets, each with its function."""
 
-FLOATS: Mapping[str, str] = {
-    "floats Conv": "of_kernel",
-    "floats AveragePool": "of_windows",
-    "floats Softmax": "of_rows",
-    "floats pieces": "of_pieces",
+FLOATS: Mapping[str, Sequence[str]] = {
+    "floats Conv": ("convolutions", "of_groups"),
+    "floats AveragePool": ("of_windows",),
+    "floats Softmax": ("of_rows",),
+    "floats pieces": ("of_pieces",),
 }
-"""What is written in floats since kernels on bytes take longer, and by which function it is known."""
+"""What is written in floats since kernels on bytes take longer, and by which functions it is known."""
 
 KINDS: Mapping[tuple[str, str], Sequence[str]] = {
     ("ort-x86-vnni", "Conv"): ("grouped", "grouped uneven"),
@@ -122,8 +122,8 @@ Facts = Mapping[str, Any]
 @dataclass(frozen=True)
 class Form:
     """A form by its name, the targets that ask for it, what the file of the first of them says ``without`` it, and the
-    ``options`` with which a conversion has it, or both have where the file tells them apart. One of a ``missing``
-    function, which reading or writing has, is left out by leaving out that.
+    ``options`` with which a conversion has it, or both have where the file tells them apart. One that is ``missing``
+    is left out of reading or writing instead.
     """
 
     name: str
@@ -143,7 +143,7 @@ def forms() -> list[Form]:
             first.setdefault(name, (without, options))
     found = [Form(name, tuple(targets), *first[name]) for name, targets in asked.items()]
     found += (Form(f"pass {each.partition('.')[0]}", (SHIPPED[0],), missing=each) for each in PASSES)
-    return [*found, *(Form(name, (SHIPPED[0],), missing=f"slower.{each}") for name, each in FLOATS.items())]
+    return [*found, *(Form(name, (SHIPPED[0],), missing=name) for name in FLOATS)]
 
 
 def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
@@ -256,13 +256,13 @@ def _bare(model: onnx.ModelProto) -> bytes:
 
 
 def _without(missing: str) -> AbstractContextManager[object]:
-    """Reading or writing without a function, if one is named."""
+    """Reading without a pass, or writing without what is written in floats, if one is named."""
+    if missing in FLOATS:
+        return patch.multiple(slower, **dict.fromkeys(FLOATS[missing], lambda *_: frozenset()))
     if not missing:
         return nullcontext()
     module, function = missing.split(".")
-    if missing in PASSES:
-        return patch.object(frontend, module, SimpleNamespace(**{function: lambda graph, *_: graph}))
-    return patch.object(slower, function, lambda *_: False)
+    return patch.object(frontend, module, SimpleNamespace(**{function: lambda graph, *_: graph}))
 
 
 def _off(files: Mapping[str, bytes], level: Level, feeds: Mapping[str, Array]) -> float | None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from experiments.corpus import CorpusModel
-from experiments.forms import PAGE, PASSES, WHERE, Form, _without, converted, forms
+from experiments.forms import FLOATS, PAGE, PASSES, WHERE, Form, _without, converted, forms
 from layoutsolve import frontend
+from layoutsolve.emit import slower
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import SHIPPED, parsed, shipped
 from layoutsolve.solver.theory.offer import FORMS, IDIOMS
@@ -68,3 +69,11 @@ def test_a_pass_is_left_out(missing: str) -> None:
     with _without(missing):
         assert getattr(getattr(frontend, module), function)(1, 2) == 1
     assert getattr(getattr(frontend, module), function) is own
+
+
+@pytest.mark.parametrize("missing", FLOATS)
+def test_nothing_is_in_floats(missing: str) -> None:
+    own = {function: getattr(slower, function) for function in FLOATS[missing]}
+    with _without(missing):
+        assert not any(getattr(slower, function)(1, 2) for function in own)
+    assert own == {function: getattr(slower, function) for function in own}

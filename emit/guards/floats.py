@@ -41,6 +41,9 @@ _MADE_ONE, _FOLLOWED = 1 << 10, 256
 looked at behind each.
 """
 
+_VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+"""Operators that leave all numbers where they are."""
+
 _MATRIX = 2
 """The dimensions of what a Gemm gives."""
 
@@ -54,16 +57,24 @@ def of_reciprocals(scope: Scope, node: NodeProto) -> list[NodeProto]:
 
 
 def scaled(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """The product with one number that alone reads a Gemm without anything added: the Gemm can do that."""
-    readers, name = scope.readers.get(node.output[0], ()), node.output[0]
+    """The product with one number that alone reads a Gemm without anything added, or a view of it: the Gemm can
+    do that.
+    """
     added, scaled_already = len(node.input) > 2 and node.input[2], any(each.name == "alpha" for each in node.attribute)
-    if added or scaled_already or [each.op_type for each in readers] != ["Mul"]:
-        return ()
-    if name in scope.results or name in scope.captured:
-        return ()
-    factor = next((scope.constant(each) for each in readers[0].input if each != name), None)
-    fits = factor is not None and factor.dtype == np.float32 and factor.size == 1 and factor.ndim <= _MATRIX
-    return readers if fits else ()
+    last = node
+    while len(readers := scope.readers.get(last.output[0], ())) == 1 and not added and not scaled_already:
+        if last.output[0] in scope.results or last.output[0] in scope.captured:
+            return ()
+        (reader,) = readers
+        if reader.op_type == "Mul":
+            factor = next((scope.constant(each) for each in reader.input if each != last.output[0]), None)
+            most = _MATRIX if last is node else 1
+            fits = factor is not None and factor.dtype == np.float32 and factor.size == 1 and factor.ndim <= most
+            return readers if fits else ()
+        if reader.op_type not in _VIEWS or reader.input[0] != last.output[0]:
+            return ()
+        last = reader
+    return ()
 
 
 def pooled(scope: Scope, node: NodeProto) -> list[NodeProto]:

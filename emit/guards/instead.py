@@ -53,11 +53,13 @@ def take_all(scope: Scope, _: NodeProto, readers: Sequence[NodeProto]) -> None:
 
 
 def scale_itself(scope: Scope, gemm: NodeProto, products: Sequence[NodeProto]) -> None:
-    """Let a Gemm multiply by the number that its result is multiplied by."""
+    """Let a Gemm multiply by the number that its result, or a view of that, is multiplied by."""
     (product,) = products
-    factor = next(found for each in product.input if (found := scope.constant(each)) is not None)
-    gemm.attribute.add(name="alpha", type=AttributeProto.FLOAT, f=float(factor.item()))
-    gemm.output[0] = product.output[0]
+    factor, data = sorted(product.input, key=lambda name: scope.constant(name) is None)
+    number = scope.constant(factor)
+    assert number is not None
+    gemm.attribute.add(name="alpha", type=AttributeProto.FLOAT, f=float(number.item()))
+    scope.producers[data].output[0] = product.output[0]
     scope.gone.add(id(product))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -26,13 +27,11 @@ _EPSILON = float(np.finfo(np.float32).eps)
 _IMAGE = 4
 """The dimensions of what lies channels-last beside convolutions of bytes."""
 
-_FAR = 12
-"""How many operators are looked back at, so that long chains of them take no longer each."""
+_FAR = 24
+"""How many operators are looked back at, so that networks of many take no longer each."""
 
-_IMAGES = frozenset(
-    ("Add", "AveragePool", "Clip", "Concat", "DequantizeLinear", "MaxPool", "Mul", "QuantizeLinear", "Relu")
-)
-"""What ONNX Runtime computes in the layout of the convolution before it."""
+_APART = frozenset(("Gemm", "MatMul", "Reshape", "Softmax"))
+"""Operators behind which nothing lies channels-last because of a convolution before them."""
 
 _BYTES = (TensorProto.INT8, TensorProto.UINT8)
 
@@ -150,12 +149,13 @@ def _has_windows(scope: Scope, pool: NodeProto, stored: Sequence[str]) -> bool:
 
 
 def _goes_over_pieces(scope: Scope, node: NodeProto, stored: Sequence[str]) -> bool:
-    """Beside convolutions images lie channels-last."""
+    """Images as they lie, or channels-last as they may come from convolutions."""
     shapes = [[*_dims(scope, name)] for name in stored[:2]]
-    if max(map(len, shapes)) == _IMAGE and any(_is_convolved(scope, name) for name in stored[:2]):
+    ways = [shapes]
+    if max(map(len, shapes)) == _IMAGE and _is_convolved(scope, stored[:2]):
         full = ([1] * (_IMAGE - len(shape)) + shape for shape in shapes)
-        shapes = [[batch, *space, channels] for batch, channels, *space in full]
-    return slower.of_pieces(node.op_type, *shapes)
+        ways.append([[batch, *space, channels] for batch, channels, *space in full])
+    return any(slower.of_pieces(node.op_type, *way) for way in ways)
 
 
 def _dims(scope: Scope, name: str) -> Sequence[int]:
@@ -164,15 +164,16 @@ def _dims(scope: Scope, name: str) -> Sequence[int]:
     return scope.shape(name) if constant is None else constant.dims
 
 
-def _is_convolved(scope: Scope, name: str) -> bool:
-    """Whether stored numbers are what a convolution gives, or a sum, a product or a pool of such."""
+def _is_convolved(scope: Scope, names: Sequence[str]) -> bool:
+    """Whether there is a convolution not far before some stored numbers."""
+    waiting, seen = deque(names), set(names)
     for _ in range(_FAR):
-        node = scope.producers.get(name)
-        if node is None or node.op_type == "Conv":
-            return node is not None
-        if node.op_type not in _IMAGES:
-            return False
-        name = node.input[0]
+        node = scope.producers.get(waiting.popleft()) if waiting else None
+        if node is not None and node.op_type == "Conv":
+            return True
+        before = {*node.input} - seen if node is not None and node.op_type not in _APART else set[str]()
+        seen |= before
+        waiting += sorted(before)
     return False
 
 

@@ -619,23 +619,29 @@ def test_images_lie_channels_last(channels: int, fast: bool, convolved: bool) ->
     assert left_in_bytes(product, "Mul", *shape) == (fast or not convolved)
 
 
+@pytest.mark.parametrize("view", [(), (1, 5, 3), (15,)])
 @pytest.mark.parametrize(("added", "halved"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("sides", [("given", "factor"), ("factor", "given"), ("given", "row"), ("given", "given")])
-def test_products_that_are_scaled(sides: tuple[str, str], added: bool, halved: bool) -> None:
-    """A Gemm multiplies by a number itself where nothing is added to its result."""
+def test_products_that_are_scaled(sides: tuple[str, str], added: bool, halved: bool, view: tuple[int, ...]) -> None:
+    """A Gemm multiplies by a number itself where nothing is added to its result, also behind a view."""
     make, info, random = onnx.helper.make_node, onnx.helper.make_tensor_value_info, np.random.default_rng(0)
     named = {"factor": np.float32(0.3), "row": np.float32([1, 2, 3]), "bias": np.float32([4, 5, 6])}
     nodes = [make("Gemm", ["a", "b", *["bias"] * added], ["given"], transB=1), make("Mul", sides, ["y"])]
+    if view:
+        named |= {"shape": np.array(view), "row": np.arange(view[-1], dtype=np.float32)}
+        nodes[0].output[0] = "product"
+        nodes.insert(1, make("Reshape", ["product", "shape"], ["given"]))
     ports = [info("a", 1, (5, 4)), info("b", 1, (3, 4))]
     constants = [onnx.numpy_helper.from_array(data, name) for name, data in named.items()]
-    graph = onnx.helper.make_graph(nodes, "scaled", ports, [info("y", 1, (5, 3))], constants)
+    graph = onnx.helper.make_graph(nodes, "scaled", ports, [info("y", 1, view or (5, 3))], constants)
     model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
     data = {"a": random.normal(size=(5, 4)).astype(np.float32), "b": random.normal(size=(3, 4)).astype(np.float32)}
     if halved:
         model.graph.node[0].attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, f=0.5)
     (expected,) = OnnxRuntime(model.SerializeToString(), level="none").run(data)
     barriers.guard(model.graph, 18, str)
-    assert operators(model) == ["Gemm", *["Mul"] * (added or halved or "factor" not in sides)]
+    kept = added or halved or "factor" not in sides
+    assert operators(model) == ["Gemm", *["Reshape"] * bool(view), *["Mul"] * kept]
     for level in LEVELS:
         (found,) = OnnxRuntime(model.SerializeToString(), level=level).run(data)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Constants for few channels, repeated along whole lines: runtimes compute as many elements at once as one has.
+"""Numbers for few channels, repeated along whole lines: runtimes compute as many elements at once as one has.
 
 ONNX Runtime finds the place in either operand anew after each pixel of channels-last images, which takes longer than
 three or sixteen sums do.
@@ -10,10 +10,10 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.graph import Shape
+from layoutsolve.graph import Shape, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
+from layoutsolve.solver.theory.rule import Between, Idiom, Rule, Site, Step, int64
 
 FUSED = frozenset(("Conv", "ConvTranspose", "Gemm", "LayerNormalization", "MatMul"))
 """Operators of which runtimes make one with a constant for each channel behind them."""
@@ -33,25 +33,34 @@ LARGEST = 4096
 @idiom("Mul", "lines")
 @idiom("Sub", "lines")
 def lines(site: Site, rule: Rule) -> Idiom | None:
-    """The same with the constant as large as the last dimensions, where channels are the very last one."""
+    """The same with one operand as large as the last dimensions, where channels are the very last one. What is computed
+    is expanded to that.
+    """
     number = next((number for number in range(2) if site.constant(number) is not None), 0)
-    constant, data = site.required(number), site.required(1 - number)
+    if site.constant(number) is None:
+        number = next((number for number in range(2) if site.required(number).shape != site.output().shape), 0)
+    given, data = site.required(number), site.required(1 - number)
     floating = site.floating or (site.node.op in ("Div", "Sub") and not site.node.storage)
-    if not floating or site.real != "float32" or constant.data is None or data.shape != site.output().shape:
+    if not floating or site.real != "float32" or data.shape != site.output().shape or data.data is not None:
         return None
     producer = site.graph.producer(data.name)
     port = rule.inputs.index(number)
     varying = [label for labels in rule.dims[port] for label in labels]
-    if len(varying) != 1 or (producer is not None and producer.op in FUSED):
+    fused = producer is not None and producer.op in FUSED and given.data is not None
+    if len(varying) != 1 or fused or (given.data is None and given.quant is not None):
         return None
-    numbers = (constant.data if constant.quant is None else constant.quant.real(constant.data)).reshape(-1)
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
         last = tuple((varying[0], factor) for factor in range(len(row.arrangement[-1]))) if row.arrangement else ()
         shape = _line(shapes[-1])
-        if not last or row.arrangement[-1] != last or shapes[-1][-1] != numbers.size or not shape:
+        if not last or row.arrangement[-1] != last or shapes[-1][-1] != static_elements(given.shape) or not shape:
             return None
-        return site.same(inputs={number: np.broadcast_to(numbers, shape).copy()})
+        if given.data is not None:
+            numbers = (given.data if given.quant is None else given.quant.real(given.data)).reshape(-1)
+            return site.same(inputs={number: np.broadcast_to(numbers, shape).copy()})
+        full = (*(1,) * (len(shapes[port]) - len(shape)), *shape)
+        line = Between("line", "float32", full)
+        return (Step("Expand", (number, int64(*full)), (line,)), *site.same(inputs={number: line.name}))
 
     return write
 

@@ -203,15 +203,16 @@ def test_layouts_stay_what_they_are() -> None:
 LINES = ("Add", "Div", "Mul", "Sub")
 
 
+@pytest.mark.parametrize("computed", [False, True])
 @pytest.mark.parametrize("operator", LINES)
 @pytest.mark.parametrize("seed", range(12))
-def test_constants_are_as_long_as_lines(operator: str, seed: int) -> None:
+def test_numbers_are_as_long_as_lines(operator: str, seed: int, computed: bool) -> None:
     """Those of few channels that come last, where there are many pixels; bits and the order of operands stay."""
     b, random = GraphBuilder(seed), np.random.default_rng(seed)
     channels = int(random.choice([2, 3, 5, 64, 65, 100]))
     image = [1, *(int(random.choice([3, 12, 40])) for _ in range(2)), channels]
     first, numbers = bool(random.integers(2)), random.uniform(1, 2, (1,) * int(random.integers(3)) + (channels,))
-    pair = [b.input(*image), b.constant(numbers)]
+    pair = [b.input(*image), b.input(*numbers.shape) if computed else b.constant(numbers)]
     graph = b.graph(b.op(operator, *(reversed(pair) if first else pair), shape=image))
     written = apply(assign(graph, target=only(operator, "lines")))
     (node,) = (node for node in written.nodes if node.op == operator)
