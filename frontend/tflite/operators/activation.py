@@ -139,7 +139,9 @@ def log_softmax(call: Call) -> None:
 
 @lowers("GELU")
 def gelu(call: Call) -> None:
-    """GELU = x/2 * (1 + erf(x/sqrt(2))), or its approximation by tanh."""
+    """GELU = x/2 * (1 + erf(x/sqrt(2))), or its approximation by tanh, in the forms that ONNX Runtime computes at once:
+    by a quotient, and by ``sqrt(2/pi) x * (1 + 0.044715 x^2)``.
+    """
     x, slot = call.input(0), call.slot()
     half_wide = real_dtype(x) == "float16"
     if half_wide:
@@ -151,10 +153,10 @@ def gelu(call: Call) -> None:
         return call.write(op, given, x.shape, call.temporary(op.lower()))
 
     if call.option("approximate", False):
-        cubic = step("Mul", step("Mul", step("Mul", x, x), x), 0.044715)
-        gate = step("Tanh", step("Mul", step("Add", cubic, x), sqrt(2 / pi)))
+        square = step("Mul", step("Mul", x, 0.044715), x)
+        gate = step("Tanh", step("Mul", step("Mul", x, sqrt(2 / pi)), step("Add", square, 1.0)))
     else:
-        gate = step("Erf", step("Mul", x, sqrt(0.5)))
+        gate = step("Erf", step("Div", x, sqrt(2)))
     half = step("Mul", x, 0.5)
     result = call.temporary("wide_gelu") if half_wide else slot
     product = call.write("Mul", [half, step("Add", gate, 1.0)], x.shape, result)
