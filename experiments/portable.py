@@ -76,7 +76,7 @@ def merged(found: Mapping[str, Any]) -> dict[str, Any]:
         "name": "portable",
         "runtime": ", ".join(RUNTIMES.values()) + ": the worst of them",
         "extends": base.name,
-        "storage": {"narrow": min(target.storage.narrow for target in targets)},
+        "storage": {name: min(getattr(target.storage, name) for target in targets) for name in ("narrow", "groups")},
         "idioms": _idioms(targets, found["idioms"]),
         "dynamic": None,
         "qoperator": all(target.qoperator for target in targets),

@@ -14,6 +14,7 @@ from layoutsolve.frontend.passes import (
     dilations,
     floats,
     gates,
+    groups,
     layer_norm,
     pixels,
     steps,
@@ -104,6 +105,6 @@ def lowered(
 def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:
     """The graph with bytes stored as the runtime's kernels want them."""
     graph = pixels.filled(graph, reading.storage.pixel, budget)
-    graph = weights.stored(graph, reading.storage.weights)
+    graph = groups.joined(weights.stored(graph, reading.storage.weights), reading.storage.groups, budget)
     graph = unsigned.stored(graph) if reading.storage.unsigned else graph
     return steps.rounded(graph) if reading.storage.real else graph

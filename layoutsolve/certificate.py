@@ -153,9 +153,9 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
-    block, narrow, pixel, cuts = (int(said[name]) for name in ("block", "narrow", "pixel", "cuts"))
+    block, narrow, pixel, cuts, groups = (int(said[name]) for name in ("block", "narrow", "pixel", "cuts", "groups"))
     unsigned, real = (said[name] is True for name in ("unsigned", "real"))
-    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real, cuts)
+    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real, cuts, groups)
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")

@@ -23,6 +23,7 @@ class Storage:
     weights with a sign read ``pixel`` channels at least. With ``real`` what a LeakyRelu alone reads of a product is
     real numbers, rounded to the steps of the bytes that it would be. A convolution in whole blocks is worth so many
     ``cuts``, Pads and Slices that make images whole blocks where something looks at channels; 0 where there are none.
+    Of convolutions of bytes by groups as many groups are one as have ``groups`` channels together; 0 leaves all alone.
     """
 
     unsigned: bool = False
@@ -32,6 +33,7 @@ class Storage:
     pixel: int = 0
     real: bool = False
     cuts: int = 0
+    groups: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,5 +49,5 @@ class Dynamic:
 PLAIN = Storage()
 """As the source has it."""
 
-USUAL = Storage(unsigned=True, weights="unsigned", block=16, narrow=2)
+USUAL = Storage(unsigned=True, weights="unsigned", block=16, narrow=2, groups=32)
 """As ONNX Runtime wants it on most processors."""

@@ -193,13 +193,13 @@ def _table(facts: dict[str, Any]) -> Table:
 
 
 def _storage(facts: dict[str, Any]) -> Storage:
-    fields.known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel", "real", "cuts"))
+    fields.known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel", "real", "cuts", "groups"))
     weights = fields.one("storage.weights", facts.get("weights", "source"), WEIGHTS)
     unsigned, real = (fields.flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "real"))
-    block, narrow, pixel, cuts = (
-        fields.count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel", "cuts")
+    block, narrow, pixel, cuts, groups = (
+        fields.count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel", "cuts", "groups")
     )
-    return Storage(unsigned, weights, block, narrow, pixel, real, cuts)
+    return Storage(unsigned, weights, block, narrow, pixel, real, cuts, groups)
 
 
 def _dynamic(facts: Any) -> Dynamic | None:

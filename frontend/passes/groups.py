@@ -1,0 +1,75 @@
+"""Convolutions of bytes by small groups, with several groups as one whose weights are zero between them.
+
+ONNX Runtime's kernels on bytes take each group by itself, and longer than floats where it has few channels. Up to 32
+channels a group of several takes no longer than one of them, although most of its products are zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from layoutsolve.budget import Budget
+from layoutsolve.frontend.passes.live import used
+from layoutsolve.frontend.passes.widths import IMAGE
+from layoutsolve.graph import BYTES, Graph, Node, Value
+from layoutsolve.names import Names
+
+FEWEST = {"int8": 4, "uint8": 8}
+"""The channels of a group from which on that takes less time than floats, by the type of the weights."""
+
+
+def joined(graph: Graph, channels: int, budget: Budget) -> Graph:
+    """The same graph with as many groups as one as have so many channels together at most. What is written anew counts
+    in the ``budget``.
+    """
+    together = {node: count for node in graph.nodes if channels and (count := _together(graph, node, channels)) > 1}
+    if not together:
+        return graph
+    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
+    for node in graph.nodes:
+        count = together.get(node, 1)
+        if count > 1:
+            weights = _widened(values[node.inputs[1]], node.attributes["group"], count, taken)
+            if weights.data is not None:
+                budget.keep(weights.data)
+            values[weights.name] = weights
+            attributes = {**node.attributes, "group": node.attributes["group"] // count}
+            node = replace(node, inputs=(node.inputs[0], weights.name, *node.inputs[2:]), attributes=attributes)
+        nodes.append(node)
+    return used(graph, nodes, values)
+
+
+def _together(graph: Graph, node: Node, channels: int) -> int:
+    """How many groups of a convolution of bytes may be one; 1 where it has none."""
+    groups = node.attributes.get("group", 1) if node.op == "Conv" and not node.domain else 1
+    if groups == 1:
+        return 1
+    given, weights, result = (graph.values[name] for name in (*node.inputs[:2], node.outputs[0]))
+    stored = all(
+        each.dtype in BYTES and each.quant is not None and each.quant.axis is None and not each.quant.block
+        for each in (given, result)
+    )
+    quant, data = weights.quant, weights.data
+    if not stored or data is None or quant is None or weights.dtype not in BYTES or quant.axis not in (None, 0):
+        return 1
+    read = data.shape[1]
+    if data.ndim != IMAGE or read < FEWEST[weights.dtype]:
+        return 1
+    return max(
+        count for count in range(1, groups + 1) if groups % count == 0 and (count == 1 or count * read <= channels)
+    )
+
+
+def _widened(weights: Value, groups: int, count: int, taken: Names) -> Value:
+    """Weights that are zero for the channels of the other groups that are one with theirs."""
+    if weights.data is None or weights.quant is None:
+        raise TypeError(f"'{weights.name}' is no quantised constant")
+    given, read, *kernel = weights.data.shape
+    zeros = np.broadcast_to(weights.quant.zero_point.reshape(-1, 1, 1, 1), (given, 1, *kernel))
+    found = np.repeat(zeros.astype(weights.data.dtype), count * read, axis=1)
+    for result in range(given):
+        place = result // (given // groups) % count
+        found[result, place * read : (place + 1) * read] = weights.data[result]
+    return replace(weights, name=taken.derived(weights.name, "joined"), shape=found.shape, data=found)
