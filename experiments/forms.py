@@ -86,6 +86,7 @@ WHERE: Mapping[str, str] = {
     "ort-x86-vnni ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",
     "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",
     "dynamic": "large dense layers of floats by bytes, with `--dynamic integer`: in integers",
+    "pass affine": "three and more sums and products with constants in a row, floats: a product and a sum",
     "pass block_moves": "views and copies that are SpaceToDepth, DepthToSpace or the like",
     "pass borders": "Pad that only convolutions and pools read: padding of theirs",
     "pass dilations": "SPACE_TO_BATCH_ND around a convolution: dilations of its own",
@@ -99,7 +100,7 @@ WHERE: Mapping[str, str] = {
 }
 """Of each form what it is written in place of, and what is written."""
 
-PASSES = ("block_moves.recognise", "borders.absorbed", "dilations.recognise", "gates.recognise",
+PASSES = ("affine.folded", "block_moves.recognise", "borders.absorbed", "dilations.recognise", "gates.recognise",
           "layer_norm.recognise", "upsampling.recognise")  # fmt: skip
 """The passes that are not asked for by targets, each with its function."""
 

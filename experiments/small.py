@@ -45,6 +45,18 @@ def _affine(net: Network, x: int) -> int:
     return x
 
 
+def dense(channels: int, side: int) -> bytes:
+    """Layers that read all before them behind a normalisation that is written out."""
+    net = Network()
+    x = net.input(1, side, side, channels)
+    for _ in range(LAYERS):
+        y = x
+        for operator in ("SUB", "MUL", "MUL", "ADD"):
+            y = net.op(operator, [y, net.constant(net.random.uniform(0.5, 1.5, net.shapes[x][-1]))], net.shapes[x])
+        x = net.concat(3, x, net.conv(net.conv(net.unary("RELU", y), channels, 1, activation="RELU"), 16))
+    return net.model(x).source
+
+
 def gated(channels: int, side: int) -> bytes:
     """Channels that are weighed by hard sigmoids of their means, written out."""
     net = Network()
@@ -201,6 +213,7 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
     "storage narrow": ((narrow, ((2, 96), (4, 48), (6, 24))),),
     "storage pixel": ((photographed, ((1, 96), (3, 96), (3, 224))),),
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),
+    "pass affine": ((dense, IMAGES),),
     "pass block_moves": ((shuffled, IMAGES),),
     "pass gates": ((swished, IMAGES), (gated, IMAGES)),
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.onnx.detection import is_model
 from layoutsolve.frontend.passes import (
+    affine,
     block_moves,
     borders,
     cuts,
@@ -92,6 +93,7 @@ def lowered(
         return _as_stored(cuts.cut(graph, reading.storage, budget), reading, budget)
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
+    graph = affine.folded(graph)
     if reading.quant == "float":
         graph = floats.computed(graph, budget)
     elif reading.weights == "symmetric":
