@@ -81,6 +81,7 @@ WHERE: Mapping[str, str] = {
     "PRelu depthwise": "the same, a convolution of one pixel as the first of them",
     "PRelu limits": "PRelu, floats: `Relu(x) + slope * Min(x, 0)`",
     "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
+    "ReduceMean pixels": "ReduceMean of all pixels of bytes behind a convolution: GlobalAveragePool",
     "Resize axes": "Resize of one image, channels-last: names the axes that it resamples",
     "ort-x86-vnni Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
     "ort-x86-vnni ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",

@@ -112,7 +112,16 @@ def _idioms(targets: list[Target], factors: Mapping[str, Mapping[str, float | No
             if loss >= gain:
                 continue
         found[operator].append(name)
-    return found
+    first = targets[0].idioms
+    return {
+        operator: sorted(names, key=lambda name: _place(first.get(operator, ()), name))
+        for operator, names in found.items()
+    }
+
+
+def _place(names: Sequence[str], name: str) -> int:
+    """Where a name is among others, before them if it is none of them."""
+    return names.index(name) if name in names else -1
 
 
 def _refused(targets: list[Target], base: Target) -> dict[str, list[str]]:

@@ -104,11 +104,11 @@ def averaged(padding: str, channels: int, side: int) -> bytes:
 
 
 def grouped(channels: int, side: int) -> bytes:
-    """Layers of bytes by groups of four channels."""
+    """Layers of bytes by groups of eight channels."""
     net = Quantised()
     x = net.input(1, side, side, channels)
     for _ in range(LAYERS):
-        x = net.conv(net.conv(x, channels, groups=channels // 4), channels, 1)
+        x = net.conv(net.conv(x, channels, groups=channels // 8), channels, 1)
     return net.model(x).source
 
 
@@ -206,6 +206,7 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
     "storage groups": ((grouped, IMAGES),),
     "floats Conv": ((sighted, ((1, 96), (3, 96), (3, 224))),),
     "floats Softmax": ((scored, ((64, 16), (64, 64), (32, 196))),),
+    "ReduceMean pixels": ((weighed, ((32, 56), (96, 28), (24, 96))),),
     "floats pieces": ((weighed, ((8, 56), (16, 56), (24, 28))),),
     "PRelu limits": ((sloped, IMAGES),),
     "ort-x86-vnni Conv": ((sighted, ((1, 96), (3, 96), (3, 97), (3, 224))), (slender, ((2, 48), (8, 48), (12, 31)))),

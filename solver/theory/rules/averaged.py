@@ -1,4 +1,6 @@
-"""Average pools of bytes as depthwise convolutions by ones: runtimes have fast kernels on bytes for those alone."""
+"""Averages of bytes in the forms that runtimes have fast kernels for: pools as depthwise convolutions by ones, means of
+all pixels of an image as pools.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,18 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.graph import BYTES, Quant, Shape, Value
+from layoutsolve.graph import BYTES, Graph, Quant, Shape, Value, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
-from layoutsolve.solver.theory.rules.blocks import CHANNELS
+from layoutsolve.solver.theory.rules.blocks import CHANNELS, FAR
 from layoutsolve.solver.theory.rules.slopes import IMAGE
 
 FEWEST = 8
 """The channels from which on kernels on bytes take less time than floats."""
+
+PIXELS = 144
+"""From so many on an image is rather transposed than summed pixel by pixel."""
 
 KEPT = ("kernel_shape", "strides", "pads", "dilations")
 """The attributes that a convolution has as an average has them."""
@@ -48,3 +53,36 @@ def _counts_alike(site: Site) -> bool:
     """Whether all windows have the same number of elements that count."""
     padded = any(site.attribute("pads", ())) and not site.attribute("count_include_pad", 0)
     return not padded and site.attribute("auto_pad", "NOTSET") == "NOTSET" and not site.attribute("ceil_mode", 0)
+
+
+@idiom("ReduceMean", "pixels")
+def pixels(site: Site, rule: Rule) -> Idiom | None:
+    """The mean of all pixels of an image behind a convolution as a pool. There ONNX Runtime's images of bytes lie
+    channels-last, in which a mean of floats is summed pixel by pixel; for a pool it transposes, which takes less time.
+    """
+    data = site.required(0)
+    on_bytes = data.dtype in BYTES and data.quant is not None and data.quant.axis is None
+    if not on_bytes or site.node.storage or not _is_convolved(site.graph, data.name):
+        return None
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        *others, step = rule.ways[row.form].rewrite(row, shapes)
+        axes = step.inputs[1] if len(step.inputs) > 1 else None
+        if others or step.op != "ReduceMean" or not isinstance(axes, np.ndarray) or len(shapes[0]) != IMAGE:
+            return None
+        count = static_elements(shapes[0][2:])
+        if sorted(axes.tolist()) != [2, 3] or count < PIXELS or shapes[-1][2:] != (1, 1):
+            return None
+        return (Step("GlobalAveragePool", (0,)),)
+
+    return write
+
+
+def _is_convolved(graph: Graph, name: str) -> bool:
+    """Whether there is a convolution not far before a value."""
+    for _ in range(FAR):
+        node = graph.producer(name)
+        if node is None or node.op in ("Conv", "Gemm", "MatMul", "Reshape"):
+            return node is not None and node.op == "Conv"
+        name = node.inputs[0]
+    return False
