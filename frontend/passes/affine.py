@@ -78,7 +78,8 @@ def _chains(graph: Graph) -> dict[Node, list[Node]]:
             before = by_result.get(_operand(graph, node))
             alone = before is not None and reads[before.outputs[0]] == 1 and before.region == node.region
             chain = chains.pop(before, []) if before is not None and alone else []
-            chains[node] = [*chain, node]
+            chain.append(node)
+            chains[node] = chain
             by_result[node.outputs[0]] = node
     return chains
 
