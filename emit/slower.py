@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
 from math import prod
 
-from layoutsolve.graph import Graph, Node
+from layoutsolve.graph import Graph
 
 _FEW_CHANNELS, _FEW_MOVED, _SHORT_ROW = 8, 16, 16
 """Groups of so many channels take longer in bytes, and of so many for each pixel that is moved to; rows of less numbers
@@ -35,18 +34,18 @@ def convolutions(graph: Graph) -> frozenset[str]:
     is read on the way, unless several operators read it: so few channels of many pixels alone are no reason where
     others than convolutions read the result.
     """
-    found, read = set[str](), defaultdict[str, list[Node]](list)
-    for node in graph.nodes:
-        for name in node.inputs:
-            read[name].append(node)
+    small, few = set[str](), set[str]()
     for node in graph.nodes:
         if node.op == "Conv" and not node.domain:
             weights, made = (sizes(graph, name) for name in (node.inputs[1], node.outputs[0]))
             groups, strides = node.attributes.get("group", 1), node.attributes.get("strides", ())
-            alone = {each.op for each in read[node.outputs[0]]} == {"Conv"} and node.outputs[0] not in graph.outputs
-            if of_groups(weights, groups, strides) or (groups == 1 and alone and of_pixels(weights, made)):
-                found.add(node.outputs[0])
-    return frozenset(found)
+            if of_groups(weights, groups, strides):
+                small.add(node.outputs[0])
+            elif groups == 1 and of_pixels(weights, made) and graph.reads[node.outputs[0]]:
+                few.add(node.outputs[0])
+    if few:
+        few.difference_update(graph.outputs, *(node.inputs for node in graph.nodes if node.op != "Conv"))
+    return frozenset(small | few)
 
 
 def sizes(graph: Graph, name: str) -> list[int]:

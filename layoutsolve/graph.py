@@ -153,6 +153,11 @@ class Value:
     data: Array | None = None
     foreign: bytes | None = None
 
+    @property
+    def in_bytes(self) -> bool:
+        """Whether it is stored as bytes, in steps of one size."""
+        return self.dtype in BYTES and self.quant is not None and self.quant.axis is None
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

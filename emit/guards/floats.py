@@ -61,8 +61,10 @@ def scaled(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     do that.
     """
     added, scaled_already = len(node.input) > 2 and node.input[2], any(each.name == "alpha" for each in node.attribute)
+    if added or scaled_already:
+        return ()
     last = node
-    while len(readers := scope.readers.get(last.output[0], ())) == 1 and not added and not scaled_already:
+    while len(readers := scope.readers.get(last.output[0], ())) == 1:
         if last.output[0] in scope.results or last.output[0] in scope.captured:
             return ()
         (reader,) = readers

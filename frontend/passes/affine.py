@@ -7,7 +7,9 @@ Runtimes that know a normalisation compute it as a product and a sum, with const
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -45,8 +47,8 @@ def folded(graph: Graph) -> Graph:
     """The same graph with a product and a sum in place of rows of three operators and more on floats, each of which has
     one constant.
     """
-    ends = {node: chain for node, chain in _chains(graph).items() if len(chain) >= LENGTH}
-    made = {node: found for node, chain in ends.items() if (found := _composed(graph, chain)) is not None}
+    rows = [(given, row) for given, row in _rows(graph) if len(row) >= LENGTH]
+    made = {row[-1]: (given, whole) for given, row in rows if (whole := _composed(graph, row)) is not None}
     if not made:
         return graph
     values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
@@ -54,14 +56,15 @@ def folded(graph: Graph) -> Graph:
         if node not in made:
             nodes.append(node)
             continue
-        given, result = _operand(graph, ends[node][0]), node.outputs[0]
-        steps = [(op, numbers) for op, numbers, none in (("Mul", made[node].factor, 1), ("Add", made[node].offset, 0))
-                 if (numbers != none).any() or (op == "Mul" and not made[node].offset.any())]  # fmt: skip
-        for op, numbers in steps:
-            constant = taken.derived(result, "factor" if op == "Mul" else "offset")
+        (given, whole), result = made[node], node.outputs[0]
+        steps = [("Add", "offset", whole.offset)] if whole.offset.any() else []
+        if (whole.factor != 1).any() or not steps:
+            steps.insert(0, ("Mul", "factor", whole.factor))
+        for number, (op, title, numbers) in enumerate(steps, 1):
+            constant = taken.derived(result, title)
             values[constant] = Value(constant, "float32", numbers.shape, data=np.asarray(numbers, np.float32))
             target = result
-            if op != steps[-1][0]:
+            if number < len(steps):
                 target = taken.derived(result, "scaled")
                 values[target] = replace(values[result], name=target)
             nodes.append(replace(node, op=op, inputs=(given, constant), outputs=(target,), attributes={}))
@@ -69,54 +72,50 @@ def folded(graph: Graph) -> Graph:
     return used(graph, live(nodes, graph.outputs, values, graph.formulas), values)
 
 
-def _chains(graph: Graph) -> dict[Node, list[Node]]:
-    """The operators with one constant that end a row of such, each with all of its row."""
-    reads, chains = graph.reads + Counter(graph.outputs), dict[Node, list[Node]]()
-    by_result = dict[str, Node]()
+def _rows(graph: Graph) -> Iterable[tuple[str, list[Node]]]:
+    """The rows of operators with one constant each, as long as they are, with what each row computes with."""
+    reads, rows = graph.reads + Counter(graph.outputs), dict[str, tuple[str, list[Node]]]()
     for node in graph.nodes:
-        if node.op in _OPERATORS and not node.domain and not node.storage and _affine(graph, node) is not None:
-            before = by_result.get(_operand(graph, node))
-            alone = before is not None and reads[before.outputs[0]] == 1 and before.region == node.region
-            chain = chains.pop(before, []) if before is not None and alone else []
-            chain.append(node)
-            chains[node] = chain
-            by_result[node.outputs[0]] = node
-    return chains
+        if name := _operand(graph, node):
+            before = graph.producer(name)
+            alone = before is not None and reads[name] == 1 and before.region == node.region
+            given, row = rows.pop(name, (name, [])) if alone else (name, [])
+            row.append(node)
+            rows[node.outputs[0]] = given, row
+    return rows.values()
 
 
 def _operand(graph: Graph, node: Node) -> str:
-    """What a node with one constant computes with."""
-    return next(name for name in node.inputs if graph.values[name].data is None)
-
-
-def _affine(graph: Graph, node: Node) -> _Affine | None:
-    """What a node of floats with one constant computes; None for others, and what is larger than its operand."""
+    """What a node of floats computes with, as large as its result, where a constant is beside it; '' for others."""
+    if node.op not in _OPERATORS or node.domain or node.storage:
+        return ""
     left, right, result = (graph.values[name] for name in (*node.inputs, node.outputs[0]))
     x, constant = (right, left) if right.data is None else (left, right)
     real = all(each.dtype == "float32" and each.quant is None for each in (left, right, result))
     if not real or x.data is not None or constant.data is None or x.shape != result.shape:
-        return None
-    if node.op == "Div" and constant is left:
-        return None
-    numbers = constant.data.astype(np.float64)
+        return ""
+    return "" if node.op == "Div" and constant is left else x.name
+
+
+def _affine(graph: Graph, node: Node) -> _Affine:
+    """What a node with one constant computes."""
+    (numbers,) = (data.astype(np.float64) for name in node.inputs if (data := graph.values[name].data) is not None)
     one, none = np.ones(()), np.zeros(())
     if node.op == "Add":
         return _Affine(one, numbers)
     if node.op == "Sub":
-        return _Affine(one, -numbers) if constant is right else _Affine(-one, numbers)
+        return _Affine(one, -numbers) if graph.values[node.inputs[0]].data is None else _Affine(-one, numbers)
     with np.errstate(all="ignore"):
         return _Affine(numbers if node.op == "Mul" else 1 / numbers, none)
 
 
-def _composed(graph: Graph, chain: list[Node]) -> _Affine | None:
+def _composed(graph: Graph, row: list[Node]) -> _Affine | None:
     """What a row computes as a whole; None where its constants would be larger than those that it has, not finite, or
     where too much would cancel.
     """
-    parts = [part for node in chain if (part := _affine(graph, node)) is not None]
-    found = parts[0]
+    parts = [_affine(graph, node) for node in row]
     with np.errstate(all="ignore"):
-        for part in parts[1:]:
-            found = found.then(part)
+        found = reduce(_Affine.then, parts)
     largest = max(max(part.factor.size, part.offset.size) for part in parts)
     alone = max(found.factor.size, found.offset.size) <= largest
     numbers = np.concatenate([found.factor.reshape(-1), found.offset.reshape(-1)]).astype(np.float32)

@@ -44,22 +44,16 @@ def joined(graph: Graph, channels: int, budget: Budget) -> Graph:
 def _together(graph: Graph, node: Node, channels: int) -> int:
     """How many groups of a convolution of bytes may be one; 1 where it has none."""
     groups = node.attributes.get("group", 1) if node.op == "Conv" and not node.domain else 1
-    if groups == 1:
+    if groups <= 1:
         return 1
     given, weights, result = (graph.values[name] for name in (*node.inputs[:2], node.outputs[0]))
-    stored = all(
-        each.dtype in BYTES and each.quant is not None and each.quant.axis is None and not each.quant.block
-        for each in (given, result)
-    )
     quant, data = weights.quant, weights.data
-    if not stored or data is None or quant is None or weights.dtype not in BYTES or quant.axis not in (None, 0):
+    if data is None or quant is None or weights.dtype not in BYTES or quant.axis not in (None, 0):
         return 1
-    read = data.shape[1]
-    if data.ndim != IMAGE or read < FEWEST[weights.dtype]:
+    fits = given.in_bytes and result.in_bytes and data.ndim == IMAGE and len(data) % groups == 0
+    if not fits or (read := data.shape[1]) < FEWEST[weights.dtype]:
         return 1
-    return max(
-        count for count in range(1, groups + 1) if groups % count == 0 and (count == 1 or count * read <= channels)
-    )
+    return max((count for count in range(2, channels // read + 1) if groups % count == 0), default=1)
 
 
 def _widened(weights: Value, groups: int, count: int, taken: Names) -> Value:
@@ -67,9 +61,10 @@ def _widened(weights: Value, groups: int, count: int, taken: Names) -> Value:
     if weights.data is None or weights.quant is None:
         raise TypeError(f"'{weights.name}' is no quantised constant")
     given, read, *kernel = weights.data.shape
-    zeros = np.broadcast_to(weights.quant.zero_point.reshape(-1, 1, 1, 1), (given, 1, *kernel))
-    found = np.repeat(zeros.astype(weights.data.dtype), count * read, axis=1)
-    for result in range(given):
-        place = result // (given // groups) % count
-        found[result, place * read : (place + 1) * read] = weights.data[result]
-    return replace(weights, name=taken.derived(weights.name, "joined"), shape=found.shape, data=found)
+    apart = weights.data.reshape(groups // count, count, given // groups, read, *kernel)
+    zeros = weights.quant.zero_point.astype(weights.data.dtype).reshape(-1, 1, 1, 1)
+    shape = (given, count * read, *kernel)
+    found = np.broadcast_to(zeros, shape).reshape(groups // count, count, given // groups, count, read, *kernel).copy()
+    for place in range(count):
+        found[:, place, :, place] = apart[:, place]
+    return replace(weights, name=taken.derived(weights.name, "joined"), shape=shape, data=found.reshape(shape))

@@ -14,7 +14,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes.live import used
 from layoutsolve.frontend.passes.widths import CHANNELS, IMAGE
-from layoutsolve.graph import BYTES, Graph, Node, Value
+from layoutsolve.graph import Graph, Node, Value
 from layoutsolve.names import Names
 
 RESULTS = 16
@@ -64,7 +64,7 @@ def _fits(graph: Graph, node: Node, channels: int) -> bool:
         return False
     given, weights = (graph.values[name] for name in node.inputs[:2])
     quant = weights.quant
-    if len(given.shape) != IMAGE or given.dtype not in BYTES or given.quant is None or given.quant.axis is not None:
+    if len(given.shape) != IMAGE or not given.in_bytes:
         return False
     if weights.data is None or weights.dtype != "int8" or quant is None or quant.axis not in (None, 0):
         return False

@@ -11,7 +11,7 @@ import numpy as np
 
 from layoutsolve.frontend.passes.live import used
 from layoutsolve.frontend.passes.weights import SUMMING
-from layoutsolve.graph import BYTES, Graph, Node, Value
+from layoutsolve.graph import Graph, Node, Value
 from layoutsolve.names import Names
 
 ROUNDED = ("Div", "Round", "Clip", "Mul")
@@ -45,8 +45,7 @@ def _chain(graph: Graph, readers: dict[str, int], node: Node) -> list[str]:
     name, chain = node.inputs[0], list[str]()
     while (index := graph.producers.get(name)) is not None and readers[name] == 1:
         value, before = graph.values[name], graph.nodes[index]
-        fits = value.dtype in BYTES and value.quant is not None and value.quant.axis is None
-        if not fits or before.region is not node.region:
+        if not value.in_bytes or before.region is not node.region:
             return []
         chain.append(name)
         if before.op in SUMMING:

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from layoutsolve.graph import BYTES, Graph, Quant, Shape, Value, static_elements
+from layoutsolve.graph import Graph, Quant, Shape, Value, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
@@ -31,7 +31,7 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
     No two products by 1 are too large for 16 bits, so that the weights may have a sign for every target.
     """
     ends = site.required(0), site.output()
-    stored = all(each.dtype in BYTES and each.quant is not None and each.quant.axis is None for each in ends)
+    stored = all(each.in_bytes for each in ends)
     kernel = tuple(site.attribute("kernel_shape", ()))
     if not stored or site.node.storage or not _counts_alike(site) or ends[0].shape[2:] == kernel:
         return None
@@ -61,8 +61,7 @@ def pixels(site: Site, rule: Rule) -> Idiom | None:
     channels-last, in which a mean of floats is summed pixel by pixel; for a pool it transposes, which takes less time.
     """
     data = site.required(0)
-    on_bytes = data.dtype in BYTES and data.quant is not None and data.quant.axis is None
-    if not on_bytes or site.node.storage or not _is_convolved(site.graph, data.name):
+    if not data.in_bytes or site.node.storage or not _follows_convolution(site.graph, data.name):
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
@@ -78,7 +77,7 @@ def pixels(site: Site, rule: Rule) -> Idiom | None:
     return write
 
 
-def _is_convolved(graph: Graph, name: str) -> bool:
+def _follows_convolution(graph: Graph, name: str) -> bool:
     """Whether there is a convolution not far before a value."""
     for _ in range(FAR):
         node = graph.producer(name)

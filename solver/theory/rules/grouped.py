@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import BYTES, Array, Quant, Shape, Size, Value, static_elements
+from layoutsolve.graph import Array, Quant, Shape, Size, Value, static_elements
 from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.offer import form
 from layoutsolve.solver.theory.relation import Placed
@@ -171,7 +171,7 @@ def on_bytes(site: Site, axis: int) -> bool:
     and 0 as their zero. Results are along an ``axis`` of the weights.
     """
     data, weights, bias, result = site.required(0), site.required(1), site.input(2), site.output()
-    stored = all(each.dtype in BYTES and each.quant is not None and each.quant.axis is None for each in (data, result))
+    stored = data.in_bytes and result.in_bytes
     quant = weights.quant
     if weights.data is None or weights.dtype != "int8" or quant is None or quant.axis not in (None, axis):
         return False

@@ -36,12 +36,11 @@ def lines(site: Site, rule: Rule) -> Idiom | None:
     """The same with one operand as large as the last dimensions, where channels are the very last one. What is computed
     is expanded to that.
     """
-    number = next((number for number in range(2) if site.constant(number) is not None), 0)
-    if site.constant(number) is None:
-        number = next((number for number in range(2) if site.required(number).shape != site.output().shape), 0)
+    result = site.output()
+    number = min(range(2), key=lambda each: (site.constant(each) is None, site.required(each).shape == result.shape))
     given, data = site.required(number), site.required(1 - number)
     floating = site.floating or (site.node.op in ("Div", "Sub") and not site.node.storage)
-    if not floating or site.real != "float32" or data.shape != site.output().shape or data.data is not None:
+    if not floating or site.real != "float32" or data.shape != result.shape or data.data is not None:
         return None
     producer = site.graph.producer(data.name)
     port = rule.inputs.index(number)
