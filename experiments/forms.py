@@ -93,6 +93,7 @@ WHERE: Mapping[str, str] = {
     "pass dilations": "SPACE_TO_BATCH_ND around a convolution: dilations of its own",
     "pass gates": "hard sigmoids and swishes that are written out, floats: HardSigmoid, HardSwish",
     "pass layer_norm": "normalisation that is written out: LayerNormalization",
+    "pass recurrent": "loops over the cells of recurrent networks, floats: GRU, LSTM, RNN",
     "pass upsampling": "pixels that views repeat: Resize",
     "floats Conv": "Conv of bytes, few channels of many pixels or small groups: in floats",
     "floats AveragePool": "AveragePool of bytes that is no convolution and not of whole images: in floats",
@@ -102,7 +103,7 @@ WHERE: Mapping[str, str] = {
 """Of each form what it is written in place of, and what is written."""
 
 PASSES = ("affine.folded", "block_moves.recognise", "borders.absorbed", "dilations.recognise", "gates.recognise",
-          "layer_norm.recognise", "upsampling.recognise")  # fmt: skip
+          "layer_norm.recognise", "recurrent.recognise", "upsampling.recognise")  # fmt: skip
 """The passes that are not asked for by targets, each with its function."""
 
 FLOATS: Mapping[str, Sequence[str]] = {

@@ -14,6 +14,7 @@ import numpy as np
 from experiments.corpus import CorpusModel
 from experiments.dynamic import layer
 from tests.networks import Network, Quantised
+from tests.recurrent_loops import Network as Looped
 
 LAYERS = 3
 
@@ -178,6 +179,11 @@ def shuffled(channels: int, side: int) -> bytes:
     return net.model(net.conv(net.reshape(y, 1, 2 * side, 2 * side, channels), 8)).source
 
 
+def looped(op: str, steps: int, units: int) -> bytes:
+    """A recurrent network whose steps are the turns of a loop."""
+    return Looped(op, 0, sizes=(1, steps, units, units)).model()[0]
+
+
 def normalised(operator: str, channels: int, side: int) -> bytes:
     """An image whose channels are shifted or scaled before the first layer."""
     net = Network()
@@ -216,6 +222,9 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
     "dynamic": ((layer, ((1, 512, 512, True), (1, 1024, 1024, True), (64, 1024, 1024, False))),),
     "pass affine": ((dense, IMAGES),),
     "pass block_moves": ((shuffled, IMAGES),),
+    "pass recurrent": (
+        (looped, (("GRU", 32, 32), ("GRU", 100, 64), ("LSTM", 32, 64), ("LSTM", 100, 128), ("RNN", 50, 32))),
+    ),
     "pass gates": ((swished, IMAGES), (gated, IMAGES)),
 }
 """By form how its networks are made, and of which sizes."""

@@ -18,6 +18,7 @@ from layoutsolve.frontend.passes import (
     groups,
     layer_norm,
     pixels,
+    recurrent,
     steps,
     symmetric,
     unsigned,
@@ -93,7 +94,7 @@ def lowered(
         return _as_stored(cuts.cut(graph, reading.storage, budget), reading, budget)
     graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
     graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
-    graph = affine.folded(graph)
+    graph = affine.folded(recurrent.recognise(graph, budget))
     if reading.quant == "float":
         graph = floats.computed(graph, budget)
     elif reading.weights == "symmetric":

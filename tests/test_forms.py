@@ -16,7 +16,7 @@ from layoutsolve.solver.statement.target_file import SHIPPED, parsed, shipped
 from layoutsolve.solver.theory.offer import FORMS, IDIOMS
 from tests.networks import Network
 
-OTHERS = {"cuts", "floats", "groups", "live", "pixels", "steps", "symmetric", "unsigned", "weights", "widths"}
+OTHERS = {"cells", "cuts", "floats", "groups", "live", "pixels", "steps", "symmetric", "unsigned", "weights", "widths"}
 """What options or targets ask for, and what passes share."""
 
 

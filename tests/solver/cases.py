@@ -611,10 +611,10 @@ def dft(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     return [result(builder, random, builder.op(op, x, *rest, shape=[*out, 2], onesided=int(real)))]
 
 
-@case("LSTM", "RNN")
+@case("GRU", "LSTM", "RNN")
 def recurrent(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     time, batch, features, units = dims(random, 4, (1, 2, 4))
-    gates, states = (4, 2) if op == "LSTM" else (1, 1)
+    gates, states = {"GRU": (3, 1), "LSTM": (4, 2), "RNN": (1, 1)}[op]
     x = builder.transpose(tensor(builder, random, [batch, time, features]), 1, 0, 2, pattern=True)
     weights = [builder.weights(1, gates * units, size) for size in (features, units)]
     if random.random() < 0.2:

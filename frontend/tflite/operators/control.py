@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.errors import ModelError
@@ -10,6 +10,7 @@ from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.draft import State
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.registry import lowers
+from layoutsolve.frontend.tflite.operators.turns import Turns
 from layoutsolve.graph import Node, Region, Shape, Value, product
 from layoutsolve.names import short
 
@@ -88,7 +89,12 @@ def write_branches(
 
 
 def _tie(
-    call: Call, op: str, inputs: Sequence[Value], outputs: Sequence[tuple[Shape, Slot]], regions: tuple[Region, ...]
+    call: Call,
+    op: str,
+    inputs: Sequence[Value],
+    outputs: Sequence[tuple[Shape, Slot]],
+    regions: tuple[Region, ...],
+    attributes: Mapping[str, object] | None = None,
 ) -> list[Value]:
     """Write what ties regions together: it hands on what is stored."""
     if any(value.dtype in ("resource", "variant", "string") for value in inputs):
@@ -96,7 +102,7 @@ def _tie(
     kinds = {value.dtype for value in inputs} | {slot.dtype for _, slot in outputs}
     if len(kinds) != 1:
         raise ModelError(f"{call.origin} hands {' and '.join(sorted(kinds))} to one tensor")
-    return call.write_many(op, inputs, outputs, storage=True, regions=regions)
+    return call.write_many(op, inputs, outputs, storage=True, regions=regions, attributes=attributes)
 
 
 def _common(call: Call, shapes: Sequence[Shape], position: int) -> Shape:
@@ -105,6 +111,11 @@ def _common(call: Call, shapes: Sequence[Shape], position: int) -> Shape:
         raise GapError("what it hands on may have one rank or another", "make all alternatives of one rank")
     dims = enumerate(zip(*shapes, strict=True))
     return tuple(sizes[0] if len(set(sizes)) == 1 else call.unknown(axis, position) for axis, sizes in dims)
+
+
+def _is_true(condition: Value) -> bool:
+    """Whether a condition is known to hold."""
+    return condition.data is not None and bool(condition.data.all())
 
 
 def _truth(call: Call, conditions: Sequence[Value]) -> Value:
@@ -147,17 +158,22 @@ def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape
     following = call.inline(call.option("body_subgraph_index"), now, region)
     if len(following) != len(initial):
         raise ModelError(f"{call.origin} carries {len(initial)} tensors, but its body gives {len(following)}")
+    again = _truth(call.within(region), call.inline(call.option("cond_subgraph_index"), following, region))
+    ends = {now[each].name: (initial[each], following[each]) for each in carried}
+    turns = Turns(draft.nodes[start:], draft.values, ends, again) if _is_true(first) else None
+    elements = {each: element for each in carried if turns and (element := turns.element(now[each].name))}
     grown = [*shapes]
-    for position in carried:
+    for position in [each for each in carried if each not in elements]:
         grown[position] = _common(call, [shapes[position], following[position].shape], position)
     if grown != shapes:
         return grown
-    again = _truth(call.within(region), call.inline(call.option("cond_subgraph_index"), following, region))
     values = []
-    for each in carried:
+    for each in [each for each in carried if each not in elements]:
         last = _last(call, each, shapes[each])
         values.append((initial[each], now[each], following[each], last, call.slot(each)))
-    write_loop(call, region, start, (first, again), values)
+    write_loop(call, region, start, (first, again), values, turns.count if turns else None)
+    for position, element in elements.items():
+        collect(call, region, element, initial[position].shape, call.slot(position))
     for position, value in enumerate(initial):
         if position not in carried:
             call.hand_on(value, position)
@@ -165,14 +181,22 @@ def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape
 
 
 def write_loop(
-    call: Call, region: Region, start: int, conditions: tuple[Value, Value], carried: Sequence[Carried]
+    call: Call,
+    region: Region,
+    start: int,
+    conditions: Sequence[Value],
+    carried: Sequence[Carried],
+    count: int | None = None,
 ) -> list[Value]:
     """Put a loop around the nodes from ``start`` on, which are those of its body; what is carried, after the loop.
 
     ``conditions`` say whether there is a first turn, written before ``start``, and after each whether there is another.
+    The second is left out where the ``count`` of turns is known.
     """
     draft = call.draft
     inside, draft.nodes[start:] = draft.nodes[start:], []
+    if count is not None:
+        conditions = (conditions[0], call.constant(True, "again", "bool"), call.constant(count, "turns", "int64"))
     names = tuple(condition.name for condition in conditions)
     draft.nodes.append(Node("Loop", names, (), {}, call.origin, region=call.lowering.region, regions=(region,)))
     lasts = []
@@ -181,6 +205,19 @@ def write_loop(
         lasts.append(_tie(call, "Carry", (initial, following), outputs, (region,))[1])
     draft.nodes += inside
     return lasts
+
+
+def collect(call: Call, region: Region, element: Value, shape: Shape, slot: Slot) -> Value:
+    """Write a list, of a ``shape``, of what an element is in each turn of a loop that is written: one of [1, ...]."""
+    nodes, values = call.draft.nodes, call.draft.values
+    made = next(node for node in reversed(nodes) if element.name in node.outputs)
+    if made.op == "Reshape" and values[made.inputs[0]].shape == shape[1:]:
+        element = values[made.inputs[0]]
+    whole, places = (shape[0], *element.shape), {"axis": 0, "direction": 0}
+    if whole == shape:
+        return _tie(call, "Stack", [element], [(whole, slot)], (region,), places)[0]
+    (stacked,) = _tie(call, "Stack", [element], [(whole, call.like("list", element))], (region,), places)
+    return call.reshape(stacked, shape, slot)
 
 
 def _last(call: Call, position: int, shape: Shape) -> Shape:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from layoutsolve.errors import ModelError
+from layoutsolve.frontend.shapes import LAST, Span
 from layoutsolve.frontend.tflite.lowering.builder import Call, Slot
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.operators.common import static
-from layoutsolve.frontend.tflite.operators.control import write_loop
+from layoutsolve.frontend.tflite.operators.control import collect, write_loop
+from layoutsolve.frontend.tflite.operators.slicing import take
 from layoutsolve.graph import Dim, Region, Value, product
 
 _MOST_STEPS = 32
@@ -128,17 +128,16 @@ class Walk:
         return call.write("Concat", given, shape, call.like("steps", given[0]), storage=storage, axis=0), states
 
     def _looped(self, x: Value, states: tuple[Value, ...], step: Step) -> tuple[Value, tuple[Value, ...]]:
-        """A loop that carries the number of the turn, what the steps have given so far, and the states."""
+        """A loop that carries the number of the turn and the states, and collects what the steps give."""
         call, steps, draft, shape = self.call, self.steps, self.call.draft, states[0].shape
         data = call.reshaped(x, (steps, self.batch, x.shape[-1]), "data")
-        limit = call.vector([steps], "limit") if isinstance(steps, int) else call.sizes((steps,), "limit")
-        one, zero, storage = call.vector([1], "one"), call.vector([0], "zero"), states[0].quant is not None
-        empty = call.constant(np.zeros((0, *shape), states[0].dtype), "empty", states[0].dtype, states[0].quant)
-        turns = call.fresh("turns")
-        initial, shapes = (zero, empty, *states), ((1,), (turns, *shape), *(state.shape for state in states))
+        count = steps if isinstance(steps, int) else None
+        limit = call.sizes((steps,), "limit") if count is None else call.vector([count], "limit")
+        one, zero = call.vector([1], "one"), call.vector([0], "zero")
+        initial = (zero, *states)
         names = [draft.names.derived(value.name, "now") for value in initial]
-        values = zip(names, initial, shapes, strict=True)
-        turn, so_far, *now = [draft.add(Value(name, like.dtype, size, like.quant)) for name, like, size in values]
+        values = zip(names, initial, strict=True)
+        turn, *now = [draft.add(Value(name, like.dtype, like.shape, like.quant)) for name, like in values]
 
         first = self._below(call, zero, limit)
         region, start = Region("body", call.lowering.region), len(draft.nodes)
@@ -150,19 +149,15 @@ class Walk:
         stored, slot = data.quant is not None, inner.like("part", data)
         part = inner.write("Gather", [data, number], (1, *data.shape[1:]), slot, storage=stored, axis=0)
         after = step(inner, inner.reshaped(part, data.shape[1:], "given"), tuple(now))
-        new = inner.reshaped(after[0], (1, *shape), "new")
-        both = [new, so_far] if self.backward else [so_far, new]
-        longer = (call.arithmetic.total((turns, 1)), *shape)
-        grown = inner.write("Concat", both, longer, inner.like("grown", new), storage=storage, axis=0)
         following = inner.write("Add", [turn, one], (1,), inner.temporary("following", "int64"))
         again = self._below(inner, following, limit)
-
-        carried = []
-        for value, present, next_ in zip(initial, (turn, so_far, *now), (following, grown, *after), strict=True):
-            size = (steps, *shape) if value is empty else value.shape
-            carried.append((value, present, next_, size, call.like("last", value)))
-        lasts = write_loop(call, region, start, (first, again), carried)
-        return lasts[1], tuple(lasts[2:])
+        ends = zip(initial, (turn, *now), (following, *after), strict=True)
+        carried = [(value, present, next_, value.shape, call.like("last", value)) for value, present, next_ in ends]
+        lasts = write_loop(call, region, start, (first, again), carried, count)
+        whole = collect(call, region, after[0], (steps, *shape), call.like("steps", after[0]))
+        if self.backward:
+            whole = take(call, whole, {0: Span(-1, -LAST, -1)}, call.like("forward", whole), {0: steps})
+        return whole, tuple(lasts[1:])
 
     @staticmethod
     def _below(call: Call, number: Value, limit: Value) -> Value:

@@ -6,11 +6,11 @@ from layoutsolve.solver.theory.rule import Dims, Placed, Rule, Site, Way, rule
 
 T, B, K, G, H = ("t",), ("b",), ("k",), ("g",), ("h",)
 
-_STATES = {"LSTM": (5, 6), "RNN": (5,)}
+_STATES = {"GRU": (5,), "LSTM": (5, 6), "RNN": (5,)}
 """The inputs that are states."""
 
 
-@rule("LSTM", "RNN")
+@rule("GRU", "LSTM", "RNN")
 def recurrent(site: Site) -> Rule | None:
     """``[t, b, k]`` to ``[t, 1, b, h]``: time and hidden features keep their order, the batch comes in any.
 

@@ -1,0 +1,151 @@
+"""Loops whose number of turns is known have as many as LiteRT gives them, and lists that they fill hold the same."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import layoutsolve
+from layoutsolve.graph import Array
+from layoutsolve.verification.runtimes import OnnxRuntime
+from tests.builder import Builder, Part
+from tests.truth import litert
+
+COMPARISONS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+
+
+def counting(first: int, step: int, limits: tuple[int, ...], comparison: str, turned: bool, subtract: bool) -> bytes:
+    """A loop over a counter, and one over the sum of all that it was, as long as comparisons with limits hold."""
+    builder, sources = Builder(), []
+    for name, shape, dtype, data in (("first", (1,), "int32", [first]), ("x", (2,), "float32", None)):
+        known = data is not None
+        sources.append(builder.constant(name, np.array(data, dtype)) if known else builder.input(name, shape, dtype))
+    results = [builder.tensor("last", (1,), "int32"), builder.tensor("total", (2,))]
+    builder.operator("WHILE", sources, results, {"cond_subgraph_index": 1, "body_subgraph_index": 2})
+
+    condition = builder.part()
+    given = [condition.input("now", (1,), "int32"), condition.input("sum", (2,))]
+    truths = []
+    for at, limit in enumerate(limits):
+        bound = condition.constant(f"limit{at}", np.array([limit], np.int32))
+        truths.append(condition.tensor(f"holds{at}", (1,), "bool"))
+        condition.operator(comparison, [bound, given[0]] if turned else [given[0], bound], [truths[-1]], {})
+    while len(truths) > 1:
+        both = condition.tensor(f"both{len(truths)}", (1,), "bool")
+        condition.operator("LOGICAL_AND", [truths.pop(), truths.pop()], [both], {})
+        truths.append(both)
+    condition.outputs(*truths)
+
+    body = builder.part()
+    now, total = body.input("now", (1,), "int32"), body.input("sum", (2,))
+    following, real, more = (
+        body.tensor("following", (1,), "int32"),
+        body.tensor("real", (1,)),
+        body.tensor("more", (2,)),
+    )
+    by = body.constant("step", np.array([-step if subtract else step], np.int32))
+    body.operator("SUB" if subtract else "ADD", [now, by], [following], {})
+    body.operator("CAST", [now], [real], {})
+    body.operator("ADD", [total, real], [more], {})
+    body.outputs(following, more)
+    return builder.finish(*results)
+
+
+def same(source: bytes, given: list[Array]) -> layoutsolve.Conversion:
+    found = layoutsolve.convert(source)
+    truth = litert().run(source, given).results
+    session = OnnxRuntime(found.model.SerializeToString(), threads=1)
+    results = session.run(dict(zip([name for name, *_ in session.inputs], given, strict=True)))
+    for one, other in zip(truth, results, strict=True):
+        np.testing.assert_array_equal(other, one)
+    return found
+
+
+@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("comparison", COMPARISONS)
+@pytest.mark.parametrize("first", [-7, 0, 3])
+def test_number_of_turns(first: int, comparison: str, turned: bool, subtract: bool) -> None:
+    """Upwards and downwards, by one and by more, with one limit and several; also where there is no turn at all."""
+    upwards = comparison.startswith("LESS") != turned
+    for step, far, others in product((1, 3), (-2, 0, 1, 5, 6), ((), (0,), (4, -1))):
+        ends = [first + (far + other) * (1 if upwards else -1) for other in (0, *others)]
+        source = counting(first, step if upwards else -step, tuple(ends), comparison, turned, subtract)
+        found = same(source, [np.array([0.5, -0.25], np.float32)])
+        (loop,) = (node for node in found.model.graph.node if node.op_type == "Loop")
+        body = loop.attribute[0].g
+        runs = bool(loop.input[0])  # else its first condition does not hold
+        assert not runs or not {node.op_type for node in body.node} & {"Less", "Greater", "LessOrEqual", "And"}
+
+
+def test_loops_without_an_end_are_no_counted_ones() -> None:
+    """The limit lies behind the first turn, or the counter stands still: what the model says stays as it is."""
+    for first, step, limit in ((0, -1, 5), (0, 0, 5)):
+        found = layoutsolve.convert(counting(first, step, (limit,), "LESS", False, False))
+        (loop,) = (node for node in found.model.graph.node if node.op_type == "Loop")
+        assert not loop.input[0]
+
+
+def filling(first: int, by: int, count: int, listed: int) -> bytes:
+    """A loop that fills elements into a list: from one on, every so many."""
+    builder = Builder()
+    sources = [
+        builder.constant("first", np.array([first], np.int32)),
+        builder.constant("list", np.arange(listed * 2, dtype=np.float32).reshape(listed, 2)),
+        builder.input("x", (1, 2)),
+    ]
+    results = [
+        builder.tensor("last", (1,), "int32"),
+        builder.tensor("filled", (listed, 2)),
+        builder.tensor("y", (1, 2)),
+    ]
+    builder.operator("WHILE", sources, results, {"cond_subgraph_index": 1, "body_subgraph_index": 2})
+    condition = builder.part()
+    now = condition.input("now", (1,), "int32")
+    condition.input("so_far", (listed, 2))
+    condition.input("x", (1, 2))
+    holds = condition.tensor("holds", (1,), "bool")
+    limit = condition.constant("limit", np.array([first + by * count], np.int32))
+    condition.operator("LESS", [now, limit], [holds], {})
+    condition.outputs(holds)
+    _fill(builder.part(), listed, by)
+    return builder.finish(*results[1:])
+
+
+def _fill(part: Part, listed: int, by: int) -> None:
+    now, so_far, x = part.input("now", (1,), "int32"), part.input("so_far", (listed, 2)), part.input("x", (1, 2))
+    following, next_ = part.tensor("following", (1,), "int32"), part.tensor("next", (1,), "int32")
+    part.operator("ADD", [now, part.constant("by", np.array([by], np.int32))], [following], {})
+    part.operator("ADD", [now, part.constant("one", np.ones(1, np.int32))], [next_], {})
+    double = part.tensor("double", (1, 2))
+    part.operator("ADD", [x, x], [double], {})
+
+    def vector(name: str, index: int, rest: int) -> int:
+        result = part.tensor(name, (2,), "int32")
+        part.operator("CONCATENATION", [index, part.constant(f"{name}_rest", np.array([rest], np.int32))], [result], {})
+        return result
+
+    before, after = (part.tensor(name, (listed, 2), signature=(-1, 2)) for name in ("before", "after"))
+    filled = part.tensor("filled", (listed, 2), signature=(-1, 2))
+    zeros = part.constant("zeros", np.zeros(2, np.int32))
+    part.operator("SLICE", [so_far, zeros, vector("size", now, -1)], [before], {})
+    whole = part.constant("whole", np.full(2, -1, np.int32))
+    part.operator("SLICE", [so_far, vector("begin", next_, 0), whole], [after], {})
+    part.operator("CONCATENATION", [before, x, after], [filled], {"axis": 0})
+    part.outputs(following, filled, double)
+
+
+@pytest.mark.parametrize("listed", [1, 2, 5])
+def test_lists(listed: int) -> None:
+    """Elements are collected where each turn fills in the next one, until the list is full."""
+    for first, by, count in product((0, 1), (1, 2), (1, 2, 4, 5)):
+        if first + by * (count - 1) >= listed:
+            continue
+        source = filling(first, by, count, listed)
+        found = same(source, [np.array([[0.5, -0.25]], np.float32)])
+        (loop,) = (node for node in found.model.graph.node if node.op_type == "Loop")
+        assert ((first, by, count) == (0, 1, listed)) == (
+            "Concat" not in {node.op_type for node in loop.attribute[0].g.node}
+        )
