@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -15,14 +15,22 @@ from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.emit import serialise
 from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.frontend import read
+from layoutsolve.frontend.passes.unsigned import HALF, shifted
 from layoutsolve.frontend.tflite.lowering.dilated import dilated
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
+from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
-from layoutsolve.graph import CONTROL, Array, Graph, Size, Value
+from layoutsolve.graph import BYTES, CONTROL, Array, Graph, Size, Value
+from layoutsolve.storage import USUAL
 from layoutsolve.verification.distance import Distance, Kind, distance, kind, passes
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run
 from layoutsolve.verification.verify import smooth
+
+STORAGE = replace(USUAL, block=0, groups=0)
+"""How bytes are stored, with the channels of the source: blocks have others, so that several operators lie between two
+tensors of the source.
+"""
 
 TOLERANCE = 1e-4
 """The relative error of a float output from which an operator is listed."""
@@ -60,13 +68,14 @@ class Check:
 
 def check_model(source: bytes, litert: LiteRT) -> list[Check]:
     """Check all operators of a model's main subgraph that the reference graph has nodes for."""
-    graph, model = read(source), parse(source)
+    graph, model = read(source, reading=Reading(storage=STORAGE)), parse(source)
     draft = Draft(dilated(model), lambda lowering: None)
     indices = {name: index for index, name in enumerate(Lowering(draft).tensor_names)}
     needed = [index for name, index in indices.items() if name in graph.values and graph.values[name].data is None]
     tensors = run_smooth(source, litert, needed).tensors
     stated = model.subgraphs[0].tensors
     known = {name: _before(stated[index], tensors[index]) for name, index in indices.items() if index in tensors}
+    known = {name: _as_stored(graph.values[name], data) for name, data in known.items()}
     known = {name: data for name, data in known.items() if _fits(graph.values[name], data)}
     return [check for name in _targets(graph, known) if (check := _check(graph, name, known)) is not None]
 
@@ -94,6 +103,13 @@ def run_smooth(source: bytes, litert: LiteRT, tensors: Sequence[int]) -> Run:
     raise AssertionError
 
 
+def _as_stored(value: Value, data: Array) -> Array:
+    """Bytes as the graph stores them, which may be without a sign where the source has one, 128 higher."""
+    if {value.dtype, data.dtype.name} != {*BYTES}:
+        return data
+    return shifted(data, HALF if value.dtype == "uint8" else -HALF, value.dtype)
+
+
 def _fits(value: Value, data: Array) -> bool:
     """Whether a tensor is the one of the source: the blocks around a dilated convolution are gone."""
     same = zip(value.shape, data.shape, strict=True) if len(value.shape) == data.ndim else [(0, 1)]
@@ -102,14 +118,14 @@ def _fits(value: Value, data: Array) -> bool:
 
 def _targets(graph: Graph, known: Mapping[str, Array]) -> list[str]:
     """The tensors of the source that nodes of the main subgraph produce."""
-    return [name for node in graph.nodes for name in node.outputs if name in known and node.origin is not None]
+    return [name for node in graph.nodes for name in node.outputs if name in known]
 
 
 def _check(graph: Graph, name: str, known: Mapping[str, Array]) -> Check | None:
-    origin = graph.nodes[graph.producers[name]].origin
-    if origin is None or origin.subgraph != 0:
-        return None
     part = extracted(graph, name, known)
+    origin = next((node.origin for node in reversed(part.nodes) if node.origin is not None), None)
+    if origin is None or origin.subgraph != 0:  # the first gives an input another sign, the last one an output
+        return None
     if any(node.op in CONTROL for node in part.nodes):
         return None
     port = _port(graph.values[name])

@@ -10,7 +10,10 @@ import onnx
 import pytest
 from onnx import helper
 
+from experiments.operatorwise import check_model
 from experiments.zoo import write
+from tests.networks import Network, Quantised
+from tests.truth import litert
 
 ROOT = Path(__file__).parent.parent
 
@@ -111,3 +114,15 @@ def test_experiment(name: str, models: Path, onnx_models: Path, tmp_path: Path) 
     assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-500:]
     assert "AttributeError" not in done.stdout
     assert done.stdout or any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("channels", [3, 8, 16])
+@pytest.mark.parametrize("kind", [Network, Quantised])
+def test_every_operator_is_checked(kind: type[Network], channels: int) -> None:
+    """Also those on bytes that are stored without a sign, and on images that could be whole blocks of channels."""
+    net = kind()
+    x = net.input(1, 6, 6, channels)
+    y = net.depthwise(net.conv(x, channels, 1))
+    checks = check_model(net.model(net.op("ADD", [x, net.conv(y, channels)], net.shapes[x])).source, litert())
+    assert sorted(check.operator for check in checks) == ["ADD", "CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D"]
+    assert all(check.passed for check in checks)
