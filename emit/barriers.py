@@ -48,6 +48,7 @@ GUARDS = (
     Guard("QDQPropagationTransformer", ("DequantizeLinear",), quantised.moved_too_far, put_barrier),
     Guard("QDQPropagationTransformer", ("Add",), quantised.to_viewed_product, write_sum),
     Guard("DoubleQDQPairsRemover", ("DequantizeLinear",), quantised.requantised, put_barrier),
+    Guard("GeluFusion", ("DequantizeLinear",), quantised.gated_by_itself, put_barrier),
     Guard("QDQFinalCleanupTransformer", ("DequantizeLinear",), quantised.given_back, put_barrier),
     Guard("QDQSelectorActionTransformer", tuple(quantised.IS_SLOWER), quantised.slower_in_bytes, put_barrier),
     Guard("ClipQuantFusion", ("Clip",), quantised.in_tiny_steps, put_barrier),

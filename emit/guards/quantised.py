@@ -24,6 +24,9 @@ _INT32 = 2.0**31
 _EPSILON = float(np.finfo(np.float32).eps)
 """The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
 
+_CUBED = 0.044715
+"""What the third power has as its factor in the approximation of GELU."""
+
 _IMAGE = 4
 """The dimensions of what lies channels-last beside convolutions of bytes."""
 
@@ -106,6 +109,22 @@ def given_back(scope: Scope, node: NodeProto) -> list[NodeProto]:
         )
 
     return [reader for reader in scope.readers.get(real, ()) if ends(reader)]
+
+
+def gated_by_itself(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
+    """What computes a GELU, or its approximation, of quantised numbers: it is one kernel only if all of it reads one
+    tensor, and each reader gets a DequantizeLinear of its own.
+    """
+    readers = scope.readers.get(node.output[0], ())
+
+    def begins(reader: NodeProto) -> bool:
+        """Whether a GELU begins with an operator, alone of all that reads the same."""
+        if reader.op_type == "Div":
+            return any(each.op_type == "Erf" for each in scope.readers.get(reader.output[0], ()))
+        factor = scope.constant(reader.input[1]) if reader.op_type == "Mul" else None
+        return factor is not None and factor.size == 1 and abs(float(factor.reshape(())) - _CUBED) < _EPSILON
+
+    return [each for each in readers if each.op_type in ("Div", "Mul")] if any(map(begins, readers)) else ()
 
 
 def in_tiny_steps(scope: Scope, node: NodeProto) -> list[NodeProto]:

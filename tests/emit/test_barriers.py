@@ -338,6 +338,30 @@ def test_dequantised_view_in_every_opset(opset: int) -> None:
     check(builder.finish(y), [[data]], [{"opset": opset}])
 
 
+@pytest.mark.parametrize("other", ["", "read", "output"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu_of_quantised_numbers_is_one_kernel(approximate: bool, dtype: str, other: str) -> None:
+    """Also where something else reads the same numbers, or they are given."""
+    random, zero = np.random.default_rng(0), {"int8": -3, "uint8": 120, "int16": 0}[dtype]
+    b, limits = Chain(), np.iinfo(dtype)
+    steps = Quant([8 / (float(limits.max) - float(limits.min))], [zero])
+    x = b.input("x", (1, 4, 5, 8), dtype, quant=steps)
+    y = b.then("TANH" if dtype != "int16" else "NEG", [x], (1, 4, 5, 8), dtype, steps)
+    ends = [b.then("GELU", [y], (1, 4, 5, 8), dtype, steps, approximate=approximate)]
+    ends += [b.then("SQRT" if dtype == "int16" else "ABS", [y], (1, 4, 5, 8), dtype, steps)] if other == "read" else []
+    ends += [y] if other == "output" else []
+    numbers = random.integers(limits.min, limits.max, (1, 4, 5, 8), endpoint=True).astype(dtype)
+    converted = layoutsolve.convert(b.finish(*ends)).model
+    for level in ("extended", "all"):
+        kinds = operators(optimised(converted.SerializeToString(), level))
+        assert "FastGelu" in kinds if approximate else "Gelu" in kinds
+    before = OnnxRuntime(converted.SerializeToString(), level="none").run({"x": numbers})
+    after = OnnxRuntime(converted.SerializeToString(), level="all").run({"x": numbers})
+    for one, another in zip(before, after, strict=True):
+        assert np.abs(one.astype(int) - another.astype(int)).max() <= 1
+
+
 def test_every_guard_is_described() -> None:
     """The table in the documentation names the transformers that there are guards against, and no other."""
     lines = DOCUMENT.read_text().partition("| transformer |")[2].partition("\n\n")[0].splitlines()[2:]
