@@ -65,7 +65,7 @@ WHERE: Mapping[str, str] = {
     "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
     "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
     "storage real": "bytes that a LeakyRelu alone reads of a product: real numbers, rounded to their steps",
-    "storage groups": "Conv of bytes by groups of 4 channels and more: several as one of up to 32",
+    "storage groups": "Conv by groups: several as one, of bytes of up to 32 channels, of floats of 16",
     "LeakyRelu sum": "LeakyRelu of bytes, images: a Clip of what is stored, and an Add of it and what is read",
     "AveragePool depthwise": "AveragePool of bytes, 8 channels and more, no padding: a convolution by ones",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",

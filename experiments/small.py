@@ -104,9 +104,9 @@ def averaged(padding: str, channels: int, side: int) -> bytes:
     return net.model(x).source
 
 
-def grouped(channels: int, side: int) -> bytes:
-    """Layers of bytes by groups of eight channels."""
-    net = Quantised()
+def grouped(kind: str, channels: int, side: int) -> bytes:
+    """Layers of bytes or floats by groups of eight channels."""
+    net = Quantised() if kind == "bytes" else Network()
     x = net.input(1, side, side, channels)
     for _ in range(LAYERS):
         x = net.conv(net.conv(x, channels, groups=channels // 8), channels, 1)
@@ -209,7 +209,7 @@ FAMILIES: Mapping[str, tuple[tuple[Callable[..., bytes], tuple[tuple[str | int, 
     "LeakyRelu sum": ((leaking, IMAGES),),
     "AveragePool depthwise": ((averaged, tuple(("VALID", *size) for size in IMAGES)),),
     "floats AveragePool": ((averaged, tuple(("SAME", *size) for size in IMAGES)),),
-    "storage groups": ((grouped, IMAGES),),
+    "storage groups": ((grouped, tuple((kind, *size) for kind in ("bytes", "floats") for size in IMAGES)),),
     "floats Conv": ((sighted, ((1, 96), (3, 96), (3, 224))),),
     "floats Softmax": ((scored, ((64, 16), (64, 64), (32, 196))),),
     "ReduceMean pixels": ((weighed, ((32, 56), (96, 28), (24, 96))),),

@@ -23,7 +23,8 @@ class Storage:
     weights with a sign read ``pixel`` channels at least. With ``real`` what a LeakyRelu alone reads of a product is
     real numbers, rounded to the steps of the bytes that it would be. A convolution in whole blocks is worth so many
     ``cuts``, Pads and Slices that make images whole blocks where something looks at channels; 0 where there are none.
-    Of convolutions of bytes by groups as many groups are one as have ``groups`` channels together; 0 leaves all alone.
+    Of convolutions of bytes by groups as many groups are one as have ``groups`` channels together, and a block where
+    they are of floats; 0 leaves all alone.
     """
 
     unsigned: bool = False

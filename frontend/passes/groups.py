@@ -1,7 +1,8 @@
-"""Convolutions of bytes by small groups, with several groups as one whose weights are zero between them.
+"""Convolutions by small groups, with several groups as one whose weights are zero between them.
 
 ONNX Runtime's kernels on bytes take each group by itself, and longer than floats where it has few channels. Up to 32
-channels a group of several takes no longer than one of them, although most of its products are zero.
+channels a group of several takes no longer than one of them, although most of its products are zero. Those on floats
+keep channels in blocks if groups have whole ones.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes.live import used
 from layoutsolve.frontend.passes.widths import IMAGE
-from layoutsolve.graph import BYTES, Graph, Node, Value
+from layoutsolve.graph import BYTES, Graph, Node, Quant, Value
 from layoutsolve.names import Names
+
+BLOCK = 16
+"""The channels that are kept together where floats are convolved."""
 
 FEWEST = {"int8": 4, "uint8": 8}
 """The channels of a group from which on that takes less time than floats, by the type of the weights."""
 
 
 def joined(graph: Graph, channels: int, budget: Budget) -> Graph:
-    """The same graph with as many groups as one as have so many channels together at most. What is written anew counts
-    in the ``budget``.
+    """The same graph with as many groups as one as have so many channels together at most, a block where they are of
+    floats; 0 leaves all alone. What is written anew counts in the ``budget``.
     """
     together = {node: count for node in graph.nodes if channels and (count := _together(graph, node, channels)) > 1}
     if not together:
@@ -42,27 +46,36 @@ def joined(graph: Graph, channels: int, budget: Budget) -> Graph:
 
 
 def _together(graph: Graph, node: Node, channels: int) -> int:
-    """How many groups of a convolution of bytes may be one; 1 where it has none."""
+    """How many groups of a convolution may be one; 1 where it has none."""
     groups = node.attributes.get("group", 1) if node.op == "Conv" and not node.domain else 1
     if groups <= 1:
         return 1
     given, weights, result = (graph.values[name] for name in (*node.inputs[:2], node.outputs[0]))
     quant, data = weights.quant, weights.data
-    if data is None or quant is None or weights.dtype not in BYTES or quant.axis not in (None, 0):
+    if data is None or data.ndim != IMAGE or len(data) % groups or not (quant is None or _is_by_result(quant)):
         return 1
-    fits = given.in_bytes and result.in_bytes and data.ndim == IMAGE and len(data) % groups == 0
-    if not fits or (read := data.shape[1]) < FEWEST[weights.dtype]:
+    read, written = data.shape[1], len(data) // groups
+    if all(each.dtype == "float32" and each.quant is None for each in (given, result)):
+        count = BLOCK // read if 1 < read < BLOCK and weights.dtype in ("float32", *BYTES) else 1
+        return count if groups % count == 0 and read * count == BLOCK and written * count % BLOCK == 0 else 1
+    if quant is None or not (given.in_bytes and result.in_bytes) or read < FEWEST.get(weights.dtype, channels):
         return 1
     return max((count for count in range(2, channels // read + 1) if groups % count == 0), default=1)
 
 
+def _is_by_result(quant: Quant) -> bool:
+    """Whether there are steps of one size, or one for each channel that is given."""
+    return quant.axis in (None, 0) and not quant.block
+
+
 def _widened(weights: Value, groups: int, count: int, taken: Names) -> Value:
     """Weights that are zero for the channels of the other groups that are one with theirs."""
-    if weights.data is None or weights.quant is None:
-        raise TypeError(f"'{weights.name}' is no quantised constant")
+    if weights.data is None:
+        raise TypeError(f"'{weights.name}' is no constant")
     given, read, *kernel = weights.data.shape
     apart = weights.data.reshape(groups // count, count, given // groups, read, *kernel)
-    zeros = weights.quant.zero_point.astype(weights.data.dtype).reshape(-1, 1, 1, 1)
+    zero = np.zeros(1) if weights.quant is None else weights.quant.zero_point
+    zeros = zero.astype(weights.data.dtype).reshape(-1, 1, 1, 1)
     shape = (given, count * read, *kernel)
     found = np.broadcast_to(zeros, shape).reshape(groups // count, count, given // groups, count, read, *kernel).copy()
     for place in range(count):

@@ -18,7 +18,7 @@ from tests.networks import Quantised
 
 OTHERS: Mapping[str, Mapping[str, int]] = {
     "": {}, "one": {"count": 1}, "narrow": {"read": 3}, "wide": {"read": 17}, "prime": {"count": 7, "read": 9},
-    "floats": {}, "lines": {}, "computed": {},
+    "floats": {"read": 12}, "lines": {}, "computed": {},
 }  # fmt: skip
 """What keeps groups apart or not, and the sizes that do."""
 
@@ -63,6 +63,27 @@ def test_results_stay_what_they_are(seed: int, other: str) -> None:
     (expected,) = run(graph, data)
     for each in (wider, unsigned.stored(wider), unsigned.stored(weights.stored(wider, "unsigned"))):
         np.testing.assert_array_equal(run(each, data)[0], expected)
+
+
+@pytest.mark.parametrize("stored", ["float32", "int8", "uint8"])
+@pytest.mark.parametrize("seed", range(8))
+def test_floats_in_whole_blocks(seed: int, stored: str) -> None:
+    """As many groups as are a block of channels, if they give whole blocks too."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    read, count, written = (int(random.choice(each)) for each in ((1, 2, 4, 8, 12, 16), (3, 4, 8, 16), (1, 2, 4, 8)))
+    given, zero = count * written, {"float32": 0, "int8": 0, "uint8": 100}[stored]
+    steps = Quant(random.uniform(0.01, 0.02, given).astype(np.float32), np.full(given, zero, stored), 0)
+    numbers = random.integers(zero - 40, zero + 40, (given, read, 3, 3))
+    weights = b.constant(numbers.astype(stored), stored, None if stored == "float32" else steps)
+    x = b.input(1, count * read, 7, 6)
+    graph = b.graph(b.op("Conv", x, weights, shape=(1, given, 5, 4), kernel_shape=(3, 3), group=count))
+    (node,) = groups.joined(graph, 32, Budget()).nodes
+    together = 16 // read
+    whole = 1 < read < 16 and 16 % read == 0 and count % together == 0 and written * together % 16 == 0
+    assert node.attributes["group"] == (count // together if whole else count)
+    data = feeds(graph, seed)
+    (expected,) = run(graph, data)
+    np.testing.assert_allclose(run(groups.joined(graph, 32, Budget()), data)[0], expected, rtol=1e-5, atol=1e-4)
 
 
 def test_as_many_as_fit() -> None:
