@@ -1,6 +1,6 @@
 """From a reference graph and an assignment of layouts to an ONNX model. The only room that knows ONNX's file format."""
 
-from layoutsolve.emit.apply import Stored, apply, located, stored
+from layoutsolve.emit.apply import Stored, apply, located, meant, stored
 from layoutsolve.emit.encoding import pieces
 from layoutsolve.emit.external import LIMIT, External, constant_bytes, place
 from layoutsolve.emit.serialise import serialise
@@ -15,6 +15,7 @@ __all__ = [
     "apply",
     "constant_bytes",
     "located",
+    "meant",
     "nodes_of",
     "pieces",
     "place",

@@ -13,6 +13,7 @@ from itertools import count
 import numpy as np
 
 from layoutsolve.budget import Budget
+from layoutsolve.emit import views
 from layoutsolve.emit.constants import Constants
 from layoutsolve.graph import LATE, Array, Dim, Function, Graph, Node, Region, Value, reshape_entries
 from layoutsolve.names import Names, short
@@ -32,6 +33,15 @@ def apply(assignment: Assignment, budget: Budget | None = None) -> Graph:
     return _Applier(assignment, budget or Budget()).result()
 
 
+def meant(assignment: Assignment, applied: Graph | None = None) -> frozenset[str]:
+    """What is moved as real numbers in what :func:`apply` has ``applied``, or makes, of an assignment, as its target
+    wants it.
+    """
+    if not assignment.goal.target.storage.views:
+        return frozenset()
+    return views.meant(apply(assignment) if applied is None else applied)
+
+
 @dataclass(frozen=True)
 class Stored:
     """Where a tensor of a graph is written: under what name, in which layout, what its own is, and the atoms' sizes."""
@@ -46,10 +56,11 @@ def stored(assignment: Assignment) -> dict[str, Stored]:
     """Where each tensor that is computed, or given, is found in what :func:`apply` makes: as it is written first."""
     applier = _Applier(assignment, Budget())
     written, found = applier.result(), dict[str, Stored]()
+    real = meant(assignment, written)
     for number, variable in enumerate(assignment.problem.variables):
         layout = assignment.written(number)
         name = "" if layout is None else applier.stored[number, layout]
-        if layout is not None and name in written.values:
+        if layout is not None and name in written.values and name not in real:
             public = written.names.get(name, name)
             found.update({each: Stored(public, layout, own, variable.sizes) for each, own in variable.readings.items()})
     return found

@@ -27,6 +27,11 @@ def write(writer: Writer, node: Node) -> None:
     """Write a node that computes on what its tensors mean, or moves what is stored."""
     for name in node.outputs:
         writer.describe(name)
+    if node.outputs and node.outputs[0] in writer.meant:
+        (name,), (data, *others) = node.outputs, node.inputs
+        writer.node(node.op, [_real(writer, data), *map(writer.stored, others)], [name], node.attributes)
+        writer.body.real[name] = name
+        return
     if qlinear.write(writer, node, lambda name, quant: _parameters(writer, name, quant)[0]):
         return
     single = len(node.inputs) == len(node.outputs) == 1

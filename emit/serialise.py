@@ -24,19 +24,20 @@ def serialise(
     budget: Budget | None = None,
     origins: dict[str, Origin] | None = None,
     kernels: Kernels | None = None,
+    meant: frozenset[str] = frozenset(),
 ) -> ModelProto:
     """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
     All that is written counts in the ``budget``. Constants that lie in the same memory are written once.
 
     ``origins`` are filled with where each node comes from, by its name. ``kernels`` are the operators on stored
-    integers that may be written, by default none.
+    integers that may be written, by default none. What views give that are ``meant`` is written as real numbers.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where ``opset`` is too
     low for the graph or outside of what is written at all.
     """
     version = chosen_opset(graph, opset)
-    writer = Writer(computed(graph), external, budget or Budget(), kernels)
+    writer = Writer(computed(graph), external, budget or Budget(), kernels, meant)
     model, written = _model(writer, version), writer.origins
     del writer  # the parts that the model is a copy of
     if not _unknown(model, graph):

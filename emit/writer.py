@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,19 @@ class Writer:
     Nodes are written to the region ``here`` and come from the operator ``origin``, which ``origins`` then tells by a
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
     larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
-    are the operators on stored integers that may be written, by default none.
+    are the operators on stored integers that may be written, by default none. What views give that are ``meant`` is
+    written as real numbers.
     """
 
-    def __init__(self, graph: Graph, external: External | None, budget: Budget, kernels: Kernels | None = None) -> None:
-        self.graph, self.external, self.budget, self.kernels = graph, external, budget, kernels
+    def __init__(
+        self,
+        graph: Graph,
+        external: External | None,
+        budget: Budget,
+        kernels: Kernels | None = None,
+        meant: frozenset[str] = frozenset(),
+    ) -> None:
+        self.graph, self.external, self.budget, self.kernels, self.meant = graph, external, budget, kernels, meant
         self.taken = Names([*graph.values, *graph.names.values()])
         self.public = {name: graph.names.get(name, name) for name in (*graph.outputs, *graph.inputs)}
         self.bodies: dict[Region | None, Body] = {None: Body()}
@@ -112,7 +121,8 @@ class Writer:
     def describe(self, name: str) -> None:
         """State the type of a value that is neither an input nor an output, if it is known."""
         if name and name not in self.public and self.graph.values[name].foreign != b"":
-            self.body.infos.append(self.info(self.graph.values[name], name))
+            value = self.graph.values[name]
+            self.body.infos.append(self.info(replace(value, dtype="float32") if name in self.meant else value, name))
 
     def info(self, value: Value, name: str) -> ValueInfoProto:
         """The description of a value under a name."""

@@ -65,8 +65,10 @@ WHERE: Mapping[str, str] = {
     "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
     "storage pixel": "images of less channels that come channels-first, bytes by weights with a sign: four channels",
     "storage real": "bytes that a LeakyRelu alone reads of a product: real numbers, rounded to their steps",
+    "storage views": "Transpose, Reshape and MaxPool of bytes for kernels: of real numbers, behind DequantizeLinear",
     "storage groups": "Conv by groups: several as one, of bytes of up to 32 channels, of floats of 16",
     "LeakyRelu sum": "LeakyRelu of bytes, images: a Clip of what is stored, and an Add of it and what is read",
+    "Conv sampled": "Conv of bytes by kernels of one pixel that strides: a MaxPool of one pixel does",
     "AveragePool depthwise": "AveragePool of bytes, 8 channels and more, no padding: a convolution by ones",
     "Max clip": "Max with one number, behind a convolution or pool of floats: Clip",
     "Min clip": "Min with one number, behind a convolution or pool of floats: Clip",
@@ -166,6 +168,8 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
         yield "storage pixel", {"storage": {"pixel": 0}}, {}
     if storage.groups:
         yield "storage groups", {"storage": {"groups": 0}}, {}
+    if storage.views:
+        yield "storage views", {"storage": {"views": False}}, {}
     if storage.real:
         yield "storage real", {"storage": {"real": False}}, {}
     for operator, names in target.idioms.items():

@@ -58,18 +58,23 @@ class Recount:
         return sum(worth.get(("Transpose", motion), 0) * count for motion, count in self.motions.items())
 
 
-def recount(model: onnx.ModelProto, kept: Collection[str] = ()) -> Recount:
-    """Count in a model, its branches and loops included, but for operators that compute one of ``kept``.
+def recount(model: onnx.ModelProto, kept: Collection[str] = (), meant: Collection[str] = ()) -> Recount:
+    """Count in a model, its branches and loops included, but for operators that compute one of ``kept``. A Transpose
+    that gives one of ``meant`` counts as one of the bytes that are dequantised for it: runtimes move those.
 
     Raises :class:`ValueError` where the file does not tell what a Transpose moves.
     """
+    found = [*_nodes(model.graph, ChainMap(), 1, kept)]
+    made = {name: node for node, *_ in found for name in node.output}
     transposes = reshapes = moved = 0
     motions: Counter[str] = Counter()
-    for node, types, turns in _nodes(model.graph, ChainMap(), 1, kept):
+    for node, types, turns in found:
         if node.op_type in _VIEWS:
             reshapes += 1
         elif node.op_type == "Transpose":
             bits, shape, permutation = _moved(node, types)
+            if node.output[0] in meant:
+                bits = _dequantised(node, types, made) or bits
             transposes += 1
             motions.update(_motions([size for size, _ in shape], permutation))
             moved += turns * (bits * prod(number for _, number in shape) // 8)
@@ -119,6 +124,15 @@ def _moved(node: onnx.NodeProto, types: _Types) -> tuple[int, list[tuple[int | s
                 shape = [shape[permutation.index(axis)] for axis in range(len(shape))]
             return _bits(described.elem_type), shape, permutation
     raise ValueError(f"the file does not tell the shape of what the Transpose '{node.name}' moves")
+
+
+def _dequantised(node: onnx.NodeProto, types: _Types, made: Mapping[str, onnx.NodeProto]) -> int:
+    """The bits of an element of what views of real numbers are dequantised from, 0 where they are not."""
+    before: onnx.NodeProto | None = node
+    while before is not None and (before.op_type == "Transpose" or before.op_type in _VIEWS):
+        before = made.get(before.input[0])
+    described = None if before is None or before.op_type != "DequantizeLinear" else types.get(before.input[0])
+    return 0 if described is None else _bits(described.elem_type)
 
 
 def _size(dim: onnx.TensorShapeProto.Dimension) -> tuple[int | str, int]:

@@ -154,8 +154,8 @@ def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
     block, narrow, pixel, cuts, groups = (int(said[name]) for name in ("block", "narrow", "pixel", "cuts", "groups"))
-    unsigned, real = (said[name] is True for name in ("unsigned", "real"))
-    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real, cuts, groups)
+    unsigned, real, views = (said[name] is True for name in ("unsigned", "real", "views"))
+    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real, cuts, groups, views)
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")

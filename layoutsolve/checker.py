@@ -25,7 +25,7 @@ from layoutsolve.audit import copied_bytes, recount
 from layoutsolve.budget import Budget
 from layoutsolve.certificate import Certificate
 from layoutsolve.digest import Buffer, digest
-from layoutsolve.emit import serialise
+from layoutsolve.emit import meant, serialise
 from layoutsolve.errors import CertificateError, ConversionError
 from layoutsolve.graph import KEPT, Graph
 from layoutsolve.made import Provenance
@@ -200,7 +200,8 @@ def _check_count(
     price, written = certificate.price, onnx.load_from_string(model)
     kernels = kernels_of(certificate.reading, stated.goal.target)
     try:
-        found = recount(written, {name for node in graph.nodes if node.op.startswith(KEPT) for name in node.outputs})
+        given = {name for node in graph.nodes if node.op.startswith(KEPT) for name in node.outputs}
+        found = recount(written, given, meant(assignment))
         copies = (
             price.copies if certificate.data is not None else copied_bytes(written, serialise(graph, kernels=kernels))
         )

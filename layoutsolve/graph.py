@@ -316,6 +316,15 @@ class Graph:
         return Counter(name for node in self.nodes for name in node.inputs)
 
     @cached_property
+    def readers(self) -> dict[str, list[Node]]:
+        """The nodes that read each value."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found.setdefault(name, []).append(node)
+        return found
+
+    @cached_property
     def results(self) -> frozenset[str]:
         """The names of the outputs."""
         return frozenset(self.outputs)

@@ -25,6 +25,8 @@ class Storage:
     ``cuts``, Pads and Slices that make images whole blocks where something looks at channels; 0 where there are none.
     Of convolutions of bytes by groups as many groups are one as have ``groups`` channels together, and a block where
     they are of floats; 0 leaves all alone.
+    With ``views`` bytes are real numbers before a Transpose, Reshape or MaxPool, not behind it, where kernels read what
+    it gives.
     """
 
     unsigned: bool = False
@@ -35,6 +37,7 @@ class Storage:
     real: bool = False
     cuts: int = 0
     groups: int = 0
+    views: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve.budget import Budget
-from layoutsolve.emit import LIMIT, External, Kernels, apply, constant_bytes, pieces, place, serialise
+from layoutsolve.emit import LIMIT, External, Kernels, apply, constant_bytes, meant, pieces, place, serialise
 from layoutsolve.ends import End, ends_of, every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
@@ -62,7 +62,8 @@ def emitted(
     facts = {**applied.metadata, **metadata(ends, applied.metadata), **made.metadata}
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)
-    model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels)
+    real = meant(assignment, applied) if kernels is None else frozenset()
+    model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels, real)
     model.producer_version = made.version
     _tell_copies(model, ends_of(graph, boundary, assignment, inputs=False))
     if graph.imports:

@@ -7,14 +7,14 @@ from functools import lru_cache
 import onnx
 
 from layoutsolve.audit import copied_bytes, recount
-from layoutsolve.emit import serialise
+from layoutsolve.emit import meant, serialise
 from layoutsolve.graph import Graph
 from layoutsolve.solver import Assignment
 
 
 def audited(model: onnx.ModelProto, assignment: Assignment, graph: Graph) -> None:
     """A file has what the price of its assignment says; what kernels do inside, no file shows."""
-    found, price, problem = recount(model), assignment.price, assignment.problem
+    found, price, problem = recount(model, meant=meant(assignment)), assignment.price, assignment.problem
     rows = [assignment.row(number).price for number in range(len(problem.operators))]
     inside = sum(row.hidden for row in rows if not row.transposes)
     assert found.transposes == price.transposes

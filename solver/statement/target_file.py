@@ -56,6 +56,7 @@ _MAY_LACK = (
 _JSON, _TOML = _ENDINGS = (".json", ".toml")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
+_STORAGE = ("unsigned", "weights", "block", "narrow", "pixel", "real", "cuts", "groups", "views")
 _COST = ("fixed", "per_byte", "per_block")
 
 
@@ -193,13 +194,15 @@ def _table(facts: dict[str, Any]) -> Table:
 
 
 def _storage(facts: dict[str, Any]) -> Storage:
-    fields.known("storage", facts, ("unsigned", "weights", "block", "narrow", "pixel", "real", "cuts", "groups"))
+    fields.known("storage", facts, _STORAGE)
     weights = fields.one("storage.weights", facts.get("weights", "source"), WEIGHTS)
-    unsigned, real = (fields.flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "real"))
+    unsigned, real, views = (
+        fields.flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "real", "views")
+    )
     block, narrow, pixel, cuts, groups = (
         fields.count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel", "cuts", "groups")
     )
-    return Storage(unsigned, weights, block, narrow, pixel, real, cuts, groups)
+    return Storage(unsigned, weights, block, narrow, pixel, real, cuts, groups, views)
 
 
 def _dynamic(facts: Any) -> Dynamic | None:

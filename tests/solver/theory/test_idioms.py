@@ -15,7 +15,7 @@ from layoutsolve.solver import assign
 from layoutsolve.solver.statement.objective import Goal
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.solver.statement.target_file import default_target, shipped
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rule import RULES
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime
@@ -27,7 +27,7 @@ EDGES = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38
 """Numbers at which a sum of two parts may differ from the part that counts."""
 
 
-SUMMING = frozenset(("ReduceMean", "Resize"))
+SUMMING = frozenset(("Conv", "ReduceMean", "Resize"))
 """The operators whose kernels add up in another order in other layouts, idiom or not."""
 
 
@@ -291,3 +291,62 @@ def test_axes_of_single_images_are_named(shape: Sequence[int], result: Sequence[
     data = feeds(graph, 0)
     for found, wanted in zip(run(other, data), run(plain, data), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+SAMPLED = ("", "two", "three")
+"""How many convolutions of one pixel read an image of bytes; otherwise they stride as they are."""
+
+
+def striding(seed: int, how: str) -> Graph:
+    """Convolutions of one pixel that stride over an image of bytes, channels-last, and perhaps what else reads it."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    space, channels = int(random.integers(1, 3)), int(random.integers(2, 6))
+    dtype = ("int8", "uint8")[seed % 2]
+
+    def steps() -> Quant:
+        return Quant(random.uniform(0.01, 0.05, 1).astype(np.float32), random.integers(1, 9, 1).astype(dtype))
+
+    def conv(x: str, kernel: int, strides: Sequence[int], pads: int = 0) -> str:
+        count, quant = int(random.integers(1, 6)), None if how == "floats" else steps()
+        scale = Quant(np.full(1, 0.01, np.float32), np.zeros(1, np.int8))
+        numbers = random.integers(-90, 90, (count, channels, *[kernel] * space))
+        weights = b.constant(numbers, "int8", scale) if quant else b.constant(numbers)
+        added = Quant(given.scale * scale.scale, np.zeros(1, np.int32)) if given else None
+        bias = b.constant(random.integers(-90, 90, count), "int32" if given else "float32", added)
+        inner = b.transpose(x, 0, space + 1, *range(1, space + 1), pattern=True)
+        sides = zip(b.shape(x)[1:-1], strides, strict=True)
+        sizes = [(int(side) + 2 * pads - kernel) // step + 1 for side, step in sides]
+        chosen = {"strides": tuple(strides), "pads": (pads,) * (2 * space), "quant": quant}
+        shape, held = (1, count, *sizes), dtype if quant else "float32"
+        y = b.op("Conv", inner, weights, bias, shape=shape, dtype=held, **chosen)
+        return b.transpose(y, 0, *range(2, space + 2), 1, pattern=True)
+
+    shape = (1, *map(int, random.integers(4, 9, space)), channels)
+    given = None if how == "floats" else steps()
+    x = b.input(*shape, dtype=dtype if given else "float32", quant=given)
+    strides = [int(random.integers(1, 4)) for _ in range(space - 1)] + [int(random.integers(2, 4))]
+    ends = [conv(x, 1, strides, int(how == "padded")) for _ in range(1 + SAMPLED.index(how) if how in SAMPLED else 1)]
+    if how == "three by three":
+        ends.append(conv(x, 3, strides))
+    if how == "other strides":
+        ends.append(conv(x, 1, [1] * space))
+    if how == "an output":
+        ends.append(b.op("Relu", x, shape=shape, dtype=dtype, quant=steps()))
+    return b.graph(*ends)
+
+
+@pytest.mark.parametrize("how", [*SAMPLED, "floats", "padded", "three by three", "other strides", "an output"])
+@pytest.mark.parametrize("seed", range(12))
+def test_pixels_are_taken_out_first(seed: int, how: str) -> None:
+    """A MaxPool of one pixel strides where nothing reads other pixels; all bytes stay what they are, at every level."""
+    graph = striding(seed, how)
+    target = replace(shipped("openvino-x86-vnni"), idioms={})
+    written, before = (
+        apply(assign(graph, target=each)) for each in (replace(target, idioms={"Conv": ("sampled",)}), target)
+    )
+    pools = [node.attributes for node in written.nodes if node.op == "MaxPool"]
+    assert len(pools) == (len(graph.outputs) if how in SAMPLED else 0)
+    assert all(set(each["kernel_shape"]) == {1} for each in pools)
+    data = feeds(graph, seed)
+    for found, expected in zip(run(written, data), run(before, data), strict=True):
+        np.testing.assert_array_equal(found, expected)
