@@ -10,18 +10,19 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from layoutsolve.emit import apply
 from layoutsolve.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
 from layoutsolve.solver.statement.kinds import Class, entry
 from layoutsolve.solver.statement.problem import LayoutProblem, Variable
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
-from layoutsolve.solver.statement.target_file import default_target, parsed
+from layoutsolve.solver.statement.target_file import default_target, parsed, shipped
 from layoutsolve.solver.theory.layout import finest, order
 from layoutsolve.solver.theory.motion import Motion, as_layouts
 from layoutsolve.solver.theory.offer import Offer, rule_of
 from layoutsolve.solver.theory.rule import Rule, Site
-from tests.graphs import GraphBuilder
+from tests.graphs import GraphBuilder, assert_same, feeds
 from tests.solver.theory.test_motion import random_layout
 
 
@@ -317,3 +318,30 @@ def test_an_unmeasured_element_size_costs_as_the_next_larger_one() -> None:
     assert target.reshape_price(2, 5, timed=True).nanoseconds == 300_000_000
     assert target.latency.extra == {("Softmax", "middle"): 0.5}
     assert target.unsupported == {("Resize", "linear")}
+
+
+def dense(seed: int, stored: bool) -> Graph:
+    """A dense layer without a bias, of bytes or of floats, whose rows come first before it or behind it."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    rows, features, units = (int(size) for size in random.integers(2, 9, 3))
+    steps = {"dtype": "uint8", "quant": Quant(np.full(1, 0.1, np.float32), np.full(1, 9, np.uint8))} if stored else {}
+    scale = Quant(np.full(1, 0.01, np.float32), np.zeros(1, np.int8))
+    numbers = random.integers(-90, 90, (units, features))
+    weights = b.constant(numbers, "int8", scale) if stored else b.constant(numbers)
+    before = bool(seed % 2)
+    x = b.transpose(b.input(features, rows, **steps), 1, 0) if before else b.input(rows, features, **steps)
+    y = b.op("Gemm", x, weights, shape=(rows, units), transB=1, **steps)
+    return b.graph(y if before else b.transpose(y, 1, 0))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("stored", [False, True])
+def test_weights_of_bytes_stay_on_the_right(seed: int, stored: bool) -> None:
+    """A Transpose is less than what OpenVINO loses where they are on the left, which it computes in floats."""
+    graph = dense(seed, stored)
+    written = apply(assign(graph, target=shipped("openvino-x86-vnni")))
+    (product,) = (node for node in written.nodes if node.op in ("Gemm", "MatMul"))
+    moves = sum(node.op == "Transpose" for node in written.nodes)
+    assert written.values[product.inputs[1]].data is not None or not stored
+    assert not stored or moves == 1
+    assert_same(written, graph, feeds(graph, seed), rtol=1e-5)
