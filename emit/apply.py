@@ -128,7 +128,8 @@ class _Applier:
         for name in self.graph.outputs:
             self.values.setdefault(name, self.graph.values[name])
         made = replace(self.graph, values=self.values, nodes=tuple(self.nodes), functions=self.functions)
-        return joined(made, self.names)
+        made = joined(made, self.names)
+        return views.as_images(made) if self.assignment.goal.target.storage.views else made
 
     def _finish(self, name: str, stored: str) -> None:
         """Give a graph output its own name where its stored tensor is called differently."""

@@ -7,11 +7,21 @@ Else what reads the numbers is computed in floats. What moves real numbers behin
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
-from layoutsolve.graph import CONTROL, Graph, Node
+import numpy as np
+
+from layoutsolve.graph import CONTROL, Graph, Node, Value, static_elements
+from layoutsolve.names import Names
 
 VIEWS = frozenset(("MaxPool", "Reshape", "Transpose"))
 """What gives some of the numbers that it reads, the same ones whether they are stored or what that means."""
+
+IMAGE = 4
+"""The dimensions of an image."""
+
+CHANNELS_FIRST = (0, 3, 1, 2)
+"""The order of an image's dimensions, channels-last, that puts channels first."""
 
 
 def meant(graph: Graph) -> frozenset[str]:
@@ -57,3 +67,54 @@ def _is_quantised(graph: Graph, name: str) -> bool:
     if node is None:
         return graph.values[name].data is None
     return not (node.storage or node.domain or node.op in CONTROL)
+
+
+def as_images(graph: Graph) -> Graph:
+    """The same graph in which what becomes an image of real numbers, channels-first, is one, channels-last, before it
+    is transposed. OpenVINO takes that for another order of the same bytes, where it moves those of a matrix one by one.
+    """
+    real = meant(graph)
+    pairs = {node.outputs[0]: _image(graph, node) for node in graph.nodes if _is_turned(graph, node)}
+    found = {name: reader for name, reader in pairs.items() if reader is not None and reader.outputs[0] in real}
+    if not found:
+        return graph
+    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
+    last = {reader.outputs[0]: name for name, reader in found.items()}
+    for node in graph.nodes:
+        name = node.outputs[0] if node.outputs else ""
+        if name in found:
+            batch, channels, *space = graph.values[found[name].outputs[0]].shape
+            sizes = (batch, *space, channels)
+            made, vector = taken.derived(name, "image"), taken.derived(name, "sizes")
+            values[made] = replace(graph.values[name], name=made, shape=sizes)
+            values[vector] = Value(vector, "int64", (IMAGE,), data=np.array(sizes, np.int64))
+            nodes.append(replace(node, op="Reshape", inputs=(node.inputs[0], vector), outputs=(made,), attributes={}))
+            last[found[name].outputs[0]] = made
+            del values[name]
+        elif name in last:
+            turn = {"perm": CHANNELS_FIRST}
+            nodes.append(replace(node, op="Transpose", inputs=(last[name],), attributes=turn))
+        else:
+            nodes.append(node)
+    return replace(graph, values=values, nodes=tuple(nodes))
+
+
+def _is_turned(graph: Graph, node: Node) -> bool:
+    """Whether a node gives matrices of bytes that are transposed, for one reader."""
+    if not (node.storage and node.op == "Transpose") or node.outputs[0] in graph.results:
+        return False
+    *outer, rows, columns = range(len(node.attributes["perm"]))
+    turned = tuple(node.attributes["perm"]) == (*outer, columns, rows)
+    return turned and graph.values[node.outputs[0]].in_bytes and graph.reads[node.outputs[0]] == 1
+
+
+def _image(graph: Graph, node: Node) -> Node | None:
+    """The Reshape that makes images of transposed matrices, channels-first."""
+    (reader,) = graph.readers[node.outputs[0]]
+    if not (reader.storage and reader.op == "Reshape") or reader.region is not node.region:
+        return None
+    *_, channels, pixels = graph.values[node.outputs[0]].shape
+    made = graph.values[reader.outputs[0]].shape
+    if len(made) != IMAGE or not all(isinstance(size, int) for size in (*made, channels, pixels)):
+        return None
+    return reader if made[1] == channels and static_elements(made[2:]) == pixels else None

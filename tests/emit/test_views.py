@@ -16,7 +16,7 @@ from layoutsolve.emit import meant, nodes_of, serialise, views
 from layoutsolve.graph import Graph, Quant
 from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.audited import audited
-from tests.graphs import GraphBuilder, feeds
+from tests.graphs import GraphBuilder, assert_same, feeds
 from tests.networks import Quantised
 
 TARGET = "openvino-x86-vnni"
@@ -134,3 +134,38 @@ def test_what_is_certified_and_verified(tmp_path: Path, seed: int) -> None:
     given = {found.model.graph.input[0].name: data.astype(np.int8)}
     results = [OnnxRuntime(each.model.SerializeToString(), level="none").run(given) for each in (found, other)]
     np.testing.assert_array_equal(*(np.stack(each) for each in results))
+
+
+IMAGES = ("", "batches", "floats", "two readers", "an output", "rows", "others")
+"""How matrices that are transposed become images, or something else."""
+
+
+def turned(seed: int, how: str) -> Graph:
+    """Matrices of bytes whose columns become the channels of images."""
+    b, random = GraphBuilder(seed), np.random.default_rng(seed)
+    batch, channels, height, width = (int(size) for size in random.integers(2, 5, 4))
+    steps = {"dtype": "uint8", "quant": Quant(np.full(1, 0.1, np.float32), np.full(1, 9, np.uint8))}
+    given, pixels = {} if how == "floats" else steps, height * width
+    if how == "batches":
+        x = b.transpose(b.input(batch, pixels, channels, **given), 0, 2, 1)
+    else:
+        x, batch = b.transpose(b.input(pixels, channels, **given), 1, 0), 1
+    shapes = {"rows": (1, channels * height, width, 1), "others": (1, 1, channels, pixels)}
+    ends = [b.reshape(x, *shapes.get(how, (batch, channels, height, width)))]
+    ends = [b.op("Relu", ends[0], shape=b.shape(ends[0]), **given)]
+    if how == "two readers":
+        ends.append(b.op("Relu", x, shape=b.shape(x), **given))
+    return b.graph(*ends, *([x] if how == "an output" else []))
+
+
+@pytest.mark.parametrize("how", IMAGES)
+@pytest.mark.parametrize("seed", range(8))
+def test_images_are_made_before_they_are_transposed(seed: int, how: str) -> None:
+    """A Reshape and a Transpose change places; all bytes stay where they were, and counts what they were."""
+    graph = turned(seed, how)
+    found = views.as_images(graph)
+    assert (found is graph) == (how not in ("", "batches"))
+    if found is not graph:
+        assert [node.op for node in found.nodes] == ["Reshape", "Transpose", "Relu"]
+    assert recount(serialise(found)) == recount(serialise(graph))
+    assert_same(found, graph, feeds(graph, seed))
