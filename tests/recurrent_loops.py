@@ -17,7 +17,7 @@ OTHER_GATE, TWO_KINDS = "other gate", "two kinds of gates"
 
 ODD = (
     "masked", "stopped early", "listed twice", "list is read", "starts later", "list is longer", "gate is given",
-    "counter is given", "two at once", OTHER_GATE, TWO_KINDS,
+    "counter is given", "part is read", "handed twice", "two at once", OTHER_GATE, TWO_KINDS,
 )  # fmt: skip
 """What makes a loop more than the steps of a cell."""
 
@@ -172,7 +172,8 @@ class Network:
                 given.append(data)
             states.append(builder.input(f"state{number}", shape) if kind == 2 else self.constant(data))
         first = int(self.odd == "starts later")
-        inputs = [self.numbers(first), self.constant(np.array(first, np.int32)), listed, x, *states]
+        other = [listed] if self.odd == "handed twice" else []
+        inputs = [self.numbers(first), self.constant(np.array(first, np.int32)), listed, x, *states, *other]
         results = [builder.tensor(f"out{at}", self._shape(each), self._dtype(each)) for at, each in enumerate(inputs)]
         builder.operator("WHILE", inputs, results, {"cond_subgraph_index": 1, "body_subgraph_index": 2})
         described = [(self._shape(each), self._dtype(each)) for each in inputs]
@@ -181,6 +182,7 @@ class Network:
         self.part = builder
         ends = [results[2], *(end for end in results[4:] if random.random() < 0.5)]
         ends += [results[0]] if self.odd == "counter is given" else []
+        ends += [results[-1]] if other and results[-1] not in ends else []
         return builder.finish(*ends), given
 
     def _shape(self, tensor: int) -> Sequence[int]:
@@ -208,6 +210,7 @@ class Network:
 
     def _turn(self, given: list[int]) -> list[int]:
         turn, number, listed, x, *states = given
+        other = [states.pop()] if self.odd == "handed twice" else []
         one = self.constant(np.array(1, np.int32))
         following = [self.write("ADD", [turn, one], (1,), "int32"), self.write("ADD", [number, one], (), "int32")]
         step = self.write("GATHER", [x, number], (self.batch, self.features), axis=0)
@@ -227,15 +230,18 @@ class Network:
         element = after[0]
         if self.odd == "gate is given":
             element = self.write("ADD", [element, self.constant(np.array(1, np.float32))], (self.batch, self.units))
-        filled = self._filled(listed, turn, following[0], element)
-        return [*following, filled, x, *after]
+        before, filled = self._filled(listed, turn, following[0], element)
+        if self.odd == "part is read":
+            sum_ = self.write("SUM", [before, self.numbers(0)], (self.batch, self.units), keep_dims=False)
+            after[0] = self.either("ADD", after[0], sum_)
+        return [*following, filled, x, *after, *(filled for _ in other)]
 
-    def _filled(self, listed: int, turn: int, following: int, element: int) -> int:
-        """The list with another element."""
+    def _filled(self, listed: int, turn: int, following: int, element: int) -> tuple[int, int]:
+        """What is before another element in the list, and the list with it."""
         shape = (self.batch, self.units)
         element = self.write("RESHAPE", [element, self.numbers(1, *shape)], (1, *shape), new_shape=(1, *shape))
         if self.last_only:
-            return element
+            return element, element
         count = self._length(listed)
         size = self.write("CONCATENATION", [turn, self.numbers(-1, -1)], (3,), "int32", axis=0)
         before = self.write("SLICE", [listed, self.numbers(0, 0, 0), size], (count, *shape))
@@ -247,7 +253,7 @@ class Network:
         whole = self.write("CONCATENATION", parts, (count, *shape), axis=0)
         if self.odd == "listed twice":
             whole = self.write("ADD", [whole, whole], (count, *shape))
-        return whole
+        return before, whole
 
     def _length(self, listed: int) -> int:
         return int(self.part.subgraph.tensors[listed].shape[0])

@@ -210,8 +210,8 @@ def write_loop(
 def collect(call: Call, region: Region, element: Value, shape: Shape, slot: Slot) -> Value:
     """Write a list, of a ``shape``, of what an element is in each turn of a loop that is written: one of [1, ...]."""
     nodes, values = call.draft.nodes, call.draft.values
-    made = next(node for node in reversed(nodes) if element.name in node.outputs)
-    if made.op == "Reshape" and values[made.inputs[0]].shape == shape[1:]:
+    made = next((node for node in reversed(nodes) if element.name in node.outputs), None)
+    if made is not None and made.op == "Reshape" and values[made.inputs[0]].shape == shape[1:]:
         element = values[made.inputs[0]]
     whole, places = (shape[0], *element.shape), {"axis": 0, "direction": 0}
     if whole == shape:

@@ -89,7 +89,8 @@ class Turns:
         if initial.shape[:1] != (self.count,) or element.shape != (1, *initial.shape[1:]):
             return None
         alike = element.dtype == initial.dtype and agree(element.quant, initial.quant)
-        if not alike or not agree(following.quant, initial.quant) or self._reads[now] != _PARTS - 1:
+        others = self._reads[now] > _PARTS - 1 or any(self._reads[each] > 1 for each in (before, after, following.name))
+        if not alike or not agree(following.quant, initial.quant) or others:
             return None
         return element if self._is_part(before, now, behind=False) and self._is_part(after, now, behind=True) else None
 

@@ -88,7 +88,7 @@ def test_loops_without_an_end_are_no_counted_ones() -> None:
         assert not loop.input[0]
 
 
-def filling(first: int, by: int, count: int, listed: int) -> bytes:
+def filling(first: int, by: int, count: int, listed: int, fixed: bool) -> bytes:
     """A loop that fills elements into a list: from one on, every so many."""
     builder = Builder()
     sources = [
@@ -110,11 +110,11 @@ def filling(first: int, by: int, count: int, listed: int) -> bytes:
     limit = condition.constant("limit", np.array([first + by * count], np.int32))
     condition.operator("LESS", [now, limit], [holds], {})
     condition.outputs(holds)
-    _fill(builder.part(), listed, by)
+    _fill(builder.part(), listed, by, fixed)
     return builder.finish(*results[1:])
 
 
-def _fill(part: Part, listed: int, by: int) -> None:
+def _fill(part: Part, listed: int, by: int, fixed: bool) -> None:
     now, so_far, x = part.input("now", (1,), "int32"), part.input("so_far", (listed, 2)), part.input("x", (1, 2))
     following, next_ = part.tensor("following", (1,), "int32"), part.tensor("next", (1,), "int32")
     part.operator("ADD", [now, part.constant("by", np.array([by], np.int32))], [following], {})
@@ -133,17 +133,19 @@ def _fill(part: Part, listed: int, by: int) -> None:
     part.operator("SLICE", [so_far, zeros, vector("size", now, -1)], [before], {})
     whole = part.constant("whole", np.full(2, -1, np.int32))
     part.operator("SLICE", [so_far, vector("begin", next_, 0), whole], [after], {})
-    part.operator("CONCATENATION", [before, x, after], [filled], {"axis": 0})
+    element = part.constant("fixed", np.array([[3, 4]], np.float32)) if fixed else x
+    part.operator("CONCATENATION", [before, element, after], [filled], {"axis": 0})
     part.outputs(following, filled, double)
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("listed", [1, 2, 5])
-def test_lists(listed: int) -> None:
+def test_lists(listed: int, fixed: bool) -> None:
     """Elements are collected where each turn fills in the next one, until the list is full."""
     for first, by, count in product((0, 1), (1, 2), (1, 2, 4, 5)):
         if first + by * (count - 1) >= listed:
             continue
-        source = filling(first, by, count, listed)
+        source = filling(first, by, count, listed, fixed)
         found = same(source, [np.array([[0.5, -0.25]], np.float32)])
         (loop,) = (node for node in found.model.graph.node if node.op_type == "Loop")
         assert ((first, by, count) == (0, 1, listed)) == (
