@@ -17,7 +17,7 @@ OTHER_GATE, TWO_KINDS = "other gate", "two kinds of gates"
 
 ODD = (
     "masked", "stopped early", "listed twice", "list is read", "starts later", "list is longer", "gate is given",
-    "counter is given", "part is read", "handed twice", "two at once", OTHER_GATE, TWO_KINDS,
+    "counter is given", "part is read", "handed twice", "shared", "two at once", OTHER_GATE, TWO_KINDS,
 )  # fmt: skip
 """What makes a loop more than the steps of a cell."""
 
@@ -43,7 +43,7 @@ class Network:
         sizes = [int(random.choice(some)) for some in ((1, 3), (1, 2, 6), (2, 5), (1, 4))]
         self.batch, self.steps, self.features, self.units = self.sizes or sizes
         if self.odd:
-            self.steps = 6
+            self.steps, self.batch = 6, 3
         self.last_only = self.odd == "" and random.random() < 0.25
         self.before_reset, self.separate = random.random() < 0.5, random.random() < 0.3
         self.activation = str(random.choice(["TANH", "RELU"]))
@@ -91,19 +91,23 @@ class Network:
             weights = np.rint(weights / quant.scale[0]).astype(np.int8)
         stored = self.constant(weights, "int8" if self.hybrid else None, quant)
         biases = self.constant(self.random.normal(size=units).astype(np.float32)) if bias else -1
-        return self.write("FULLY_CONNECTED", [x, stored, biases], (self.batch, units), asymmetric_quantize_inputs=True)
+        shape = (self.rows(x), units)
+        return self.write("FULLY_CONNECTED", [x, stored, biases], shape, asymmetric_quantize_inputs=True)
+
+    def rows(self, x: int) -> int:
+        return int(self.part.subgraph.tensors[x].shape[0])
 
     def parts(self, x: int, features: int, count: int, bias: bool) -> list[int]:
         """A product for each gate, or parts of one."""
         if self.separate:
             return [self.dense(x, features, self.units, bias) for _ in range(count)]
         whole = self.dense(x, features, count * self.units, bias)
-        shape = (self.batch, self.units)
+        shape = (self.rows(x), self.units)
         if count > 1 and self.random.random() < 0.5:
             results = [self.part.tensor(f"p{at}_{len(self.part.subgraph.tensors)}", shape) for at in range(count)]
             self.part.operator("SPLIT", [self.numbers(1), whole], results, {"num_splits": count})
             return results
-        size = self.numbers(self.batch, self.units)
+        size = self.numbers(*shape)
         return [self.write("SLICE", [whole, self.numbers(0, at * self.units), size], shape) for at in range(count)]
 
     # -- cells -----------------------------------------------------------------------------------------------------
@@ -159,7 +163,8 @@ class Network:
     def model(self) -> tuple[bytes, list[Array]]:
         """The model, and data for its inputs."""
         shape, random = (self.batch, self.units), self.random
-        given = [random.normal(size=(self.steps + 1, self.batch, self.features)).astype(np.float32)[: self.steps]]
+        self.read = 1 if self.odd == "shared" else self.batch
+        given = [random.normal(size=(self.steps, self.read, self.features)).astype(np.float32)]
         self.part = builder = self.builder
         x = builder.input("x", given[0].shape)
         count = self.steps + (self.odd == "list is longer")
@@ -213,7 +218,7 @@ class Network:
         other = [states.pop()] if self.odd == "handed twice" else []
         one = self.constant(np.array(1, np.int32))
         following = [self.write("ADD", [turn, one], (1,), "int32"), self.write("ADD", [number, one], (), "int32")]
-        step = self.write("GATHER", [x, number], (self.batch, self.features), axis=0)
+        step = self.write("GATHER", [x, number], (self.read, self.features), axis=0)
         after = self.cell(step, states)
         if self.odd == "masked":
             truth = self.write(

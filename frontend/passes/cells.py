@@ -284,7 +284,8 @@ class Step:
         source, given = self.values[node.inputs[0]], self.values[name]
         step = given.shape[1:] if given.shape[:-2] == (1,) else given.shape
         outside = self.graph.region(source.name) is not self.region
-        return source.name if outside and _is_real(source) and source.shape == (self.count, *step) else ""
+        fits = outside and _is_real(source) and len(step) == _BOTH and source.shape == (self.count, *step)
+        return source.name if fits else ""
 
     def _number(self, name: str) -> str:
         """What a number is a view of."""

@@ -83,8 +83,13 @@ def _network(graph: Graph, loop: Node, inner: Sequence[Node], ties: Sequence[Nod
                 return None
             results.append((tie.outputs[-1], 0 if tie.op == "Stack" else 1 + after.index(end)))
     first = {node.outputs[0]: node.inputs[0] for node in states}
-    alike = {graph.values[name].shape for name in (*first.values(), *after)}
-    return _Network(cell, [first[name] for name in cell.after], results) if len(alike) == 1 else None
+    shapes, batch = (
+        {graph.values[name].shape for name in (*first.values(), *after)},
+        graph.values[cell.sequence].shape[1],
+    )
+    if shapes != {(batch, graph.values[after[0]].shape[-1])}:
+        return None
+    return _Network(cell, [first[name] for name in cell.after], results)
 
 
 def _turns(graph: Graph, loop: Node) -> int | None:
