@@ -13,15 +13,15 @@ from tests.builder import Builder, Part, Quant
 CELLS = ("GRU", "LSTM", "RNN")
 GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
 
-OTHER_GATE, TWO_KINDS = "other gate", "two kinds of gates"
+OTHER_GATE, HARD_GATES = "other gate", "hard gates"
 
 ODD = (
     "masked", "stopped early", "listed twice", "list is read", "starts later", "list is longer", "gate is given",
-    "counter is given", "part is read", "handed twice", "shared", "two at once", OTHER_GATE, TWO_KINDS,
+    "counter is given", "part is read", "handed twice", "shared", "two at once", OTHER_GATE, HARD_GATES,
 )  # fmt: skip
 """What makes a loop more than the steps of a cell."""
 
-ONLY = {OTHER_GATE: ("GRU",), TWO_KINDS: ("GRU", "LSTM")}
+ONLY = {OTHER_GATE: ("GRU",), HARD_GATES: ("GRU", "LSTM")}
 """What only cells of some kinds can have."""
 
 
@@ -47,7 +47,6 @@ class Network:
         self.last_only = self.odd == "" and random.random() < 0.25
         self.before_reset, self.separate = random.random() < 0.5, random.random() < 0.3
         self.activation = str(random.choice(["TANH", "RELU"]))
-        self.hard = random.random() < 0.3
         self.builder = Builder()
 
     # -- small parts -----------------------------------------------------------------------------------------------
@@ -76,9 +75,7 @@ class Network:
 
     def opened(self, x: int) -> int:
         """A gate: a sigmoid, or a hard one as it is written out."""
-        if self.odd == TWO_KINDS:
-            self.hard = not self.hard
-        if not self.hard:
+        if self.odd != HARD_GATES:
             return self.unary("LOGISTIC", x)
         shape, three = (self.batch, self.units), self.constant(np.array(3, np.float32))
         ramp = self.write("ADD", [x, three], shape, fused_activation_function="RELU6")

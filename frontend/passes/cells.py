@@ -15,14 +15,11 @@ import numpy as np
 from layoutsolve.graph import BYTES, Array, Graph, Node, Region, Shape, Value
 from layoutsolve.records import dataclass
 
-OPENINGS = ("HardSigmoid", "Sigmoid")
-"""The activations of gates, between 0 and 1."""
+OPENING = "Sigmoid"
+"""The activation of gates. OpenVINO knows no other one, ONNX Runtime hard ones as well."""
 
 SQUASHES = ("Relu", "Tanh")
 """Those of what enters a cell, and leaves it."""
-
-_SLOPES = {"HardSigmoid": (("alpha", 0.2), ("beta", 0.5))}
-"""The numbers of activations, and what they are by default."""
 
 _VIEWS = ("Identity", "Reshape")
 """What hands on the same numbers."""
@@ -38,14 +35,6 @@ _DEEP = 8
 
 _AXES, _STEPS = 3, 4
 """The inputs of a Slice that may be left out."""
-
-
-@dataclass(frozen=True)
-class Activation:
-    """An activation by its name, and the numbers that ONNX knows it by."""
-
-    op: str
-    numbers: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,7 @@ class Gate:
     kept: Product
     read_bias: Array
     kept_bias: Array
-    activation: Activation
+    activation: str
 
 
 @dataclass(frozen=True)
@@ -115,7 +104,7 @@ class Step:
     def _simple(self, states: Mapping[str, str]) -> Cell | None:
         """An activation of a gate."""
         ((state, after),) = states.items()
-        gate = self._gate(after, state, *SQUASHES, *OPENINGS)
+        gate = self._gate(after, state, *SQUASHES, OPENING)
         return self._cell("RNN", [gate], states, [gate])
 
     def _gru(self, states: Mapping[str, str]) -> Cell | None:
@@ -123,7 +112,7 @@ class Step:
         ((state, after),) = states.items()
         for old, fresh in self._operands(after, "Add"):
             for (z, h), (rest, n) in product(self._operands(old, "Mul"), self._operands(fresh, "Mul")):
-                less, update = self.made(rest, "Sub"), self._gate(z, state, *OPENINGS)
+                less, update = self.made(rest, "Sub"), self._gate(z, state, OPENING)
                 if h != state or less is None or less.inputs[1] != z or not self._is_one(less.inputs[0]):
                     continue
                 for linear, found in enumerate((self._reset_before, self._reset_after)):
@@ -140,7 +129,7 @@ class Step:
         total = None if node is None else self._total(node.inputs[0])
         for kept in total.products if total is not None and not total.others else ():
             for r, h in self._operands(kept.source, "Mul"):
-                if h == state and (reset := self._gate(r, state, *OPENINGS)):
+                if h == state and (reset := self._gate(r, state, OPENING)):
                     return reset, self._gate(name, kept.source, *SQUASHES)
         return None, None
 
@@ -151,10 +140,10 @@ class Step:
         if node is None or total is None or len(total.products) != 1 or len(total.others) != 1:
             return None, None
         for r, h in self._operands(total.others[0], "Mul"):
-            reset, kept = self._gate(r, state, *OPENINGS), self._total(h)
+            reset, kept = self._gate(r, state, OPENING), self._total(h)
             if reset is None or kept is None or kept.others or [each.source for each in kept.products] != [state]:
                 continue
-            return reset, Gate(total.products[0], kept.products[0], total.bias, kept.bias, _activation(node))
+            return reset, Gate(total.products[0], kept.products[0], total.bias, kept.bias, node.op)
         return None, None
 
     def _lstm(self, states: Mapping[str, str]) -> Cell | None:
@@ -166,7 +155,7 @@ class Step:
                 continue
             for old, fresh in self._operands(remembered, "Add"):
                 for (f, c), (i, g) in product(self._operands(old, "Mul"), self._operands(fresh, "Mul")):
-                    gates = [self._gate(each, state, *OPENINGS) for each in (i, o, f)]
+                    gates = [self._gate(each, state, OPENING) for each in (i, o, f)]
                     gates.append(self._gate(g, state, *SQUASHES))
                     cell = self._cell("LSTM", gates, states, [gates[0], gates[-1], end]) if c == memory else None
                     if cell is not None:
@@ -181,9 +170,7 @@ class Step:
         activated: Sequence[Gate | Node | None],
         **more: int,
     ) -> Cell | None:
-        """A cell, if all of its gates are known, read the same data, have weights that are stored alike, and are
-        activated as ONNX knows it.
-        """
+        """A cell, if all of its gates are known, read the same data, and have weights that are stored alike."""
         found = [gate for gate in gates if gate is not None]
         if len(found) < len(gates):
             return None
@@ -191,16 +178,11 @@ class Step:
             stored = {(each.weights.dtype, each.weights.quant is None) for each in products}
             if len(stored) != 1 or len({each.weights.shape[0 if each.turned else 1] for each in products}) != 1:
                 return None
-        activations = [_activation(each) if isinstance(each, Node) else each.activation for each in activated if each]
         sequences = {self._sequence(gate.read.source) for gate in found}
-        alike = {gate.activation for gate in found if gate.activation.op in OPENINGS}
-        if len(sequences) != 1 or len(alike) > 1 or "" in sequences:
+        if len(sequences) != 1 or "" in sequences:
             return None
-        attributes: dict[str, Any] = {"activations": tuple(each.op for each in activations), **more}
-        for key in ("alpha", "beta"):
-            if numbers := [dict(each.numbers)[key] for each in activations if each.numbers]:
-                attributes[f"activation_{key}"] = tuple(numbers)
-        return Cell(op, found, states, sequences.pop(), attributes)
+        activations = tuple(each.op if isinstance(each, Node) else each.activation for each in activated if each)
+        return Cell(op, found, states, sequences.pop(), {"activations": activations, **more})
 
     # -- gates -----------------------------------------------------------------------------------------------------
 
@@ -212,7 +194,7 @@ class Step:
             return None
         for read, kept in (total.products, total.products[::-1]):
             if kept.source == state and self._sequence(read.source):
-                return Gate(read, kept, total.bias, np.zeros_like(total.bias), _activation(node))
+                return Gate(read, kept, total.bias, np.zeros_like(total.bias), node.op)
         return None
 
     def _total(self, name: str, span: tuple[int, int] | None = None, depth: int = 0) -> _Total | None:
@@ -331,8 +313,3 @@ def _are_weights(value: Value, axis: int) -> bool:
     if quant is None:
         return value.dtype == "float32"
     return value.dtype in BYTES and not quant.block and quant.axis in (None, axis)
-
-
-def _activation(node: Node) -> Activation:
-    slopes = _SLOPES.get(node.op, ())
-    return Activation(node.op, tuple((key, float(node.attributes.get(key, default))) for key, default in slopes))
