@@ -24,6 +24,9 @@ _INT32 = 2.0**31
 _EPSILON = float(np.finfo(np.float32).eps)
 """The distance up to which limits are taken to be equal, however small the steps of a tensor are."""
 
+_OF_GELU, _LENGTH = frozenset(("Add", "Erf", "Mul", "Tanh")), 6
+"""What follows within a GELU, and how many operators at most."""
+
 _CUBED = 0.044715
 """What the third power has as its factor in the approximation of GELU."""
 
@@ -112,8 +115,8 @@ def given_back(scope: Scope, node: NodeProto) -> list[NodeProto]:
 
 
 def gated_by_itself(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
-    """What computes a GELU, or its approximation, of quantised numbers: it is one kernel only if all of it reads one
-    tensor, and each reader gets a DequantizeLinear of its own.
+    """What computes the only GELU, or its approximation, of quantised numbers: it is one kernel only if all of it reads
+    one tensor, and each reader gets a DequantizeLinear of its own.
     """
     readers = scope.readers.get(node.output[0], ())
 
@@ -124,7 +127,35 @@ def gated_by_itself(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
         factor = scope.constant(reader.input[1]) if reader.op_type == "Mul" else None
         return factor is not None and factor.size == 1 and abs(float(factor.reshape(())) - _CUBED) < _EPSILON
 
-    return [each for each in readers if each.op_type in ("Div", "Mul")] if any(map(begins, readers)) else ()
+    first = [reader for reader in readers if begins(reader)]
+    if len(first) != 1:  # the optimiser shares parts of two, and loses them
+        return ()
+    within, names = set[str](), [_end(scope, first[0])]
+    while names:
+        name = names.pop()
+        made = scope.producers.get(name) if name not in within and name != node.output[0] else None
+        within.add(name)
+        names += made.input if made is not None else ()
+    return [reader for reader in readers if reader.output[0] in within]
+
+
+def _end(scope: Scope, node: NodeProto) -> str:
+    """The result of a GELU that begins with a node: of a product with what Add gives."""
+    for _ in range(_LENGTH):
+        following = scope.readers.get(node.output[0], ())
+        if len(following) != 1 or following[0].op_type not in _OF_GELU:
+            break
+        last, node = node.op_type, following[0]
+        if (last, node.op_type) == ("Add", "Mul") and _is_gated(scope, node):
+            return str(node.output[0])
+    return ""
+
+
+def _is_gated(scope: Scope, node: NodeProto) -> bool:
+    """Whether a product is one with what Add makes of Erf or Tanh."""
+    sums = [made for name in node.input if (made := scope.producers.get(name)) is not None and made.op_type == "Add"]
+    gates = (scope.producers.get(each.input[0]) for each in sums)
+    return any(gate is not None and gate.op_type in ("Erf", "Tanh") for gate in gates)
 
 
 def in_tiny_steps(scope: Scope, node: NodeProto) -> list[NodeProto]:

@@ -338,28 +338,63 @@ def test_dequantised_view_in_every_opset(opset: int) -> None:
     check(builder.finish(y), [[data]], [{"opset": opset}])
 
 
-@pytest.mark.parametrize("other", ["", "read", "output"])
+@pytest.mark.parametrize("other", ["", "ABS", "MUL", "output"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("approximate", [False, True])
 def test_gelu_of_quantised_numbers_is_one_kernel(approximate: bool, dtype: str, other: str) -> None:
     """Also where something else reads the same numbers, or they are given."""
-    random, zero = np.random.default_rng(0), {"int8": -3, "uint8": 120, "int16": 0}[dtype]
-    b, limits = Chain(), np.iinfo(dtype)
-    steps = Quant([8 / (float(limits.max) - float(limits.min))], [zero])
-    x = b.input("x", (1, 4, 5, 8), dtype, quant=steps)
-    y = b.then("TANH" if dtype != "int16" else "NEG", [x], (1, 4, 5, 8), dtype, steps)
-    ends = [b.then("GELU", [y], (1, 4, 5, 8), dtype, steps, approximate=approximate)]
-    ends += [b.then("SQRT" if dtype == "int16" else "ABS", [y], (1, 4, 5, 8), dtype, steps)] if other == "read" else []
-    ends += [y] if other == "output" else []
-    numbers = random.integers(limits.min, limits.max, (1, 4, 5, 8), endpoint=True).astype(dtype)
-    converted = layoutsolve.convert(b.finish(*ends)).model
+    b, steps = Gelus(dtype), {"int8": -3, "uint8": 120, "int16": 0}[dtype]
+    x = b.input("x", SMALL, dtype, quant=b.quant(steps))
+    y = b.unary("TANH" if dtype != "int16" else "NEG", x)
+    ends = [b.unary("GELU", y, approximate=approximate)]
+    if other == "MUL":
+        half = b.constant("half", np.array(64 + steps, dtype), dtype, Quant([1 / 128], [steps]))
+        ends.append(b.then("MUL", [y, half], SMALL, dtype, b.quant(steps)))
+    ends += [b.unary(other, y)] if other == "ABS" and dtype != "int16" else []
+    converted = one_model(b.finish(*ends, *([y] if other == "output" else [])), dtype)
     for level in ("extended", "all"):
-        kinds = operators(optimised(converted.SerializeToString(), level))
+        kinds = operators(optimised(converted, level))
         assert "FastGelu" in kinds if approximate else "Gelu" in kinds
-    before = OnnxRuntime(converted.SerializeToString(), level="none").run({"x": numbers})
-    after = OnnxRuntime(converted.SerializeToString(), level="all").run({"x": numbers})
-    for one, another in zip(before, after, strict=True):
-        assert np.abs(one.astype(int) - another.astype(int)).max() <= 1
+        assert other != "MUL" or dtype == "int16" or "QLinearMul" in kinds
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("approximate", [(False, True), (True, False), (False, False), (True, True)])
+def test_two_gelus_of_the_same_numbers(approximate: tuple[bool, bool], dtype: str) -> None:
+    b = Gelus(dtype)
+    y = b.unary("TANH", b.input("x", SMALL, dtype, quant=b.quant(3)), 3)
+    one_model(b.finish(*(b.unary("GELU", y, 3, approximate=each) for each in approximate)), dtype)
+
+
+SMALL = (1, 4, 5, 8)
+
+
+class Gelus(Chain):
+    """Operators on tensors of one shape and type."""
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def quant(self, zero: int) -> Quant:
+        limits = np.iinfo(self.dtype)
+        return Quant([8 / (float(limits.max) - float(limits.min))], [zero])
+
+    def unary(self, name: str, x: int, zero: int | None = None, **options: object) -> int:
+        zero = {"int8": -3, "uint8": 120, "int16": 0}[self.dtype] if zero is None else zero
+        return self.then(name, [x], SMALL, self.dtype, self.quant(zero), **options)
+
+
+def one_model(source: bytes, dtype: str) -> bytes:
+    """The converted model, which gives the same at all levels."""
+    limits, random = np.iinfo(dtype), np.random.default_rng(0)
+    numbers = random.integers(limits.min, limits.max, SMALL, endpoint=True).astype(dtype)
+    converted: bytes = layoutsolve.convert(source).model.SerializeToString()
+    before, *others = (OnnxRuntime(converted, level=level).run({"x": numbers}) for level in LEVELS)
+    for after in others:
+        for one, another in zip(before, after, strict=True):
+            assert np.abs(one.astype(int) - another.astype(int)).max() <= 1
+    return converted
 
 
 def test_every_guard_is_described() -> None:
