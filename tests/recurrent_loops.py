@@ -28,7 +28,7 @@ ONLY = {OTHER_GATE: ("GRU",), HARD_GATES: ("GRU", "LSTM")}
 @dataclass(eq=False)
 class Network:
     """A random network of one of :data:`CELLS`, and what is ``odd`` about its loop. ``sizes`` are its batch, steps,
-    features and units.
+    features and units. Its body runs in as many ``loops``.
     """
 
     op: str
@@ -36,6 +36,7 @@ class Network:
     odd: str = ""
     hybrid: bool = False
     sizes: Sequence[int] = ()
+    loops: int = 1
     part: Part = field(init=False)
 
     def __post_init__(self) -> None:
@@ -173,16 +174,19 @@ class Network:
             if kind == 2:
                 given.append(data)
             states.append(builder.input(f"state{number}", shape) if kind == 2 else self.constant(data))
-        first = int(self.odd == "starts later")
+        first, lists = int(self.odd == "starts later"), list[int]()
         other = [listed] if self.odd == "handed twice" else []
         inputs = [self.numbers(first), self.constant(np.array(first, np.int32)), listed, x, *states, *other]
-        results = [builder.tensor(f"out{at}", self._shape(each), self._dtype(each)) for at, each in enumerate(inputs)]
-        builder.operator("WHILE", inputs, results, {"cond_subgraph_index": 1, "body_subgraph_index": 2})
+        for number in range(self.loops):
+            ports = enumerate(inputs)
+            results = [builder.tensor(f"out{number}_{at}", self._shape(each), self._dtype(each)) for at, each in ports]
+            builder.operator("WHILE", inputs, results, {"cond_subgraph_index": 1, "body_subgraph_index": 2})
+            lists.append(results[2])
         described = [(self._shape(each), self._dtype(each)) for each in inputs]
         self._subgraph(self._more, described)
         self._subgraph(self._turn, described)
         self.part = builder
-        ends = [results[2], *(end for end in results[4:] if random.random() < 0.5)]
+        ends = [*lists, *(end for end in results[4:] if random.random() < 0.5)]
         ends += [results[0]] if self.odd == "counter is given" else []
         ends += [results[-1]] if other and results[-1] not in ends else []
         return builder.finish(*ends), given

@@ -15,7 +15,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.frontend.passes.cells import Cell, Product, Step
 from layoutsolve.frontend.passes.live import live, used
-from layoutsolve.graph import OPENING, Array, Graph, Node, Quant, Region, Shape, Value, reshape_entries
+from layoutsolve.graph import OPENING, Array, Graph, Node, Quant, Region, Shape, Value, memory, reshape_entries
 from layoutsolve.names import Names
 from layoutsolve.records import dataclass
 
@@ -116,6 +116,7 @@ class _Writer:
     def __init__(self, graph: Graph, budget: Budget) -> None:
         self.graph, self.budget, self.values = graph, budget, dict(graph.values)
         self.taken = Names(graph.values)
+        self.known: dict[tuple[object, ...], str] = {}
 
     def written(self, loop: Node, network: _Network) -> list[Node]:
         """The operator that a network is, with views of what it reads and gives."""
@@ -156,28 +157,18 @@ class _Writer:
         return target
 
     def _weights(self, name: str, label: str, products: Sequence[Product]) -> str:
-        """The weights of all gates, [1, units of each gate, features]."""
-        parts, quants = list[Array](), list[tuple[Array, Array]]()
-        for product in products:
-            data, quant = product.weights.data, product.weights.quant
-            if data is None:
-                raise TypeError(f"'{product.weights.name}' is no constant")
-            rows = slice(*product.rows)
-            parts.append((data.T if product.turned else data)[rows])
-            if quant is not None:
-                count = len(parts[-1])
-                scale, zero = (
-                    each[rows] if len(each) > 1 else np.repeat(each, count) for each in (quant.scale, quant.zero_point)
-                )
-                quants.append((scale, zero))
-        data = np.concatenate(parts)[None]
-        self.budget.keep(data)
-        quant = (
-            Quant(np.concatenate([scale for scale, _ in quants]), np.concatenate([zero for _, zero in quants]), 1)
-            if quants
-            else None
-        )
-        return self._constant(name, label, data, quant)
+        """The weights of all gates, [1, units of each gate, features]; the same ones for loops that share a body."""
+        key = tuple(_key(product) for product in products)
+        if key not in self.known:
+            parts, steps = zip(*map(_rows, products), strict=True)
+            quant = None
+            if steps[0] is not None:
+                scale, zero = (np.concatenate(each) for each in zip(*steps, strict=True))
+                quant = Quant(scale, zero, 1)
+            data = np.concatenate(parts)[None]
+            self.budget.keep(data)
+            self.known[key] = self._constant(name, label, data, quant)
+        return self.known[key]
 
     def _constant(self, name: str, label: str, data: Array, quant: Quant | None = None) -> str:
         new = self.taken.derived(name, label)
@@ -188,3 +179,24 @@ class _Writer:
         new = self.taken.derived(name, label)
         self.values[new] = Value(new, "float32", shape)
         return new
+
+
+def _key(product: Product) -> tuple[object, ...]:
+    """Where weights lie, and which of them are meant."""
+    data, quant = product.weights.data, product.weights.quant
+    steps = () if quant is None else (memory(quant.scale), memory(quant.zero_point))
+    return () if data is None else memory(data), steps, product.turned, product.rows
+
+
+def _rows(product: Product) -> tuple[Array, tuple[Array, Array] | None]:
+    """The weights of a gate, [units, features], and the scale and the zero of each row where they are bytes."""
+    data, quant, rows = product.weights.data, product.weights.quant, slice(*product.rows)
+    if data is None:
+        raise TypeError(f"'{product.weights.name}' is no constant")
+    found = (data.T if product.turned else data)[rows]
+    if quant is None:
+        return found, None
+    scale, zero = (
+        each[rows] if len(each) > 1 else np.repeat(each, len(found)) for each in (quant.scale, quant.zero_point)
+    )
+    return found, (scale, zero)

@@ -115,8 +115,8 @@ class Turns:
                 return None
             counts.append(count)
         count = min(counts, default=None)
-        counters = [self._lines.get(name) for name in self.carried]
-        return None if any(_is_far(line.at(count or 0)) for line in counters if line is not None) else count
+        read = [line for line in self._lines.values() if line is not None]
+        return None if any(_is_far(line.at(count or 0)) for line in read) else count
 
     def _last(self, node: Node) -> int | None:
         """The number of the first turn after which a comparison does not hold."""

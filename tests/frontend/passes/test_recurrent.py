@@ -55,3 +55,12 @@ def test_other_loops(op: str, odd: str, seed: int) -> None:
     network = Network(op, seed, odd)
     kinds = same(*network.model(), 1e-5)
     assert not kinds[op] and kinds["Loop"] == 1
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("op", CELLS)
+def test_loops_that_share_a_body_share_weights(op: str, hybrid: bool) -> None:
+    network = Network(op, 3, hybrid=hybrid, sizes=(2, 3, 40, 50), loops=8)
+    source, given = network.model()
+    assert same(source, given, LOOSE if hybrid else 1e-5)[op] == 8
+    assert layoutsolve.convert(source).model.ByteSize() < 1.5 * len(source)

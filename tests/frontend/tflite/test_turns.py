@@ -16,8 +16,12 @@ from tests.truth import litert
 COMPARISONS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
 
-def counting(first: int, step: int, limits: tuple[int, ...], comparison: str, turned: bool, subtract: bool) -> bytes:
-    """A loop over a counter, and one over the sum of all that it was, as long as comparisons with limits hold."""
+def counting(
+    first: int, step: int, limits: tuple[int, ...], comparison: str, turned: bool, subtract: bool, more: int = 0
+) -> bytes:
+    """A loop over a counter, and one over the sum of all that it was, as long as comparisons with limits hold; of the
+    first limit with so much ``more``.
+    """
     builder, sources = Builder(), []
     for name, shape, dtype, data in (("first", (1,), "int32", [first]), ("x", (2,), "float32", None)):
         known = data is not None
@@ -27,11 +31,17 @@ def counting(first: int, step: int, limits: tuple[int, ...], comparison: str, tu
 
     condition = builder.part()
     given = [condition.input("now", (1,), "int32"), condition.input("sum", (2,))]
-    truths = []
+    truths, compared = [], given[0]
     for at, limit in enumerate(limits):
         bound = condition.constant(f"limit{at}", np.array([limit], np.int32))
         truths.append(condition.tensor(f"holds{at}", (1,), "bool"))
-        condition.operator(comparison, [bound, given[0]] if turned else [given[0], bound], [truths[-1]], {})
+        if more and at == 0:
+            compared = condition.tensor("compared", (1,), "int32")
+            condition.operator(
+                "ADD", [given[0], condition.constant("more", np.array([more], np.int32))], [compared], {}
+            )
+        operands = [compared if at == 0 else given[0], bound]
+        condition.operator(comparison, operands[::-1] if turned else operands, [truths[-1]], {})
     while len(truths) > 1:
         both = condition.tensor(f"both{len(truths)}", (1,), "bool")
         condition.operator("LOGICAL_AND", [truths.pop(), truths.pop()], [both], {})
@@ -86,6 +96,14 @@ def test_loops_without_an_end_are_no_counted_ones() -> None:
         found = layoutsolve.convert(counting(first, step, (limit,), "LESS", False, False))
         (loop,) = (node for node in found.model.graph.node if node.op_type == "Loop")
         assert not loop.input[0]
+
+
+@pytest.mark.parametrize("room", [0, 5, 27, 40])
+def test_sums_that_overflow(room: int) -> None:
+    """They begin again at the least number, as LiteRT's do."""
+    largest = np.iinfo(np.int32).max
+    same(counting(-20, 10, (largest, 100), "LESS", False, False, largest - room), [np.array([0.5, 1], np.float32)])
+    same(counting(20, -10, (-largest, -100), "GREATER", False, False, room - largest), [np.array([0.5, 1], np.float32)])
 
 
 def filling(first: int, by: int, count: int, listed: int, fixed: bool) -> bytes:
