@@ -87,8 +87,8 @@ def _network(graph: Graph, loop: Node, inner: Sequence[Node], ties: Sequence[Nod
         {graph.values[name].shape for name in (*first.values(), *after)},
         graph.values[cell.sequence].shape[1],
     )
-    if shapes != {(batch, graph.values[after[0]].shape[-1])}:
-        return None
+    if not isinstance(batch, int) or shapes != {(batch, graph.values[after[0]].shape[-1])}:
+        return None  # runtimes fail on no rows at all
     return _Network(cell, [first[name] for name in cell.after], results)
 
 
