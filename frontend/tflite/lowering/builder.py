@@ -296,6 +296,8 @@ class Call:
             raise ModelError(
                 f"{self.origin} gives {len(inputs)} inputs to subgraph {position}, which has another number"
             )
+        if len({*inner.subgraph.inputs}) != len(inputs):
+            raise ModelError(f"{self.origin} runs subgraph {position}, which has one tensor as several inputs")
         for index, value in zip(inner.subgraph.inputs, inputs, strict=True):
             tensor = inner.subgraph.tensors[index]
             self.draft.dynamic |= tuple(tensor.shape) != value.shape

@@ -169,3 +169,18 @@ def test_lists(listed: int, fixed: bool) -> None:
         assert ((first, by, count) == (0, 1, listed)) == (
             "Concat" not in {node.op_type for node in loop.attribute[0].g.node}
         )
+
+
+def test_a_body_has_different_inputs() -> None:
+    builder, bodies = Builder(), [("LESS", (), "bool"), ("NEG", (2,), "float32")]
+    ends = [builder.input(name, (2,)) for name in ("x", "y")], [builder.tensor(name, (2,)) for name in ("a", "b")]
+    builder.operator("WHILE", *ends, {"cond_subgraph_index": 1, "body_subgraph_index": 2})
+    for op, shape, dtype in bodies:
+        part = builder.part()
+        given = part.input("x", (2,))
+        part.subgraph.inputs.append(given)
+        result = part.tensor("result", shape or (2,), dtype)
+        part.operator(op, [given, given] if op == "LESS" else [given], [result], {})
+        part.outputs(*[result] * (1 if op == "LESS" else 2))
+    with pytest.raises(layoutsolve.ConversionError, match="one tensor as several inputs"):
+        layoutsolve.convert(builder.finish(*ends[1]))
