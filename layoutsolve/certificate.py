@@ -22,7 +22,7 @@ from layoutsolve.solver.statement.boundary import Boundary, Ends
 from layoutsolve.solver.statement.objective import OBJECTIVES
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Price
-from layoutsolve.storage import WEIGHTS, Dynamic, Storage, WeightStorage
+from layoutsolve.storage import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage, WeightStorage
 
 FORMAT = "layoutsolve certificate 12"
 
@@ -153,9 +153,9 @@ def _bound(facts: Mapping[str, Any]) -> Bound:
 def _reading(facts: Mapping[str, Any]) -> Reading:
     shapes = {str(name): tuple(map(int, shape)) for name, shape in facts["shapes"].items()}
     said = facts["storage"]
-    block, narrow, pixel, cuts, groups = (int(said[name]) for name in ("block", "narrow", "pixel", "cuts", "groups"))
-    unsigned, real, views = (said[name] is True for name in ("unsigned", "real", "views"))
-    storage = Storage(unsigned, _weights(said["weights"]), block, narrow, pixel, real, cuts, groups, views)
+    found: dict[str, Any] = {name: said[name] is True for name in FLAGS}
+    found |= {name: int(said[name]) for name in COUNTS}
+    storage = Storage(weights=_weights(said["weights"]), **found)
     steps = facts["dynamic"]
     dynamic = None if steps is None else Dynamic(int(steps["tensor"]), int(steps["rows"]))
     asked = str(facts["custom"]), str(facts["signature"]), shapes, facts.get("max_size")

@@ -158,6 +158,11 @@ class Value:
         """Whether it is stored as bytes, in steps of one size."""
         return self.dtype in BYTES and self.quant is not None and self.quant.axis is None
 
+    @property
+    def in_floats(self) -> bool:
+        """Whether it is stored as the real numbers that it means, of 32 bits."""
+        return self.dtype == "float32" and self.quant is None
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

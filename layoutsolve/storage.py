@@ -40,6 +40,12 @@ class Storage:
     views: bool = False
 
 
+FLAGS, COUNTS = (
+    tuple(name for name, kind in Storage.__annotations__.items() if kind == wanted) for wanted in ("bool", "int")
+)
+"""The fields of :class:`Storage` that are true or false, and those that are numbers of channels or the like."""
+
+
 @dataclass(frozen=True)
 class Dynamic:
     """From how many weights on a product of floats by weights of bytes is faster in integers, the floats rounded at run

@@ -1,11 +1,16 @@
-"""One LiteRT process for the whole test session."""
+"""One LiteRT process for the whole test session, and what is compared with it."""
 
 from __future__ import annotations
 
 import atexit
+from collections.abc import Sequence
 from functools import cache
 
-from layoutsolve.verification.runtimes import LiteRT
+import numpy as np
+
+import layoutsolve
+from layoutsolve.graph import Array
+from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime
 
 
 @cache
@@ -14,3 +19,18 @@ def litert() -> LiteRT:
     runtime = LiteRT(timeout=60)
     atexit.register(runtime.close)
     return runtime
+
+
+def same(
+    source: bytes, given: Sequence[Array], tolerance: float = 0.0, levels: Sequence[Level] = LEVELS
+) -> layoutsolve.Conversion:
+    """The conversion of a model, which gives what LiteRT gives, at all of some levels."""
+    found = layoutsolve.convert(source)
+    truth = litert().run(source, given).results
+    for level in levels:
+        session = OnnxRuntime(found.model.SerializeToString(), threads=1, level=level)
+        results = session.run(dict(zip([name for name, *_ in session.inputs], given, strict=True)))
+        for one, other in zip(truth, results, strict=True):
+            assert one.shape == other.shape
+            np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
+    return found

@@ -91,7 +91,7 @@ def _operand(graph: Graph, node: Node) -> str:
         return ""
     left, right, result = (graph.values[name] for name in (*node.inputs, node.outputs[0]))
     x, constant = (right, left) if right.data is None else (left, right)
-    real = all(each.dtype == "float32" and each.quant is None for each in (left, right, result))
+    real = all(each.in_floats for each in (left, right, result))
     if not real or x.data is not None or constant.data is None or x.shape != result.shape:
         return ""
     return "" if node.op == "Div" and constant is left else x.name

@@ -5,7 +5,7 @@ Convolutions pad by zeros, a maximum by less than every number, and an average b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,23 +13,17 @@ import numpy as np
 from layoutsolve.frontend.passes.live import live, used
 from layoutsolve.graph import Graph, Node, Shape, Value
 
-Readers = Mapping[str, Sequence[Node]]
-
 
 def absorbed(graph: Graph) -> Graph:
     """The same graph without a Pad wherever its readers can pad."""
     pads = [node for node in graph.nodes if node.op == "Pad" and not node.domain]
     if not pads:
         return graph
-    readers: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        for name in node.inputs:
-            readers.setdefault(name, []).append(node)
     values, changed = dict(graph.values), dict[Node, Node]()
     for pad in pads:
         amounts, kinds = _amounts(graph, pad), _padding_alike(graph, pad)
         if amounts is not None and kinds:
-            _absorb(graph, pad, amounts, kinds, readers, values, changed)
+            _absorb(graph, pad, amounts, kinds, values, changed)
     if not changed:
         return graph
     nodes = [changed.get(node, node) for node in graph.nodes]
@@ -41,7 +35,6 @@ def _absorb(
     pad: Node,
     amounts: Sequence[tuple[int, int]],
     kinds: Collection[str],
-    readers: Readers,
     values: dict[str, Value],
     changed: dict[Node, Node],
 ) -> None:
@@ -52,7 +45,7 @@ def _absorb(
     for read, given, order in reached:  # which grows on the way
         if read in graph.results:
             return
-        for node in readers.get(read, ()):
+        for node in graph.readers.get(read, ()):
             if node.op == "Transpose":
                 name, inner = node.outputs[0], tuple(order[axis] for axis in node.attributes["perm"])
                 reached.append((name, name, inner))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import BYTES, Array, Graph, Node, Region, Shape, Value
+from layoutsolve.graph import BYTES, Array, Graph, Node, Region, Shape, Value, static_elements
 from layoutsolve.records import dataclass
 
 OPENING = "Sigmoid"
@@ -155,10 +155,11 @@ class Step:
                 continue
             for old, fresh in self._operands(remembered, "Add"):
                 for (f, c), (i, g) in product(self._operands(old, "Mul"), self._operands(fresh, "Mul")):
+                    if c != memory:
+                        continue
                     gates = [self._gate(each, state, OPENING) for each in (i, o, f)]
                     gates.append(self._gate(g, state, *SQUASHES))
-                    cell = self._cell("LSTM", gates, states, [gates[0], gates[-1], end]) if c == memory else None
-                    if cell is not None:
+                    if cell := self._cell("LSTM", gates, states, [gates[0], gates[-1], end]):
                         return cell
         return None
 
@@ -189,7 +190,7 @@ class Step:
     def _gate(self, name: str, state: str, *activations: str) -> Gate | None:
         """An activated sum of a product with the step's data, one with a state, and a bias."""
         node = self.made(name, *activations)
-        total = self._total(node.inputs[0]) if node is not None and _is_real(self.values[name]) else None
+        total = self._total(node.inputs[0]) if node is not None and self.values[name].in_floats else None
         if node is None or total is None or total.others or len(total.products) != _BOTH:
             return None
         for read, kept in (total.products, total.products[::-1]):
@@ -201,7 +202,7 @@ class Step:
         """What a value [batch, units] is a sum of, or its columns from one to another."""
         value, node = self.values[name], self.made(name) if depth < _DEEP else None
         width = value.shape[-1] if value.shape else 1
-        if not isinstance(width, int) or not _is_real(value):
+        if not isinstance(width, int) or not value.in_floats:
             return None
         low, high = span or (0, width)
         none = np.zeros(high - low, np.float32)
@@ -216,18 +217,18 @@ class Step:
         if node.op in (*_VIEWS, "Slice", "Split") and (start := self._start(node, name)) is not None:
             return self._total(node.inputs[0], (start + low, start + high), depth + 1)
         if node.op in ("Gemm", "MatMul") and (given := self._product(node, (low, high))):
-            added = node.inputs[_BIAS] if len(node.inputs) > _BIAS else ""
+            found, added = _Total((given,), (), none), node.inputs[_BIAS] if len(node.inputs) > _BIAS else ""
             if not added:
-                return _Total((given,), (), none)
+                return found
             more = self._total(added, (low, high), depth + 1) if self.values[added].shape[-1:] == (width,) else None
-            return None if more is None else more.plus(_Total((given,), (), none))
+            return None if more is None else more.plus(found)
         return _Total((), (name,), none) if (low, high) == (0, width) else None
 
     def _product(self, node: Node, rows: tuple[int, int]) -> Product | None:
         """What a node multiplies by constant weights."""
         weights, factors = self.values[node.inputs[1]], [node.attributes.get(key, 1.0) for key in ("alpha", "beta")]
         turned = not node.attributes.get("transB", 0)
-        if node.attributes.get("transA", 0) or factors != [1.0, 1.0] or not _is_real(self.values[node.inputs[0]]):
+        if node.attributes.get("transA", 0) or factors != [1.0, 1.0] or not self.values[node.inputs[0]].in_floats:
             return None
         fits = weights.data is not None and weights.data.ndim == _BOTH and _are_weights(weights, int(turned))
         return Product(self.viewed(node.inputs[0]), weights, turned, rows) if fits else None
@@ -242,7 +243,7 @@ class Step:
         if node.op == "Split":
             last = node.attributes.get("axis", 0) in (-1, len(shape) - 1)
             before = node.outputs[: node.outputs.index(name)]
-            return sum(int(str(self.values[each].shape[-1])) for each in before) if last else None
+            return sum(static_elements(self.values[each].shape[-1:]) for each in before) if last else None
         return self._first(node, given)
 
     def _first(self, node: Node, given: Shape) -> int | None:
@@ -252,7 +253,7 @@ class Step:
         steps = rest[_STEPS - 2] if len(rest) > _STEPS - 2 else np.ones(1)
         if starts is None or axes is None or steps is None or (steps != 1).any():
             return None
-        columns = int(str(given[-1]))
+        columns = static_elements(given[-1:])
         found = [int(start) for start, axis in zip(starts, axes, strict=True) if axis % len(given) == len(given) - 1]
         return sum(start + columns if start < 0 else min(start, columns) for start in found)
 
@@ -266,7 +267,7 @@ class Step:
         source, given = self.values[node.inputs[0]], self.values[name]
         step = given.shape[1:] if given.shape[:-2] == (1,) else given.shape
         outside = self.graph.region(source.name) is not self.region
-        fits = outside and _is_real(source) and len(step) == _BOTH and source.shape == (self.count, *step)
+        fits = outside and source.in_floats and len(step) == _BOTH and source.shape == (self.count, *step)
         return source.name if fits else ""
 
     def _number(self, name: str) -> str:
@@ -285,14 +286,14 @@ class Step:
         """The operands of an operator, either way round, where all are real numbers of one shape."""
         node = self.made(name, op)
         values = [self.values[each] for each in (name, *node.inputs)] if node is not None else []
-        if node is None or not all(map(_is_real, values)) or len({value.shape for value in values}) != 1:
+        if node is None or not all(value.in_floats for value in values) or len({value.shape for value in values}) != 1:
             return []
         one, other = node.inputs
         return [(one, other), (other, one)]
 
     def _is_one(self, name: str) -> bool:
         data = self.graph.constant(name)
-        return data is not None and _is_real(self.values[name]) and bool((data == 1).all())
+        return data is not None and self.values[name].in_floats and bool((data == 1).all())
 
     def made(self, name: str, *ops: str) -> Node | None:
         """The node of the step that makes a value, of some kinds where these are named."""
@@ -300,11 +301,6 @@ class Step:
         if node is None or node.region is not self.region or node.domain or node.storage:
             return None
         return node if not ops or node.op in ops else None
-
-
-def _is_real(value: Value) -> bool:
-    """Whether a value is stored as the real numbers that it means."""
-    return value.dtype == "float32" and value.quant is None
 
 
 def _are_weights(value: Value, axis: int) -> bool:

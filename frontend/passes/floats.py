@@ -109,12 +109,9 @@ class _Floats:
         self.read: dict[tuple[str, Region | None], str] = {}
         self.meant: dict[tuple[object, ...], str] = {}
         self.ends = {*graph.inputs, *graph.outputs}
-        self.readers: dict[str, list[Node]] = {}
         for node in graph.nodes:
             if node.op in CONTROL:
                 self.ends.update(filter(None, (*node.inputs, *node.outputs)))
-            for name in filter(None, node.inputs):
-                self.readers.setdefault(name, []).append(node)
         self.open = {name for name in graph.values if self._is_clamped_later(name)}
 
     def result(self) -> Graph:
@@ -216,7 +213,7 @@ class _Floats:
         """What follows on the numbers of an output: a clamp where they may saturate; an end is stored as it was."""
         value, held = self.graph.values[name], replace(self.held[name], name=made)
         self.held[name] = held
-        computed_with = name not in self.ends or name in self.readers  # what is only stored saturates by that
+        computed_with = name not in self.ends or name in self.graph.readers  # what is only stored saturates by that
         if computed_with and _is_activation(value) and name not in self.open and self._may_saturate(value):
             clipped = self._new(value, name, "clamped")
             self._clip(node, self._scaled(held, name, node), _range(value), clipped)
@@ -388,7 +385,7 @@ class _Floats:
 
     def _is_clamped_later(self, name: str) -> bool:
         """Whether all that reads an activation clamps it, so that both are one clamp."""
-        readers = self.readers.get(name, [])
+        readers = self.graph.readers.get(name, [])
         if name in self.ends or not readers or not _is_activation(self.graph.values[name]):
             return False
         return all(

@@ -77,7 +77,7 @@ class _Gates:
 
     def _scaled(self, node: Node) -> tuple[str, float] | None:
         """The operand of a product or quotient of floats by a number, and what it is multiplied by."""
-        if node.op not in ("Mul", "Div") or node.domain or not self._is_real(node.outputs[0]):
+        if node.op not in ("Mul", "Div") or node.domain or not self.values[node.outputs[0]].in_floats:
             return None
         for name, by in (node.inputs, node.inputs[::-1])[: 1 + (node.op == "Mul")]:
             number = self._number(by)
@@ -119,7 +119,7 @@ class _Gates:
         added = node is not None and node.op == "Add" and not node.domain
         for x, by in (node.inputs, node.inputs[::-1]) if node is not None and added else ():
             number = self._number(by)
-            if number is not None and self._is_real(x) and self.values[x].shape == self.values[name].shape:
+            if number is not None and self.values[x].in_floats and self.values[x].shape == self.values[name].shape:
                 return x, number
         return name, 0.0
 
@@ -128,14 +128,11 @@ class _Gates:
         node = self.graph.producer(name)
         if node is None or node.op not in ops or node.domain or node.region != reader.region or self.read[name] > 1:
             return None
-        return node if all(self._is_real(each) for each in (node.inputs[0], name)) else None
-
-    def _is_real(self, name: str) -> bool:
-        return self.values[name].dtype == "float32" and self.values[name].quant is None
+        return node if all(self.values[each].in_floats for each in (node.inputs[0], name)) else None
 
     def _number(self, name: str) -> float | None:
         """The one number of a constant of floats."""
         value = self.values.get(name)
-        if value is None or value.data is None or value.data.size != 1 or not self._is_real(name):
+        if value is None or value.data is None or value.data.size != 1 or not value.in_floats:
             return None
         return float(value.data.reshape(()))

@@ -55,7 +55,7 @@ def _together(graph: Graph, node: Node, channels: int) -> int:
     if data is None or data.ndim != IMAGE or len(data) % groups or not (quant is None or _is_by_result(quant)):
         return 1
     read, written = data.shape[1], len(data) // groups
-    if all(each.dtype == "float32" and each.quant is None for each in (given, result)):
+    if given.in_floats and result.in_floats:
         count = BLOCK // read if 1 < read < BLOCK and weights.dtype in ("float32", *BYTES) else 1
         return count if groups % count == 0 and read * count == BLOCK and written * count % BLOCK == 0 else 1
     if quant is None or not (given.in_bytes and result.in_bytes) or read < FEWEST.get(weights.dtype, channels):

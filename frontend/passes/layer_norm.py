@@ -87,7 +87,7 @@ def _statistics(graph: Graph, root: Node) -> _Statistics | None:
         if mean_square and centred and mean and centred.inputs[0] == mean.inputs[0]:
             axis = _common_axis(graph, mean, mean_square)
             names = (*root.outputs, *mean.outputs, *centred.inputs, *centred.outputs, variance, added)
-            if axis is None or not all(_real(graph.values[name]) for name in names):
+            if axis is None or not all(graph.values[name].in_floats for name in names):
                 continue
             if graph.values[centred.inputs[1]].shape == _kept(graph.values[mean.inputs[0]].shape, axis):
                 return _Statistics(mean.inputs[0], mean.outputs[0], root.outputs[0], axis, float(epsilon.reshape(())))
@@ -143,10 +143,6 @@ def _kept(shape: Shape, axis: int) -> Shape:
     return (*shape[:axis], *(1 for _ in shape[axis:]))
 
 
-def _real(value: Value) -> bool:
-    return value.dtype == "float32" and value.quant is None
-
-
 class _Walk:
     """Finds the polynomials of all values that depend on nothing but x, m, r and constants."""
 
@@ -165,7 +161,7 @@ class _Walk:
                 continue
             last = index
             terms = self._computed(node)
-            if terms and _LEGAL.issuperset(terms) and _real(graph.values[node.outputs[0]]):
+            if terms and _LEGAL.issuperset(terms) and graph.values[node.outputs[0]].in_floats:
                 self.terms[node.outputs[0]] = terms
                 for reader in readers.get(node.outputs[0], ()):
                     heappush(waiting, reader)
@@ -196,7 +192,7 @@ class _Walk:
         data = self.graph.constant(name)
         if data is None:
             return self.terms.get(name)
-        return {_ONE: data} if _real(self.graph.values[name]) and np.all(np.isfinite(data)) else None
+        return {_ONE: data} if self.graph.values[name].in_floats and np.all(np.isfinite(data)) else None
 
     def _aligned(self, node: Node) -> bool:
         """Whether operands meet in the dimensions that they mean.

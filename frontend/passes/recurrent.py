@@ -83,10 +83,8 @@ def _network(graph: Graph, loop: Node, inner: Sequence[Node], ties: Sequence[Nod
                 return None
             results.append((tie.outputs[-1], 0 if tie.op == "Stack" else 1 + after.index(end)))
     first = {node.outputs[0]: node.inputs[0] for node in states}
-    shapes, batch = (
-        {graph.values[name].shape for name in (*first.values(), *after)},
-        graph.values[cell.sequence].shape[1],
-    )
+    shapes = {graph.values[name].shape for name in (*first.values(), *after)}
+    batch = graph.values[cell.sequence].shape[1]
     if not isinstance(batch, int) or shapes != {(batch, graph.values[after[0]].shape[-1])}:
         return None  # runtimes fail on no rows at all
     return _Network(cell, [first[name] for name in cell.after], results)

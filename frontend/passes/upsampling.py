@@ -100,7 +100,7 @@ def _source(graph: Graph, name: str) -> tuple[str, Shape]:
 
 
 def _ones(value: Value) -> bool:
-    return value.data is not None and value.dtype == "float32" and value.quant is None and bool((value.data == 1).all())
+    return value.data is not None and value.in_floats and bool((value.data == 1).all())
 
 
 def _same_numbers(graph: Graph, node: Node, given: str) -> bool:

@@ -19,7 +19,7 @@ from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rules import RULES
-from layoutsolve.storage import WEIGHTS, Dynamic, Storage
+from layoutsolve.storage import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage
 from layoutsolve.wording import nearest, printable
 
 T = TypeVar("T")
@@ -56,7 +56,6 @@ _MAY_LACK = (
 _JSON, _TOML = _ENDINGS = (".json", ".toml")
 _MOVING = tuple(motion.name.lower() for motion in Motion if motion)
 _OPERATORS = frozenset({*RULES, "Transpose"})
-_STORAGE = ("unsigned", "weights", "block", "narrow", "pixel", "real", "cuts", "groups", "views")
 _COST = ("fixed", "per_byte", "per_block")
 
 
@@ -194,15 +193,11 @@ def _table(facts: dict[str, Any]) -> Table:
 
 
 def _storage(facts: dict[str, Any]) -> Storage:
-    fields.known("storage", facts, _STORAGE)
+    fields.known("storage", facts, ("weights", *FLAGS, *COUNTS))
     weights = fields.one("storage.weights", facts.get("weights", "source"), WEIGHTS)
-    unsigned, real, views = (
-        fields.flag(f"storage.{name}", facts.get(name, False)) for name in ("unsigned", "real", "views")
-    )
-    block, narrow, pixel, cuts, groups = (
-        fields.count(f"storage.{name}", facts.get(name, 0)) for name in ("block", "narrow", "pixel", "cuts", "groups")
-    )
-    return Storage(unsigned, weights, block, narrow, pixel, real, cuts, groups, views)
+    found: dict[str, Any] = {name: fields.flag(f"storage.{name}", facts.get(name, False)) for name in FLAGS}
+    found |= {name: fields.count(f"storage.{name}", facts.get(name, 0)) for name in COUNTS}
+    return Storage(weights=weights, **found)
 
 
 def _dynamic(facts: Any) -> Dynamic | None:

@@ -162,13 +162,13 @@ def _loop(call: Call, initial: Sequence[Value], first: Value, shapes: list[Shape
     ends = {now[each].name: (initial[each], following[each]) for each in carried}
     turns = Turns(draft.nodes[start:], draft.values, ends, again) if _is_true(first) else None
     elements = {each: element for each in carried if turns and (element := turns.element(now[each].name))}
-    grown = [*shapes]
-    for position in [each for each in carried if each not in elements]:
+    kept, grown = [each for each in carried if each not in elements], [*shapes]
+    for position in kept:
         grown[position] = _common(call, [shapes[position], following[position].shape], position)
     if grown != shapes:
         return grown
     values = []
-    for each in [each for each in carried if each not in elements]:
+    for each in kept:
         last = _last(call, each, shapes[each])
         values.append((initial[each], now[each], following[each], last, call.slot(each)))
     write_loop(call, region, start, (first, again), values, turns.count if turns else None)
