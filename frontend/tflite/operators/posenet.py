@@ -257,7 +257,6 @@ def _grown(call: Call, roots: _Roots, heat: Field, short: Field, mid: Field) -> 
 def _repeated(call: Call, most: int, initial: Sequence[Value], step: Step) -> list[Value]:
     """Write a Loop of ``most`` turns. A step is given the turn's number and what is carried, and gives that anew."""
     draft, zero, one = call.draft, call.vector([0], "turn"), call.vector([1], "one")
-    limit = call.vector([most], "most")
     begins = [zero, *initial]
     now = [
         draft.add(Value(draft.names.derived(each.name, "now"), each.dtype, each.shape, each.quant)) for each in begins
@@ -267,12 +266,11 @@ def _repeated(call: Call, most: int, initial: Sequence[Value], step: Step) -> li
     turn, *carried = now
     after = step(inner, turn, carried)
     following = written(inner, "Add", [turn, one], (1,), "following", "int64")
-    below = written(inner, "Less", [following, limit], (1,), "below", "bool")
     ends = [
         (before, present, next_, before.shape, call.like("last", before))
         for before, present, next_ in zip(begins, now, [following, *after], strict=True)
     ]
-    return write_loop(call, region, start, (first, inner.reshaped(below, (), "again")), ends)[1:]
+    return write_loop(call, region, start, [first], ends, most)[1:]
 
 
 # -- which poses are given ---------------------------------------------------------------------------------------------
