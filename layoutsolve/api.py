@@ -350,13 +350,16 @@ def _no_worse(
     from layoutsolve.kept import as_it_stands, written_before
     from layoutsolve.moves import Moves, moves
 
+    graph, goal, proven = found.graph, found.assignment.goal, found.assignment
     external = External() if found.external is not None else None
-    if found.graph.metadata.get(WRITTEN):
+    hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
+    # what the file says costs, beside what is proven of any other
+    stays = replace(hidden, strategy=proven.strategy, bounds=proven.bounds, ended=proven.ended)
+    if graph.metadata.get(WRITTEN):
         model = as_it_stands(content.data, content.folder, external)
         if written_before(model, before):
-            return replace(found, model=model, external=external, origins={}, kept="it is what layoutsolve has written")
-    graph, goal = found.graph, found.assignment.goal
-    hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
+            kept = "it is what layoutsolve has written"
+            return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
     first = Moves(*graph.moves, hidden.price.hidden)
     after = moves(found.model, found.price.hidden)
     if after.gains(first):
@@ -371,9 +374,6 @@ def _no_worse(
     for each in found.model.metadata_props:  # how it was made
         if each.key not in known and not each.key.startswith((METADATA, WRITTEN)):
             model.metadata_props.add(key=each.key, value=each.value)
-    proven = found.assignment
-    # what the file says costs, beside what is proven of any other
-    stays = replace(hidden, strategy=proven.strategy, bounds=proven.bounds, ended=proven.ended)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")
 
 

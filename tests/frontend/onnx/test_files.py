@@ -233,6 +233,26 @@ def test_what_is_told_is_of_the_model_that_is_written(seed: int) -> None:
         assert found.report["hidden_transposes"] == found.price.hidden
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_told_of_a_model_that_was_written_is_of_that_model(seed: int) -> None:
+    """A convolution that has become a product costs otherwise as that, so that fewer might be possible by now."""
+    writer = Writer(seed)
+    count = int(writer.random.choice([16, 24, 40]))
+    x = writer.input(1, 3, 16, 16)
+    x = writer.op("Conv", x, writer.weights(count, 3, 3, 3), shape=[1, count, 14, 14])
+    heads = []
+    for _ in range(int(writer.random.integers(1, 4))):
+        y = writer.op("Conv", x, writer.weights(6, count, 1, 1), shape=[1, 6, 14, 14])
+        y = writer.op("Transpose", y, shape=[1, 14, 14, 6], perm=[0, 2, 3, 1])
+        heads.append(writer.op("Reshape", y, writer.constant([1, 196 * 6], "int64"), shape=[1, 196 * 6]))
+    first = layoutsolve.convert(writer.model(*heads).SerializeToString())
+    again = layoutsolve.convert(first.model.SerializeToString())
+    assert again.model == first.model
+    assert again.price.transposes == again.report["transposes"] == moves(first.model).transposes
+    assert again.report["bound"] <= again.price.transposes + again.price.hidden
+    assert all(tier.bound <= tier.value for tier in again.tiers)
+
+
 def test_sizes_that_are_computed_survive() -> None:
     """Two open sizes in one Reshape, which are told by data alone."""
     model = text(
