@@ -16,6 +16,7 @@ from layoutsolve.frontend.passes import (
     floats,
     gates,
     groups,
+    infinities,
     layer_norm,
     pixels,
     recurrent,
@@ -92,7 +93,8 @@ def lowered(
 
         graph = layer_norm.recognise(gates.recognise(onnx.lower(model, name, reading.shapes, budget)), budget)
         return _as_stored(cuts.cut(graph, reading.storage, budget), reading, budget)
-    graph = borders.absorbed(dilations.recognise(lower(model, name, reading, check, budget)))
+    graph = infinities.bounded(lower(model, name, reading, check, budget))
+    graph = borders.absorbed(dilations.recognise(graph))
     graph = gates.recognise(layer_norm.recognise(block_moves.recognise(upsampling.recognise(graph)), budget))
     graph = affine.folded(recurrent.recognise(graph, budget))
     if reading.quant == "float":

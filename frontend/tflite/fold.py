@@ -246,9 +246,22 @@ def _binary(numbers: Number, sizes: SizeOperation) -> Evaluator:
             results[...] = np.frompyfunc(partial(_of_sizes, call.arithmetic, numbers, sizes), 2, 1)(a, b)
             return [results]
         with np.errstate(all="ignore"):
-            return [np.asarray(numbers(a, b))]
+            found = np.asarray(numbers(a, b))
+        return [_finite(found) if call.operator.name in _BOUNDED else found]
 
     return evaluate
+
+
+_BOUNDED = frozenset(("ADD", "DIV", "MUL", "SUB"))
+"""The operators whose floats LiteRT keeps within the finite numbers, whatever their activation."""
+
+
+def _finite(numbers: Array) -> Array:
+    """The numbers, with the largest in place of infinite ones."""
+    if numbers.dtype.kind != "f" or not np.isinf(numbers).any():
+        return numbers
+    largest = np.finfo(numbers.dtype).max
+    return np.asarray(np.clip(numbers, -largest, largest))
 
 
 def _of_sizes(arithmetic: Arithmetic, numbers: Number, sizes: SizeOperation, a: Any, b: Any) -> Dim:

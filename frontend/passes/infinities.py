@@ -1,0 +1,86 @@
+"""Infinite constants that are added to numbers, as masks of attention have them, as the largest finite ones.
+
+LiteRT's ADD and SUB keep their results within the finite numbers, with or without an activation. A row of a softmax in
+which minus infinity was added to everything has equal parts there, where ONNX's Add leaves nothing that is a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import numpy as np
+
+from layoutsolve.graph import Graph, Node, Value
+from layoutsolve.names import Names
+
+LARGEST = float(np.finfo(np.float32).max)
+
+ADDING: Mapping[str, str] = {"ADD": "Add", "SUB": "Sub"}
+"""By operators of TensorFlow Lite whose results are finite, what they are written as."""
+
+PASSING: Mapping[str, frozenset[int]] = {
+    **dict.fromkeys(
+        ("Expand", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose"),
+        frozenset((0,)),
+    ),
+    "Unsqueeze": frozenset((0,)),
+    "Where": frozenset((1, 2)),
+}
+"""By operator, the inputs of which elements go on as they are."""
+
+
+def bounded(graph: Graph) -> Graph:
+    """The same graph with finite constants in place of infinite ones that nothing but ADD and SUB read in the end.
+    Where others read them too, what is added is kept within the finite numbers.
+    """
+    changed, apart = dict[str, Value](), set[str]()
+    for value in graph.values.values():
+        if value.data is None or not value.in_floats or not np.isinf(value.data).any():
+            continue
+        reached, alone = _reached(graph, value.name)
+        if alone:
+            changed[value.name] = replace(value, data=np.clip(value.data, -LARGEST, LARGEST))
+        else:
+            apart.update(reached)
+    found = replace(graph, values={**graph.values, **changed}) if changed else graph
+    return _clipped(found, apart) if apart else found
+
+
+def _reached(graph: Graph, constant: str) -> tuple[list[str], bool]:
+    """What becomes of a constant, and whether all of it is added to something."""
+    reached, alone = [constant], True
+    for name in reached:  # which grows on the way
+        readers = [node for node in graph.readers.get(name, []) if not _adds(node)]
+        alone = alone and name not in graph.results
+        for node in readers:
+            ports = {port for port, each in enumerate(node.inputs) if each == name}
+            if node.domain or not ports <= PASSING.get(node.op, frozenset()):
+                alone = False
+            else:
+                reached += (each for each in node.outputs if each and each not in reached)
+    return reached, alone
+
+
+def _adds(node: Node) -> bool:
+    return node.origin is not None and ADDING.get(node.origin.operator) == node.op and not node.domain
+
+
+def _clipped(graph: Graph, infinite: AbstractSet[str]) -> Graph:
+    """The graph with some values clipped where they are added."""
+    values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
+    bounds = [taken.derived(name, "finite") for name in ("lowest", "largest")]
+    for name, number in zip(bounds, (-LARGEST, LARGEST), strict=True):
+        values[name] = Value(name, "float32", (), data=np.array(number, np.float32))
+    for node in graph.nodes:
+        if _adds(node):
+            inputs = list(node.inputs)
+            for port, name in enumerate(inputs):
+                if name in infinite:
+                    inputs[port] = taken.derived(name, "finite")
+                    values[inputs[port]] = replace(values[name], name=inputs[port], data=None)
+                    nodes.append(replace(node, op="Clip", inputs=(name, *bounds), outputs=(inputs[port],)))
+            node = replace(node, inputs=tuple(inputs))
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), values=values)
