@@ -15,6 +15,7 @@ import numpy as np
 
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
+from layoutsolve.frontend.tflite.ahead import GROWTH, NUMBERS, Evaluator, UnknownError, bounded, reduced
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.operators.slicing import resolved
@@ -23,16 +24,8 @@ from layoutsolve.graph import PACKED, Array, Dim, Size, product
 _FACTORS = 64
 """The most symbols that a product of sizes has."""
 
-_GROWTH = 2
 _WIDEST = 8
-_ALWAYS_SMALL = 4096
 _BROKEN = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
-
-Evaluator = Callable[[Call, list[Array]], list[Array]]
-
-
-class _UnknownError(Exception):
-    """The result has no closed form, or would be too large."""
 
 
 def fold(call: Call) -> bool:
@@ -41,11 +34,11 @@ def fold(call: Call) -> bool:
     if evaluator is None or (not call.draft.reading.exact and _alias(call)):
         return evaluator is not None
     arrays = _known_inputs(call)
-    if arrays is None or _GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:
+    if arrays is None or GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:
         return False
     try:
         results = [_array(result) for result in evaluator(call, arrays)]
-    except (_UnknownError, *_BROKEN):
+    except (UnknownError, *_BROKEN):
         return False
     slots = [call.slot(position) for position in range(len(results))]
     finished = [_concrete(result, slot.dtype) for result, slot in zip(results, slots, strict=True)]
@@ -127,11 +120,6 @@ def _concrete(result: Array, dtype: str) -> Array | None:
     return np.asarray(result, dtype)
 
 
-def _bounded(elements: int, *inputs: Array) -> None:
-    if elements > max(_GROWTH * sum(array.size for array in inputs), _ALWAYS_SMALL):
-        raise _UnknownError
-
-
 # -- views ---------------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +131,7 @@ def _reshape(call: Call, arrays: list[Array]) -> list[Array]:
 
 def _number(dim: object) -> int:
     if not isinstance(dim, int):
-        raise _UnknownError
+        raise UnknownError
     return dim
 
 
@@ -155,7 +143,7 @@ def _squeeze(call: Call, arrays: list[Array]) -> list[Array]:
 def _strided_slice(call: Call, arrays: list[Array]) -> list[Array]:
     plan = resolved(call, arrays[0].shape)
     if plan is None:
-        raise _UnknownError
+        raise UnknownError
     cut = arrays[0][tuple(span.python for span in plan.spans)]
     return [cut.reshape([1 if axis is None else cut.shape[axis] for axis in plan.axes])]
 
@@ -170,21 +158,21 @@ def _gather(call: Call, arrays: list[Array]) -> list[Array]:
     data, indices = arrays
     axis = axis_of(call.option("axis"), data.ndim)
     if call.option("batch_dims") or indices.size == 0:
-        raise _UnknownError
-    _bounded(data.size // max(data.shape[axis], 1) * indices.size, data, indices)
+        raise UnknownError
+    bounded(data.size // max(data.shape[axis], 1) * indices.size, data, indices)
     return [np.take(data, indices.astype(np.int64), axis)]
 
 
 def _unpack(call: Call, arrays: list[Array]) -> list[Array]:
     moved = np.moveaxis(arrays[0], call.option("axis"), 0)
     if len(moved) != len(call.operator.outputs):
-        raise _UnknownError
+        raise UnknownError
     return list(moved)
 
 
 def _concatenate(call: Call, arrays: list[Array]) -> list[Array]:
     if call.option("fused_activation_function"):
-        raise _UnknownError
+        raise UnknownError
     return [np.concatenate(arrays, call.option("axis"))]
 
 
@@ -208,7 +196,7 @@ def _cast(call: Call, arrays: list[Array]) -> list[Array]:
     target = call.slot().dtype
     if arrays[0].dtype == object:
         if target not in ("int32", "int64"):
-            raise _UnknownError
+            raise UnknownError
         return arrays
     if arrays[0].dtype.kind == "f" and np.dtype(target).kind in "iu":
         low, high = limits(target)
@@ -222,7 +210,7 @@ def _cast(call: Call, arrays: list[Array]) -> list[Array]:
 
 def _dequantize(call: Call, arrays: list[Array]) -> list[Array]:
     if arrays[0].dtype != np.float16:
-        raise _UnknownError
+        raise UnknownError
     return [arrays[0].astype(np.float32)]
 
 
@@ -238,9 +226,9 @@ def _binary(numbers: Number, sizes: SizeOperation) -> Evaluator:
         if call.option("fused_activation_function") or (
             b.dtype.kind in "iu" and call.operator.name != "SUB" and _zero(call, b)
         ):
-            raise _UnknownError
+            raise UnknownError
         shape = np.broadcast_shapes(a.shape, b.shape)
-        _bounded(prod(shape), a, b)
+        bounded(prod(shape), a, b)
         if a.dtype == object:
             results = np.empty(shape, object)
             results[...] = np.frompyfunc(partial(_of_sizes, call.arithmetic, numbers, sizes), 2, 1)(a, b)
@@ -270,7 +258,7 @@ def _of_sizes(arithmetic: Arithmetic, numbers: Number, sizes: SizeOperation, a: 
         return int(numbers(np.int64(a), np.int64(b)))
     result = sizes(arithmetic, a, b)
     if result is None or (isinstance(result, Size) and (len(result.symbols) > _FACTORS or result.coefficient >> 62)):
-        raise _UnknownError
+        raise UnknownError
     return result
 
 
@@ -296,13 +284,16 @@ def _broadcast_args(call: Call, arrays: list[Array]) -> list[Array]:
     return [result]
 
 
-def _reduction(of: Callable[[Arithmetic, list[Any]], Dim]) -> Evaluator:
-    """An evaluator that reduces a vector of sizes to one."""
+def _reduction(of: Callable[[Arithmetic, list[Any]], Dim], numbers: Callable[..., Any]) -> Evaluator:
+    """An evaluator that reduces a vector of sizes to one, or any other numbers."""
+    of_numbers = reduced(numbers, "fi")
 
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         data, axes = arrays
+        if data.dtype.kind == "f" or data.ndim != 1:
+            return of_numbers(call, arrays)
         if data.ndim != 1 or axes.size != 1 or data.dtype.kind not in "iO" or not data.size:
-            raise _UnknownError
+            raise UnknownError
         result = np.empty((1,) if call.option("keep_dims") else (), object)
         result[...] = of(call.arithmetic, data.tolist())
         return [result]
@@ -312,29 +303,29 @@ def _reduction(of: Callable[[Arithmetic, list[Any]], Dim]) -> Evaluator:
 
 def _fill(call: Call, arrays: list[Array]) -> list[Array]:
     shape = [_number(dim) for dim in arrays[0].reshape(-1).tolist()]
-    _bounded(prod(shape), arrays[1])
+    bounded(prod(shape), arrays[1])
     return [np.full(shape, arrays[1].reshape(-1)[0])]
 
 
 def _broadcast(call: Call, arrays: list[Array]) -> list[Array]:
     shape = [_number(dim) for dim in arrays[1].reshape(-1).tolist()]
-    _bounded(prod(shape), arrays[0])
+    bounded(prod(shape), arrays[0])
     return [np.broadcast_to(arrays[0], shape)]
 
 
 def _tile(call: Call, arrays: list[Array]) -> list[Array]:
     data, counts = arrays
     if data.dtype == object or counts.dtype == object or counts.shape != (data.ndim,) or (counts < 0).any():
-        raise _UnknownError
-    _bounded(data.size * prod(counts.tolist()), data)
+        raise UnknownError
+    bounded(data.size * prod(counts.tolist()), data)
     return [np.tile(data, counts)]
 
 
 def _pad(call: Call, arrays: list[Array]) -> list[Array]:
     data, rows = arrays[:2]
     if data.dtype == object or rows.dtype == object or rows.shape != (data.ndim, 2) or (rows < 0).any():
-        raise _UnknownError
-    _bounded(prod(int(size + sum(sides)) for size, sides in zip(data.shape, rows.tolist(), strict=True)), data)
+        raise UnknownError
+    bounded(prod(int(size + sum(sides)) for size, sides in zip(data.shape, rows.tolist(), strict=True)), data)
     value = arrays[2].reshape(-1)[0] if len(arrays) > 2 else data.dtype.type(0)
     return [np.pad(data, rows.tolist(), constant_values=value)]
 
@@ -342,25 +333,25 @@ def _pad(call: Call, arrays: list[Array]) -> list[Array]:
 def _select(call: Call, arrays: list[Array]) -> list[Array]:
     condition, a, b = arrays
     if condition.dtype != bool or a.dtype != b.dtype:
-        raise _UnknownError
+        raise UnknownError
     if call.operator.name == "SELECT" and condition.ndim == 1:
         condition = condition.reshape(-1, *[1] * (a.ndim - 1))
-    _bounded(prod(np.broadcast_shapes(condition.shape, a.shape, b.shape)), *arrays)
+    bounded(prod(np.broadcast_shapes(condition.shape, a.shape, b.shape)), *arrays)
     return [np.where(condition, a, b)]
 
 
 def _range(call: Call, arrays: list[Array]) -> list[Array]:
     start, limit, step = (_value(array) for array in arrays)
     count = max(int(np.ceil((limit - start) / step)), 0)
-    _bounded(count)
+    bounded(count)
     return [start + np.arange(count) * step]
 
 
 def _iota(call: Call, _: list[Array]) -> list[Array]:
     tensor = call.tensor()
     if -1 in tensor.signature or call.draft.dynamic or tensor.quant is not None:
-        raise _UnknownError
-    _bounded(prod(tensor.shape))
+        raise UnknownError
+    bounded(prod(tensor.shape))
     axis = axis_of(call.option("iota_dimension"), len(tensor.shape))
     return [np.indices(tensor.shape, np.int64)[axis]]
 
@@ -373,7 +364,7 @@ def _value(array: Array) -> Any:
 def _unary(function: Callable[[Array], Any]) -> Evaluator:
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         if arrays[0].dtype == object:
-            raise _UnknownError
+            raise UnknownError
         with np.errstate(all="ignore"):
             return [np.asarray(function(arrays[0]))]
 
@@ -384,8 +375,8 @@ def _compare(function: Callable[[Any, Any], Any]) -> Evaluator:
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         a, b = arrays
         if a.dtype == object:
-            raise _UnknownError
-        _bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
+            raise UnknownError
+        bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
         return [np.asarray(function(a, b))]
 
     return evaluate
@@ -393,6 +384,7 @@ def _compare(function: Callable[[Any, Any], Any]) -> Evaluator:
 
 _EVALUATORS: dict[str, Evaluator] = {
     **_VIEWS,
+    **NUMBERS,
     "SHAPE": lambda call, arrays: arrays,
     "CAST": _cast,
     "DEQUANTIZE": _dequantize,
@@ -407,10 +399,10 @@ _EVALUATORS: dict[str, Evaluator] = {
     "MAXIMUM": _binary(np.maximum, lambda sizes, a, b: sizes.largest((a, b))),
     "MINIMUM": _binary(np.minimum, lambda sizes, a, b: sizes.smallest((a, b))),
     "BROADCAST_ARGS": _broadcast_args,
-    "REDUCE_PROD": _reduction(lambda sizes, dims: product(dims)),
-    "REDUCE_MAX": _reduction(lambda sizes, dims: sizes.largest(dims)),
-    "REDUCE_MIN": _reduction(lambda sizes, dims: sizes.smallest(dims)),
-    "SUM": _reduction(lambda sizes, dims: sizes.total(dims)),
+    "REDUCE_PROD": _reduction(lambda sizes, dims: product(dims), np.prod),
+    "REDUCE_MAX": _reduction(lambda sizes, dims: sizes.largest(dims), np.max),
+    "REDUCE_MIN": _reduction(lambda sizes, dims: sizes.smallest(dims), np.min),
+    "SUM": _reduction(lambda sizes, dims: sizes.total(dims), np.sum),
     "NEG": _unary(np.negative),
     "SQRT": _unary(np.sqrt),
     "RSQRT": _unary(lambda x: 1 / np.sqrt(x)),

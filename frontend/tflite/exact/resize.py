@@ -13,12 +13,10 @@ from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.operators.common import cast_to, ranked
 from layoutsolve.frontend.tflite.operators.gathering import write_gather
+from layoutsolve.frontend.tflite.operators.resize import Neighbours, has_halves, is_aligned, neighbours_of
 from layoutsolve.graph import Array, Value
 
 _ONE = 1 << 10
-
-Neighbours = tuple[tuple[Array, Array], tuple[Array, Array]]
-"""Of each place of an axis the pixels before and behind it, each with its weight."""
 
 
 @exactly("RESIZE_BILINEAR")
@@ -31,8 +29,8 @@ def resize_bilinear(call: Call) -> None:
     if len(before) != len(sizes) or min(*before, *sizes) < 1:
         raise GapError("--quant exact covers images of a known size", REMEDY)
     call.draft.ask(sum(sizes))
-    neighbours = _in_integers if x.dtype == "int8" else _in_floats
-    rows, columns = (neighbours(call, *pair) for pair in zip(before, sizes, strict=True))
+    mixing = _in_integers if x.dtype == "int8" else neighbours_of
+    rows, columns = (mixing(call, *pair) for pair in zip(before, sizes, strict=True))
     (_write_integers if x.dtype == "int8" else _write_floats)(call, x, rows, columns)
 
 
@@ -72,33 +70,11 @@ def _taken(call: Call, x: Value, axis: int, places: Array) -> Value:
 
 def _in_integers(call: Call, before: int, after: int) -> Neighbours:
     scale = (_ONE * before + after // 2) // after
-    if _aligned(call) and after > 1:
+    if is_aligned(call) and after > 1:
         scale = (_ONE * (before - 1) + (after - 1) // 2) // (after - 1)
     place = np.arange(after, dtype=np.int64) * scale
-    place = place + scale // 2 - _ONE // 2 if _half(call) else place
+    place = place + scale // 2 - _ONE // 2 if has_halves(call) else place
     lower = np.maximum(np.trunc(place / _ONE).astype(np.int64), 0)
     upper = np.minimum(np.trunc((place + _ONE - 1) / _ONE).astype(np.int64), before - 1)
     weights = place - _ONE * lower
     return (lower, _ONE - weights), (upper, weights)
-
-
-def _in_floats(call: Call, before: int, after: int) -> Neighbours:
-    """The same where every step is rounded to float32."""
-    one, half = np.float32(1), np.float32(0.5)
-    scale = np.float32(before) / np.float32(after)
-    if _aligned(call) and after > 1:
-        scale = np.float32(before - 1) / np.float32(after - 1)
-    place = np.arange(after, dtype=np.float32)
-    place = (place + half) * scale - half if _half(call) else place * scale
-    lower = np.maximum(np.floor(place).astype(np.int64), 0)
-    upper = np.minimum(np.ceil(place).astype(np.int64), before - 1)
-    weights = place - lower.astype(np.float32)
-    return (lower, one - weights), (upper, weights)
-
-
-def _aligned(call: Call) -> bool:
-    return bool(call.option("align_corners", False))
-
-
-def _half(call: Call) -> bool:
-    return bool(call.option("half_pixel_centers", False))

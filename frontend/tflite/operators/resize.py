@@ -16,6 +16,9 @@ from layoutsolve.frontend.tflite.operators.common import BYTES, as_int64, as_ste
 from layoutsolve.frontend.tflite.operators.gathering import write_gather
 from layoutsolve.graph import Array, Dim, Shape, Size, Value, quotient
 
+Neighbours = tuple[tuple[Array, Array], tuple[Array, Array]]
+"""Of each place of an axis the pixels before and behind it, each with its weight."""
+
 _RESIZED = ("float32", "int8", "uint8", "int32")
 """Types that ONNX Runtime's Resize takes."""
 
@@ -73,7 +76,7 @@ def _scale(before: Dim, after: Dim) -> float | None:
 def resize_bilinear(call: Call) -> None:
     """RESIZE_BILINEAR. LiteRT interpolates what is stored, and rounds halves away from zero."""
     x, shape = _target(call)
-    aligned, half = call.option("align_corners", False), call.option("half_pixel_centers", False)
+    aligned, half = is_aligned(call), has_halves(call)
     if aligned and half:
         raise ModelError(f"{call.origin} aligns corners and half pixels at once")
     if _spread(call, x, shape):
@@ -105,7 +108,7 @@ def resize_nearest(call: Call) -> None:
     Where the two may round a position on the border of two pixels apart, the pixels are gathered by their numbers.
     """
     x, shape = _target(call)
-    aligned, half = bool(call.option("align_corners", False)), bool(call.option("half_pixel_centers", False))
+    aligned, half = is_aligned(call), has_halves(call)
     pairs = list(zip(x.shape[1:3], shape[1:3], strict=True))
     exact = all(isinstance(dim, int) for dim in shape)
     call.draft.ask(sum(after for _, after in pairs if isinstance(after, int)))
@@ -129,14 +132,36 @@ def _alike(before: Dim, after: Dim, aligned: bool, half: bool, exact: bool) -> b
     """
     if isinstance(before, int) and isinstance(after, int):
         found = _onnx_positions(before, after, aligned, half, exact)
-        return all(np.array_equal(_positions(before, after, aligned, half), each) for each in found)
+        return all(np.array_equal(positions(before, after, aligned, half), each) for each in found)
     if before == after and not (aligned and half):
         return True
     factor = quotient(after, before)
     return isinstance(factor, int) and not aligned and (half or float(np.float32(1 / factor)) * factor >= 1)
 
 
-def _positions(before: int, after: int, aligned: bool, half: bool) -> Array:
+def neighbours_of(call: Call, before: int, after: int) -> Neighbours:
+    """The pixels that TFLite mixes, computed in float32 as it does."""
+    one, middle = np.float32(1), np.float32(0.5)
+    scale = np.float32(before) / np.float32(after)
+    if is_aligned(call) and after > 1:
+        scale = np.float32(before - 1) / np.float32(after - 1)
+    place = np.arange(after, dtype=np.float32)
+    place = (place + middle) * scale - middle if has_halves(call) else place * scale
+    lower = np.maximum(np.floor(place).astype(np.int64), 0)
+    upper = np.minimum(np.ceil(place).astype(np.int64), before - 1)
+    weights = place - lower.astype(np.float32)
+    return (lower, one - weights), (upper, weights)
+
+
+def is_aligned(call: Call) -> bool:
+    return bool(call.option("align_corners", False))
+
+
+def has_halves(call: Call) -> bool:
+    return bool(call.option("half_pixel_centers", False))
+
+
+def positions(before: int, after: int, aligned: bool, half: bool) -> Array:
     """The pixels that TFLite takes, computed in float32 as it does."""
     steps = (before - 1, after - 1) if aligned and after > 1 else (before, after)
     scale = np.float32(steps[0]) / np.float32(steps[1])
@@ -168,7 +193,7 @@ def _onnx_positions(before: int, after: int, aligned: bool, half: bool, exact: b
 def _pixels(call: Call, axis: int, before: Dim, after: Dim, aligned: bool, half: bool) -> Value:
     """The pixels that TFLite takes along height (0) or width (1): a vector."""
     if isinstance(before, int) and isinstance(after, int):
-        return call.vector(_positions(before, after, aligned, half).tolist(), "pixels")
+        return call.vector(positions(before, after, aligned, half).tolist(), "pixels")
     old, new = call.sizes((before,), "before"), _new_size(call, axis, after)
     bounds = [call.constant(0, "zero", "int64"), call.reshaped(new, (), "count"), call.constant(1, "one", "int64")]
     numbers = call.write("Range", bounds, (after,), call.temporary("numbers", "int64"))

@@ -238,19 +238,20 @@ def test_integers_divided_by_zero(operator: str, divisor: int) -> None:
 
 @pytest.mark.parametrize("operator", ["DIV", "FLOOR_DIV", "FLOOR_MOD", "STABLEHLO_DIVIDE", "STABLEHLO_REMAINDER"])
 @pytest.mark.parametrize("first", [1, 0])
-@pytest.mark.parametrize("computed", ["STABLEHLO_IOTA", "CUMSUM"])
+@pytest.mark.parametrize("computed", ["STABLEHLO_IOTA", "CUMSUM", "BITWISE_XOR"])
 def test_integers_divided_by_what_is_computed_from_constants(computed: str, first: int, operator: str) -> None:
     """A runtime that computes it beforehand finds a zero as well. Some are computed here."""
     builder = Builder()
     x = builder.input("x", (3,), "int32")
     by, more, out = (builder.tensor(name, (3,), "int32") for name in ("by", "more", "out"))
     ones, axis = builder.constant("ones", np.ones(3, np.int32)), builder.constant("axis", np.int32(0))
-    builder.operator(computed, [ones, axis] if computed == "CUMSUM" else [], [by])
-    builder.operator(
-        "ADD", [by, builder.constant("first", np.full(3, first - (computed == "CUMSUM"), np.int32))], [more]
-    )
+    others = builder.constant("others", np.array([0, 3, 2], np.int32))
+    given = {"STABLEHLO_IOTA": [], "CUMSUM": [ones, axis], "BITWISE_XOR": [ones, others]}[computed]
+    builder.operator(computed, given, [by])
+    more_each = first - (computed != "STABLEHLO_IOTA")
+    builder.operator("ADD", [by, builder.constant("first", np.full(3, more_each, np.int32))], [more])
     builder.operator(operator, [x, more], [out])
-    known = computed == "STABLEHLO_IOTA"
+    known = computed != "BITWISE_XOR"
     reason = "by a constant that holds a zero" if known else "by what is computed from constants"
     converts(builder.finish(out), known and first > 0, f"divides integers {reason}", UnsupportedError)
 
