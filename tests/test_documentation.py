@@ -118,6 +118,20 @@ def test_the_site_builds(tmp_path: Path) -> None:
     assert not re.findall(r":[a-z]+:<code>[^<]*</code>", reference)
 
 
+def test_summaries_are_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first ones that a reader meets, but for seconds."""
+    monkeypatch.chdir(tmp_path)
+    page, tutorial = ((ROOT / name).read_text() for name in ("README.md", "docs/tutorial.md"))
+    for name, made, shown in (("demo", mobilenet(), [page, tutorial]), ("features", features(), [page])):
+        Path(f"{name}.tflite").write_bytes(made)
+        assert main([f"{name}.tflite", *(["--explain"] if name == "features" else [])]) == 0
+        first, *rest = capsys.readouterr().out.splitlines()
+        told = [first.rpartition(",")[0], *(rest if name == "features" else rest[:2])]
+        assert not [line for line in told for each in shown if line not in each]
+
+
 def test_the_command_line_is_described() -> None:
     """Every option of every command, and every command."""
     page = (ROOT / "docs" / "cli.md").read_text()
