@@ -1,4 +1,8 @@
-"""Writes a quantised MobileNet v1 (width 0.25, 128x128, int8 per channel) with seeded weights."""
+"""Writes a quantised MobileNet v1 (width 0.25, 128x128, int8 per channel) with seeded weights.
+
+With ``--features`` it writes a small network of floats instead, whose depthwise convolution reads features
+channels-last: its result has a Transpose, so that there is something to explain.
+"""
 
 from __future__ import annotations
 
@@ -80,11 +84,28 @@ def mobilenet() -> bytes:
     return net.head()
 
 
+def features() -> bytes:
+    """The bytes of the small network: a depthwise convolution of features, and the mean of its results."""
+    builder, random = Builder(), np.random.default_rng(0)
+    read = builder.input("features", (1, 28, 28, 32))
+    weights = builder.constant("weights", random.normal(0, 0.1, (1, 3, 3, 32)), "float32")
+    bias = builder.constant("bias", random.normal(size=32), "float32")
+    maps, scores = builder.tensor("maps", (1, 14, 14, 32)), builder.tensor("scores", (1, 32))
+    options = {"padding": "SAME", "stride_h": 2, "stride_w": 2, "depth_multiplier": 1}
+    builder.operator("DEPTHWISE_CONV_2D", [read, weights, bias], [maps], options)
+    axes = builder.constant("axes", np.array([1, 2], np.int32))
+    builder.operator("MEAN", [maps, axes], [scores], {"keep_dims": False})
+    builder.signature({"features": read}, {"scores": scores})
+    return builder.finish(scores)
+
+
 def main() -> None:
     """Write the model to the file that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path, help="the .tflite file to write")
-    parser.parse_args().output.write_bytes(mobilenet())
+    parser.add_argument("--features", action="store_true", help="the small network, whose result has a Transpose")
+    options = parser.parse_args()
+    options.output.write_bytes(features() if options.features else mobilenet())
 
 
 if __name__ == "__main__":

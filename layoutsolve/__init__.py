@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from layoutsolve.explanation import Explanation
     from layoutsolve.frontend import Call, GapError, register
     from layoutsolve.made import Provenance, provenance
+    from layoutsolve.measurement.profile import Profile
     from layoutsolve.planning.converting import LayoutCall, convert_layout
     from layoutsolve.planning.plan import Plan
     from layoutsolve.planning.planning import convert_by, plan
     from layoutsolve.reporting.report import report
     from layoutsolve.session import Session
     from layoutsolve.solver import Assignment, Boundary, Price, Tier
+    from layoutsolve.verification.verify import Verification
 
 __all__ = [
     "Assignment",
@@ -63,6 +65,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "Price",
+    "Profile",
     "Provenance",
     "Recheck",
     "Session",
@@ -70,6 +73,7 @@ __all__ = [
     "StrategyError",
     "Tier",
     "UnsupportedError",
+    "Verification",
     "VerifyError",
     "associated_files",
     "certify",
@@ -93,12 +97,14 @@ _HOMES = {
     "explanation": ("Explanation",),
     "frontend": ("Call", "GapError", "register"),
     "made": ("Provenance", "provenance"),
+    "measurement.profile": ("Profile",),
     "planning.converting": ("LayoutCall", "convert_layout"),
     "planning.plan": ("Plan",),
     "planning.planning": ("convert_by", "plan"),
     "reporting.report": ("report",),
     "session": ("Session",),
     "solver": ("Assignment", "Boundary", "Price", "Tier"),
+    "verification.verify": ("Verification",),
 }
 """Where each name is defined, but for errors. That is imported when the name is first asked for: the command line has
 to be ready for signals before it loads anything that takes time.
