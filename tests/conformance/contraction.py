@@ -43,6 +43,14 @@ def dense_unusual(table: Table) -> None:
     table.add(
         "computed-both-int8", [table.quantised("int8", 2, 6), table.quantised("int8", 5, 6)], result("int8", -4, 4)
     )
+    for shape, keep, activation in product(((4, 6), (2, 3, 6)), (False, True), ("NONE", "RELU")):
+        chosen = {"keep_num_dims": keep, "fused_activation_function": activation}
+        both = [table.quantised("int16", *shape), table.quantised("int16", 5, 6)]
+        label = f"computed-both-int16-{shape}-{activation}{'-keep' if keep else ''}"
+        table.add(label, both, result("int16", -4, 4), chosen)
+    short = [table.quantised("int16", 4, 6), table.quantised("int16", 5, 6).fixed]
+    table.add("constant-int16", short, result("int16", -4, 4))
+    table.add("constant-int16-empty-bias", [*short, None], result("int16", -4, 4))
     table.add("dynamic", [table.real(3, 6).dynamic(0), table.real(5, 6).fixed, table.real(5).fixed])
     for dtype in ("float32", "int8", "uint8"):
         source = table.numbers(dtype, 3, 2, 6).dynamic(0, 1)

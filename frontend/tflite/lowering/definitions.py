@@ -97,6 +97,7 @@ FLOOR                        F -> =
 FLOOR_DIV                    FZ = -> =
 FLOOR_MOD                    FZ = -> =
 FULLY_CONNECTED              FQ FN FI? -> =
+FULLY_CONNECTED              H H I? -> =
 GATHER                       FZBS IH -> =
 GATHER_ND                    FZBS IH -> =
 GELU                         FQ -> =

@@ -31,6 +31,8 @@ def fully_connected(call: Call) -> None:
         raise GapError(
             "its weights have scales per block and are computed, which LiteRT passes over", "fix the weights"
         )
+    if weights.dtype == "int16" and call.optional(2) is not None:
+        raise GapError("LiteRT misreads the bias of a product of int16 by int16", "add it by an ADD")
     outputs, columns = weights.shape
     if not isinstance(columns, int) or columns == 0:
         raise GapError("its weights have a dynamic or empty shape", "use constant weights")

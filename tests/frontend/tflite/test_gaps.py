@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from layoutsolve.errors import ConversionError, ModelError, UnsupportedError
 from layoutsolve.frontend import read
-from tests.builder import Builder
+from tests.builder import Builder, Quant
 
 Given = tuple[Sequence[int], str] | Any
 """An input's shape and type; anything else is a constant."""
@@ -164,4 +165,18 @@ def test_windows_that_never_end() -> None:
     start = builder.constant("start", 0.0, "float32")
     builder.operator("REDUCE_WINDOW", [x, start, *rest], [out], {"reduce_function": "ADD"})
     with pytest.raises(ConversionError, match="grow"):
+        read(builder.finish(out))
+
+
+def test_a_bias_of_a_product_of_int16_by_int16() -> None:
+    """LiteRT runs such a model, and reads the bias as another type."""
+    builder, quant = Builder(), Quant([0.01], [0])
+    x, weights, out = (
+        builder.input("x", (4, 6), "int16", quant=quant),
+        builder.input("weights", (5, 6), "int16", quant=quant),
+        builder.tensor("out", (4, 5), "int16", quant=quant),
+    )
+    bias = builder.constant("bias", np.zeros(5, np.int64), quant=Quant([0.0001], [0]))
+    builder.operator("FULLY_CONNECTED", [x, weights, bias], [out])
+    with pytest.raises(UnsupportedError, match="misreads the bias"):
         read(builder.finish(out))
