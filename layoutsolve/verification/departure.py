@@ -199,7 +199,7 @@ def inspect(
     order = [index for operator in subgraph.operators for index in operator.outputs if index in places]
     for index in order:
         place, port = places[index], places[index].port
-        pairs = [(run[index], cut.own(place, run, here)) for run, here in zip(truth, results, strict=True)]
+        pairs = [_apart(run[index], cut.own(place, run, here)) for run, here in zip(truth, results, strict=True)]
         found = distance(port, pairs)
         if passes(kind(port), found, tolerance) and not _far(port.dtype, found):
             continue
@@ -209,6 +209,17 @@ def inspect(
         departure = Departure(operator.index, operator.name, port.name, kind(port), found, tolerance, others)
         return Inspection(len(order), departure)
     return Inspection(len(order), None)
+
+
+def _apart(one: Array, other: Array) -> Pair:
+    """Two results without what is infinite, or the largest number, in both: a model may have the one for the other
+    where it is added to something, and distances are measured against all that there is.
+    """
+    if one.dtype.kind != "f" or one.dtype != other.dtype or one.shape != other.shape:
+        return one, other
+    largest = np.finfo(one.dtype).max
+    same = (np.abs(one) >= largest) & (np.abs(other) >= largest) & (np.sign(one) == np.sign(other))
+    return (np.where(same, 0, one), np.where(same, 0, other)) if same.any() else (one, other)
 
 
 def _far(dtype: str, found: Distance) -> bool:
@@ -226,7 +237,7 @@ def _noise(
     noisy: Sequence[Mapping[str, Array]],
 ) -> float:
     """By how much floats differ where their inputs do so by rounding, as those do that nearly cancel."""
-    other = [(own, cut.own(place, run, here)) for (_, own), run, here in zip(pairs, truth, noisy, strict=True)]
+    other = [_apart(own, cut.own(place, run, here)) for (_, own), run, here in zip(pairs, truth, noisy, strict=True)]
     found = distance(place.port, other).maximum
     return found if found < np.inf else 0.0
 
@@ -339,7 +350,9 @@ def _put(place: _Place, truth: Mapping[int, Array]) -> Array:
 def _rounded(data: Array, noise: np.random.Generator) -> Array:
     if data.dtype.kind != "f":
         return data
-    return np.asarray(data * (1 + noise.uniform(-NOISE, NOISE, data.shape)), data.dtype)
+    with np.errstate(over="ignore"):
+        found = np.asarray(data * (1 + noise.uniform(-NOISE, NOISE, data.shape)), data.dtype)
+    return np.where(np.abs(data) < np.finfo(data.dtype).max, found, data)  # the largest are infinite ones
 
 
 def _written(subgraph: Subgraph, index: int, known: frozenset[int]) -> tuple[Operator, tuple[str, ...]]:

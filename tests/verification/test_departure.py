@@ -15,6 +15,7 @@ from experiments.demo import mobilenet
 from layoutsolve import Conversion
 from layoutsolve.verification.departure import Inspection
 from tests.builder import Builder
+from tests.frontend.passes.test_infinities import masked
 from tests.random_models import network
 
 pytestmark = pytest.mark.usefixtures("briefly")
@@ -139,3 +140,17 @@ def test_scalars_do_not_depart() -> None:
     found = inspected(source, conversion)
     assert found.departure is None and found.compared == 2
     assert conversion.session().run({"x": np.float32(-2)})["z"].shape == ()
+
+
+@pytest.mark.parametrize("adding", ["ADD", "SUB"])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_infinite_numbers_that_are_added_do_not_depart(adding: str, chosen: bool) -> None:
+    """The model has the largest ones in their place. What is finite beside them is looked at as ever."""
+    source = masked(adding, "RESHAPE", chosen, also=False, first=False)
+    conversion = layoutsolve.convert(source)
+    assert inspected(source, conversion).departure is None
+    broken = onnx.ModelProto()
+    broken.CopyFrom(conversion.model)
+    (number,) = [at for at, node in enumerate(broken.graph.node) if node.op_type == "Softmax"]
+    _disturb(broken.graph, number)
+    assert inspected(source, replace(conversion, model=broken)).departure is not None
