@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve.budget import Budget
@@ -35,6 +34,7 @@ from layoutsolve.frontend.tflite.lowering.registry import register
 from layoutsolve.frontend.tflite.reading import reader
 from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.graph import Graph
+from layoutsolve.source import Folder
 
 if TYPE_CHECKING:
     from layoutsolve.frontend.onnx.listing import ListedGraph
@@ -48,7 +48,7 @@ def is_onnx(data: bytes | memoryview) -> bool:
     return bytes(data[4:8]) != reader.IDENTIFIER and is_model(data)
 
 
-def parse(data: bytes | memoryview, folder: Path | None = None) -> Model | OnnxSource:
+def parse(data: bytes | memoryview, folder: Folder | None = None) -> Model | OnnxSource:
     """Read a model of TensorFlow Lite or ONNX, whichever its bytes are; constants of ONNX may be in other files of its
     ``folder``. Raises :class:`layoutsolve.errors.ModelError` on anything that is neither.
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from layoutsolve import arguments, collector
 from layoutsolve.budget import Budget
@@ -24,7 +24,7 @@ from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Bounda
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.solver.statement.partition import Crossing, crossings
-from layoutsolve.source import Content, Source, load
+from layoutsolve.source import Content, Mapped, Source, load, unchanged
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference, saved
 from layoutsolve.version import VERSION
@@ -63,6 +63,7 @@ class Conversion:
     source: str | None = field(default=None, repr=False)
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
     kept: str = ""
+    mapped: tuple[Mapped, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         tiers = ", ".join(map(str, self.tiers))
@@ -130,7 +131,8 @@ class Conversion:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, and external constants to a file with ``.data`` added to its name: both or none.
 
-        Raises :class:`OutputError` where that is impossible, also where it would overwrite the source model.
+        Raises :class:`OutputError` where that is impossible, also where it would overwrite the source model, and
+        :class:`ModelError` where constants still lie in the source and that has changed.
         """
         target = arguments.path("path", path)
         with Stages()("write"), written(self.outputs(target), [self.source] if self.source else []):
@@ -153,7 +155,17 @@ class Conversion:
             raise OutputError(f"constants beside the model need a file to lie beside, not '{printable(path)}'")
         model = saved(self.model, self.external, path)
         whole = Output("model", path, lambda file: file.writelines(pieces(model)))
-        return (whole,) if self.external is None else (Output("data", f"{path}.data", self.external.write), whole)
+        return (whole,) if self.external is None else (Output("data", f"{path}.data", self.write_constants), whole)
+
+    def write_constants(self, file: BinaryIO) -> None:
+        """Write the constants that are kept apart, as they were when the source was read.
+
+        Raises :class:`ModelError` where they still lie in the source and that has changed.
+        """
+        if self.external is not None:
+            unchanged(self.mapped)
+            self.external.write(file)
+            unchanged(self.mapped)
 
     def content(self, path: str | os.PathLike[str]) -> bytes:
         """The bytes of the model as it is saved under a path, which matters only where constants are apart.
@@ -315,7 +327,9 @@ def convert(
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
             counted = budget if objective == goal.objective else budget.fresh()
             model, external = emitted(graph, boundary, assignment, reading, made, *asked, counted, origins)
-        return Conversion(graph, assignment, model, stage.seconds, boundary, reading, external, content.path, origins)
+            unchanged(content.mapped)
+        how_read = (boundary, reading, external, content.path, origins)
+        return Conversion(graph, assignment, model, stage.seconds, *how_read, mapped=content.mapped)
 
     found = converted(goal.objective)
     if not graph.imports or options.strategy != "cpsat" or goal.target.table is not None:
@@ -356,7 +370,7 @@ def _no_worse(
     # what the file says costs, beside what is proven of any other
     stays = replace(hidden, strategy=proven.strategy, bounds=proven.bounds, ended=proven.ended)
     if graph.metadata.get(WRITTEN):
-        model = as_it_stands(content.data, content.folder, external)
+        model = as_it_stands(content, external)
         if written_before(model, before):
             kept = "it is what layoutsolve has written"
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
@@ -369,7 +383,7 @@ def _no_worse(
         after = moves(other.model, other.price.hidden)
         if after.gains(first) and after.executed <= first.executed:
             return other
-    model = as_it_stands(content.data, content.folder, external)
+    model = as_it_stands(content, external)
     known = {each.key for each in model.metadata_props}
     for each in found.model.metadata_props:  # how it was made
         if each.key not in known and not each.key.startswith((METADATA, WRITTEN)):

@@ -65,7 +65,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
     return Certificate(
         source.digest,
         digest(model),
-        None if conversion.external is None else digest_of(conversion.external.write),
+        None if conversion.external is None else digest_of(conversion.write_constants),
         conversion.graph.name,
         found.objective,
         found.goal.target.name,

@@ -5,26 +5,26 @@ it before.
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
-from layoutsolve.digest import Buffer
 from layoutsolve.emit import External
 from layoutsolve.emit.tensors import fill
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.made import DIGEST, WRITTEN, Provenance, outline
 from layoutsolve.protos import ModelProto, TensorProto
+from layoutsolve.source import Content, unchanged
 
 
-def as_it_stands(data: Buffer, folder: Path | None, external: External | None) -> ModelProto:
+def as_it_stands(source: Content, external: External | None) -> ModelProto:
     """What a source says, with the constants that it keeps in other files, in itself or in ``external``."""
-    model: ModelProto = ModelProto.FromString(data)
+    model: ModelProto = ModelProto.FromString(source.data)
     for proto in model.graph.initializer:
         if proto.data_location == TensorProto.EXTERNAL:
-            found = constants.of(proto, folder)
+            found = constants.of(proto, source.folder)
             name = proto.name
             if found.data is not None:
                 proto.Clear()
                 fill(proto, name, found.dtype, found.data, external)
+    unchanged(source.mapped)
     return model
 
 

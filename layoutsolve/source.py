@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -18,22 +19,91 @@ from layoutsolve.wording import brief, nearest, printable
 ENDINGS = (".tflite", ".onnx")
 """How the names of models end."""
 
+READ = 256 << 20
+"""Bytes up to which a file is read into memory, so that nothing that becomes of it matters any more: that takes a
+fiftieth of what converting it does. A larger one is mapped, since its bytes would take as much memory as all else does.
+"""
+
 _LISTED = 10_000
 """How many files of a folder are looked at for the one that was meant."""
 
 
+@dataclass(frozen=True)
+class Mapped:
+    """A file that is mapped into memory: its path, and its size, time and number when that was done. Whoever changes
+    it changes what was read, and whoever cuts it off ends the process that reads on.
+    """
+
+    path: str
+    stamp: tuple[int, ...]
+
+    def check(self) -> None:
+        """Raise :class:`ModelError` where the file is not as it was."""
+        try:
+            found = _stamp(Path(self.path).stat())
+        except OSError:
+            found = ()
+        if found != self.stamp:
+            raise _changed(printable(self.path))
+
+
+def unchanged(files: Iterable[Mapped]) -> None:
+    """Raise :class:`ModelError` where one of some files is not as it was when it was mapped."""
+    for each in files:
+        each.check()
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The bytes of a file, and how it is mapped, None where it was read."""
+
+    data: Buffer
+    mapped: Mapped | None = None
+
+
+class Folder:
+    """The folder of a model, in whose other files constants may be: each of these is read once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._held: dict[Path, Held] = {}
+
+    def read(self, path: Path) -> Buffer:
+        """The bytes of a file; no bytes where it is empty. Raises :class:`OSError`, and :class:`ModelError` where it
+        changes while it is read.
+        """
+        if path not in self._held:
+            with path.open("rb") as file:
+                self._held[path] = _held(file, str(path))
+        return self._held[path].data
+
+    @property
+    def mapped(self) -> tuple[Mapped, ...]:
+        """The files that are mapped."""
+        return tuple(each.mapped for each in self._held.values() if each.mapped is not None)
+
+
 @dataclass(frozen=True, eq=False)
 class Content:
-    """A file that was read: its bytes, the name of the model in it, and the absolute path, None for bytes in memory."""
+    """A file that was read: its bytes, the name of the model in it, the absolute path, None for bytes in memory, and
+    how it is mapped, None where it is not.
+    """
 
     data: Buffer
     name: str = "model"
     path: str | None = None
+    own: Mapped | None = None
+
+    @cached_property
+    def folder(self) -> Folder | None:
+        """Where the file is, None for bytes in memory."""
+        return None if self.path is None else Folder(Path(self.path).parent)
 
     @property
-    def folder(self) -> Path | None:
-        """Where the file is, None for bytes in memory."""
-        return None if self.path is None else Path(self.path).parent
+    def mapped(self) -> tuple[Mapped, ...]:
+        """All files that are mapped, those beside the model as well."""
+        beside = () if self.folder is None else self.folder.mapped
+        return beside if self.own is None else (self.own, *beside)
 
     @cached_property
     def digest(self) -> str:
@@ -46,7 +116,7 @@ Source = str | os.PathLike[str] | bytes | bytearray | memoryview | Content
 
 
 def load(source: Source, argument: str = "source") -> Content:
-    """The content of a source; a regular file is mapped into memory.
+    """The content of a source; a regular file of more than :data:`READ` bytes is mapped into memory.
 
     Raises :class:`TypeError`, which names the argument, for anything that is no source, and :class:`ModelError` for a
     file that cannot be read.
@@ -73,13 +143,13 @@ def _read(path: str) -> Content:
         raise ModelError("the name of the model is empty: give the path of a model")
     try:
         with Path(path).open("rb") as file:
-            data = _content(file, shown)
+            held = _content(file, path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = _beside(Path(path)) if isinstance(error, FileNotFoundError) else ""
         raise ModelError(f"cannot read '{shown}': {reason}{hint}") from error
     name = os.fsencode(Path(path).stem).decode("utf-8", "replace")
-    return Content(data, name, str(Path(path).absolute()))
+    return Content(held.data, name, str(Path(path).absolute()), held.mapped)
 
 
 def _beside(path: Path) -> str:
@@ -91,14 +161,34 @@ def _beside(path: Path) -> str:
     return nearest(path.name, found)
 
 
-def _content(file: BinaryIO, shown: str) -> Buffer:
-    found = os.fstat(file.fileno())
+def _content(file: BinaryIO, path: str) -> Held:
+    found, shown = os.fstat(file.fileno()), printable(path)
     if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode):
-        data = file.read()
-        if data:
-            return data
-    elif not stat.S_ISREG(found.st_mode):
+        held = Held(file.read())
+    elif stat.S_ISREG(found.st_mode):
+        held = _held(file, str(Path(path).absolute()))
+    else:
         raise ModelError(f"cannot read '{shown}': it is a device; give a model")
-    elif found.st_size:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    raise ModelError(f"'{shown}' is empty: give a model")
+    if not len(held.data):
+        raise ModelError(f"'{shown}' is empty: give a model")
+    return held
+
+
+def _held(file: BinaryIO, path: str) -> Held:
+    """The bytes of a regular file. Raises :class:`ModelError` where it changes while it is read."""
+    found = os.fstat(file.fileno())
+    if found.st_size > READ:
+        return Held(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), Mapped(path, _stamp(found)))
+    data = file.read()
+    if len(data) != found.st_size or _stamp(os.fstat(file.fileno())) != _stamp(found):
+        raise _changed(printable(path))
+    return Held(memoryview(data))
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    """What is another one when a file has been written to, or has been put in the place of one."""
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _changed(shown: str) -> ModelError:
+    return ModelError(f"'{shown}' has changed since it was read: convert it again")

@@ -14,6 +14,7 @@ from layoutsolve.graph import PACKED, Array, unpacked
 from layoutsolve.protos import TYPES as CODES
 from layoutsolve.protos import ModelProto, SparseTensorProto, TensorProto
 from layoutsolve.records import dataclass
+from layoutsolve.source import Folder
 
 SMALL = 1 << 10
 """Bytes up to which a constant stays in a model: sizes may follow from it."""
@@ -52,7 +53,7 @@ class Constant:
     proto: TensorProto | None = None
 
 
-def taken(model: ModelProto, folder: Path | None) -> tuple[ModelProto, dict[str, Constant]]:
+def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[str, Constant]]:
     """A copy of a model without its larger constants, which are inputs there, and all constants of its graph."""
     found: dict[str, Constant] = {}
     outline = ModelProto()
@@ -89,7 +90,7 @@ def _copy(into: object, name: str, value: object) -> None:
         setattr(into, name, value)
 
 
-def beside(model: ModelProto, folder: Path | None) -> int:
+def beside(model: ModelProto, folder: Folder | None) -> int:
     """The bytes of all files that a model keeps constants in."""
     if folder is None:
         return 0
@@ -99,12 +100,12 @@ def beside(model: ModelProto, folder: Path | None) -> int:
     sizes: dict[Path, int] = {}
     for place in places:
         with suppress(OSError, ValueError, RuntimeError):  # which reading it tells
-            path = (folder / place).resolve(strict=True)
+            path = (folder.path / place).resolve(strict=True)
             sizes[path] = path.stat().st_size
     return sum(sizes.values())
 
 
-def of(proto: TensorProto, folder: Path | None = None) -> Constant:
+def of(proto: TensorProto, folder: Folder | None = None) -> Constant:
     """The elements of a tensor. Raises :class:`ModelError` where they are not as many as its shape says, or are kept
     where nothing may be read.
     """
@@ -158,16 +159,17 @@ def _check(proto: TensorProto, found: int, wanted: int) -> None:
         raise ModelError(f"constant '{proto.name}' has {found} elements or bytes, where its shape asks for {wanted}")
 
 
-def _external(proto: TensorProto, folder: Path | None) -> Array:
+def _external(proto: TensorProto, folder: Folder | None) -> Array:
     """The bytes of a constant that is kept in a file beside the model."""
     facts, location = {entry.key: entry.value for entry in proto.external_data}, _place(proto)
     said = f"constant '{proto.name}' is kept in the file '{location}'"
     if folder is None:
         raise ModelError(f"{said} beside the model: give the model's path instead of its bytes")
-    path = folder / location
+    path = folder.path / location
     try:
-        inside = bool(location) and path.resolve(strict=True).is_relative_to(folder.resolve()) and path.is_file()
-        offset, size = int(facts.get("offset", 0)), path.stat().st_size
+        inside = bool(location) and path.resolve(strict=True).is_relative_to(folder.path.resolve()) and path.is_file()
+        data = folder.read(path.resolve()) if inside else b""
+        offset, size = int(facts.get("offset", 0)), len(data)
         length = int(facts.get("length", size - offset))
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"{said}, which cannot be read: {error}") from error
@@ -175,7 +177,7 @@ def _external(proto: TensorProto, folder: Path | None) -> Array:
         raise ModelError(f"{said}, which is not in the model's folder: put it there")
     if offset < 0 or length < 0 or offset + length > size:
         raise ModelError(f"{said} from byte {offset} on, {length} bytes long, but that has {size} bytes")
-    return np.memmap(path, np.uint8, "r", offset, (length,)) if length else np.zeros(0, np.uint8)
+    return np.frombuffer(data, np.uint8)[offset : offset + length]
 
 
 def _place(proto: TensorProto) -> str:
@@ -183,7 +185,7 @@ def _place(proto: TensorProto) -> str:
     return next((entry.value for entry in reversed(proto.external_data) if entry.key == "location"), "")
 
 
-def dense(proto: SparseTensorProto, folder: Path | None = None) -> Constant:
+def dense(proto: SparseTensorProto, folder: Folder | None = None) -> Constant:
     """The elements of a sparse tensor, zeros included."""
     values, indices, shape = of(proto.values, folder), of(proto.indices, folder), tuple(proto.dims)
     name, size = proto.values.name, prod(shape)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
@@ -16,6 +15,7 @@ from layoutsolve.frontend.onnx.inlining import inlined
 from layoutsolve.moves import moves
 from layoutsolve.protos import GraphProto, ModelProto, graphs_in
 from layoutsolve.records import dataclass
+from layoutsolve.source import Folder
 from layoutsolve.wording import printable
 
 _DEEPEST = 32
@@ -42,7 +42,7 @@ class Source:
         return {}
 
 
-def parse(data: bytes | memoryview, folder: Path | None = None) -> Source:
+def parse(data: bytes | memoryview, folder: Folder | None = None) -> Source:
     """Read a model, whose constants may be in other files of its ``folder``.
 
     Raises :class:`ModelError` on anything that is no model, and :class:`UnsupportedError` for operators that cannot be

@@ -28,7 +28,7 @@ from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.statement.target_file import KNOWN, shipped
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.source import Source, load
+from layoutsolve.source import Source, load, unchanged
 from layoutsolve.stages import Stages
 from layoutsolve.translation import emitted, reference
 from layoutsolve.wording import printable
@@ -76,8 +76,9 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
     with stage("emit"):
         how = (options.opset, options.external_data, budget, origins)
         model, external = emitted(graph, options.boundary, assignment, options.reading, made, *how)
+        unchanged(content.mapped)
     said = (options.boundary, options.reading, external, content.path, origins)
-    found = Conversion(graph, assignment, model, stage.seconds, *said)
+    found = Conversion(graph, assignment, model, stage.seconds, *said, mapped=content.mapped)
     with stage("plan"):
         _check(facts_of(content, found), facts)
     return found
