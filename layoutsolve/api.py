@@ -495,8 +495,8 @@ def verify(
 
     asked = arguments.instance("conversion", conversion, Conversion)
     first = arguments.whole("seed", seed, 0)
-    count = arguments.whole("samples", samples, 1)
-    turns = None if steps is None else arguments.whole("steps", steps, 1)
+    count = arguments.whole("samples", samples, 1, arguments.MOST_SAMPLES)
+    turns = None if steps is None else arguments.whole("steps", steps, 1, arguments.MOST_SAMPLES)
     inside = arguments.flag("tensors", tensors)
     arrays = arguments.arrays("data", data) if isinstance(data, Mapping) else None
     place = None if data is None or arrays is not None else arguments.path("data", data)

@@ -43,6 +43,13 @@ _MOST = 1 << 62
 """More bytes than there are."""
 
 
+MOST_THREADS = 1 << 10
+"""More threads than gain anything on any machine; ONNX Runtime makes as many as it is told to."""
+
+MOST_SAMPLES = 1 << 20
+"""More inputs than anybody waits for, or steps on one of them."""
+
+
 def text(name: str, value: object) -> str:
     """A string."""
     return str(value) if isinstance(value, str) else _wrong(name, "a string", value)

@@ -76,7 +76,7 @@ class Session:
 
         Raises :class:`SessionError` where ONNX Runtime is missing or refuses the model.
         """
-        count = arguments.whole("threads", threads, 0)
+        count = arguments.whole("threads", threads, 0, arguments.MOST_THREADS)
         given = os.fspath(model) if isinstance(model, (str, os.PathLike)) else bytes(load(model, "model").data)
         self._session = _loaded(given, count)
         facts = dict(self._session.get_modelmeta().custom_metadata_map)

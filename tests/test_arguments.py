@@ -221,6 +221,10 @@ def test_other_functions(tmp_path: Path) -> None:
             call()
     for name, call in (
         ("samples", lambda: layoutsolve.verify(model(), conversion, samples=0)),
+        ("samples", lambda: layoutsolve.verify(model(), conversion, samples=2**62)),
+        ("steps", lambda: layoutsolve.verify(model(), conversion, steps=10**30)),
+        *(("threads", lambda many=many: conversion.session(threads=many)) for many in (-1, 1025, 2**31, 10**30)),
+        *(("threads", lambda many=many: layoutsolve.Session(content, threads=many)) for many in (-1, 2**32, 10**30)),
         ("seed", lambda: layoutsolve.verify(model(), conversion, seed=-1)),
         ("seconds", lambda: conversion.explain(-1)),
         ("seconds", lambda: conversion.explain(10**400)),

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from layoutsolve.arguments import MOST_THREADS
 from layoutsolve.errors import ModelError, OptionError, VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.measurement.executed import Executed, executed
@@ -36,7 +37,7 @@ from layoutsolve.measurement.timing import (
 )
 from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime, Port, optimised, require
 from layoutsolve.verification.verify import smooth
-from layoutsolve.wording import aligned, printable
+from layoutsolve.wording import aligned, brief, printable
 
 RUNTIMES = ("ONNX Runtime", "LiteRT, XNNPACK", "LiteRT, plain", "OpenVINO")
 """What files run in."""
@@ -142,8 +143,10 @@ def bench(files: Sequence[str], *, threads: int = 1, level: str = "all", openvin
     """
     if level not in LEVELS:
         raise OptionError(f"argument --level: '{level}' is not one of {', '.join(LEVELS)}")
-    if threads < 1:
-        raise OptionError(f"argument --threads: {threads} is no number of threads: give 1 or more")
+    if not 1 <= threads <= MOST_THREADS:
+        raise OptionError(
+            f"argument --threads: {brief(threads)} is no number of threads: give 1 or more, up to {MOST_THREADS}"
+        )
     for file in files:
         _check(file)
     if openvino and importlib.util.find_spec("openvino") is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
+from typing import TypeVar, overload
 
 import numpy as np
 import onnx
@@ -28,6 +29,8 @@ from layoutsolve.verification.distance import (
 )
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, element, stepped
 from layoutsolve.verification.signatures import exchanged, subgraph_of
+
+T = TypeVar("T")
 
 Results = tuple[Array, Array, Array | None]
 """One output on one input: LiteRT's plain result, the converted model's in the same axis order, and XNNPACK's."""
@@ -173,6 +176,26 @@ def _exchanged(rounding: Collection[tuple[int, int]], place: int) -> set[tuple[i
     return {(numbers.get(subgraph, subgraph), index) for subgraph, index in rounding}
 
 
+class _Made(Sequence[T]):
+    """So many things, each of which is made anew when it is asked for."""
+
+    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+        self._numbers, self._make = range(count), make
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        found = self._numbers[index]
+        return self._make(found) if isinstance(found, int) else [*map(self._make, found)]
+
+
 @dataclass(frozen=True, eq=False)
 class _Bench:
     """The converted model, and LiteRT beside it."""
@@ -204,16 +227,18 @@ class _Bench:
 
     def _verification(self, source: bytes, found: tuple[OutputComparison, ...], samples: int) -> Verification:
         inputs = self.inputs(self.litert.describe(source), samples)
-        return Verification(found, self.seed, len(inputs), max(map(len, inputs)))
+        return Verification(found, self.seed, len(inputs), len(inputs[0]))
 
-    def inputs(self, ports: Run, samples: int) -> list[list[list[Array]]]:
-        """The inputs by position, in each sample and in each of its steps."""
+    def inputs(self, ports: Run, samples: int) -> Sequence[list[list[Array]]]:
+        """The inputs by position, in each sample and in each of its steps. Those of a sample are drawn when it is asked
+        for: all of them may take more memory than there is.
+        """
         names, states = [name for name, _, _ in self.runtime.inputs[: len(ports.inputs)]], bool(self.runtime.following)
         if self.data:
             found = given_samples(self.data, names, ports.inputs)
             return [found] if states else [[each] for each in found]
         steps = (STEPS if states else 1) if self.steps is None else self.steps
-        return [[self._drawn(ports, sample, step) for step in range(steps)] for sample in range(samples)]
+        return _Made(samples, lambda sample: [self._drawn(ports, sample, step) for step in range(steps)])
 
     def _drawn(self, ports: Run, sample: int, step: int) -> list[Array]:
         """Smooth inputs of a sample; those of its first step do not depend on there being others."""
@@ -231,20 +256,25 @@ class _Bench:
         _check_counts(runtime, ports)
         found, sequences = [], self.inputs(ports, samples)
         for steps in sequences:
-            results = stepped(runtime, [feeds(runtime, inputs, self.input_permutations) for inputs in steps])
+            results = stepped(runtime, self._fed(steps))
             truth, fast = litert.steps(source, steps), _delegated(litert, source, steps)
             for step, outputs in enumerate(results):
                 other = None if fast is None else fast[step]
                 found.append(_paired(truth[step], other, runtime.outputs, outputs, self.output_permutations))
         compared = zip(ports.outputs, runtime.outputs, zip(*found, strict=True), strict=False)
-        return tuple(_compare(*output, len(sequences[0]), _tolerance(ports)) for output in compared)
+        steps_each = len(found) // len(sequences)
+        return tuple(_compare(*output, steps_each, _tolerance(ports)) for output in compared)
 
     def inspected(self, source: bytes, model: onnx.ModelProto | Path, inside: Inside, samples: int) -> Inspection:
         """The tensors inside, by what LiteRT makes of ``source``."""
         ports = self.litert.describe(source)
         inputs = self.inputs(ports, samples)
-        fed = [[feeds(self.runtime, each, self.input_permutations) for each in steps] for steps in inputs]
+        fed = _Made(len(inputs), lambda sample: self._fed(inputs[sample]))
         return inspect(self.litert, source, model, inside, inputs, fed, _tolerance(ports))
+
+    def _fed(self, steps: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
+        """The inputs of a sample as the ONNX model takes them."""
+        return [feeds(self.runtime, inputs, self.input_permutations) for inputs in steps]
 
 
 def _tolerance(ports: Run) -> float:

@@ -103,7 +103,7 @@ def test_files_are_measured(files: tuple[str, str], level: str, capsys: pytest.C
         (["bad.onnx"], "'bad.onnx': ONNX Runtime refuses"),
         (["bad.tflite"], "'bad.tflite': LiteRT"),
         (["bad.onnx", "--level", "most"], "not one of none, basic, extended, all"),
-        (["bad.onnx", "--threads", "0"], "no number of threads"),
+        *((["bad.onnx", "--threads", each], "no number of threads") for each in ("0", "1025", "3000000000", "9" * 400)),
         (["bad.onnx", "--jason"], "unrecognised argument '--jason'"),
         ([], "required"),
     ],

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import flatbuffers
 import numpy as np
@@ -17,6 +18,7 @@ import layoutsolve
 from layoutsolve.cli import main
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
+from layoutsolve.verification import verify as verification
 from layoutsolve.verification.runtimes import following_of
 from layoutsolve.verification.signatures import exchanged, subgraph_of
 from tests.builder import Builder, Quant
@@ -90,6 +92,34 @@ def test_nothing_to_compare(shape: tuple[int, ...]) -> None:
     assert layoutsolve.verify(source, conversion, data={"x": np.ones((2, 4), np.float32)}).passed
     with pytest.raises(VerifyError, match=r"nothing to compare|no samples"):
         layoutsolve.verify(source, conversion, data={"x": np.ones(shape, np.float32)})
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+def test_inputs_are_drawn_one_sample_at_a_time(tensors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more of them are in memory than are run on, and what is drawn does not depend on how many are."""
+    build = Builder()
+    x, y = build.input("x", (1, 4)), build.tensor("y", (1, 4))
+    build.operator("NEG", [x], [y])
+    source, alive, most = build.finish(y), set[int](), 0
+    conversion, smooth = layoutsolve.convert(source), verification.smooth
+
+    class Counted(np.ndarray):
+        """An array that says when it is gone."""
+
+        def __del__(self) -> None:
+            alive.discard(id(self))
+
+    def drawn(*given: Any) -> Any:
+        nonlocal most
+        found = smooth(*given).view(Counted)
+        alive.add(id(found))
+        most = max(most, len(alive))
+        return found
+
+    expected = layoutsolve.verify(source, conversion, samples=20, tensors=tensors)
+    monkeypatch.setattr(verification, "smooth", drawn)
+    assert str(layoutsolve.verify(source, conversion, samples=20, tensors=tensors)) == str(expected)
+    assert 1 <= most <= 3
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
