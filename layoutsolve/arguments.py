@@ -116,6 +116,23 @@ def instance(name: str, value: object, kind: type[T]) -> T:
     return value if isinstance(value, kind) else _wrong(name, f"a {kind.__name__}", value)
 
 
+def function(name: str, value: object) -> Callable[..., object]:
+    """Something that can be called."""
+    return value if callable(value) else _wrong(name, "a function", value)
+
+
+def texts(name: str, value: object) -> tuple[str, ...]:
+    """A sequence of strings, which is no string itself."""
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray, memoryview)):
+        _wrong(name, "a sequence of strings", value)
+    return tuple(text(f"an item of {name}", each) for each in value)
+
+
+def texts_by_name(name: str, value: object) -> dict[str, tuple[str, ...]]:
+    """Such sequences by names; None is no name."""
+    return _each(name, value, texts)
+
+
 def arrays(name: str, value: object) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
     """Arrays by names."""
     return {key: _array(f"{name}['{key}']", item) for key, item in _mapping(name, value).items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutsolve import arguments, collector
 from layoutsolve.api import Conversion, convert
-from layoutsolve.errors import OptionError
+from layoutsolve.errors import ConversionError, OptionError
 from layoutsolve.graph import Graph, Node, Shape
 from layoutsolve.solver.statement.boundary import Ends
 from layoutsolve.solver.statement.concat_steps import in_steps
@@ -85,9 +85,10 @@ def convert_layout(
     :raises ConversionError: for everything else that is wrong.
     """
     content = load(model if not hasattr(model, "SerializeToString") else model.SerializeToString())
-    wanted = {name: tuple(texts) for name, texts in (desired or {}).items()}
+    wanted = arguments.texts_by_name("desired", desired)
     lines = [line for name, texts in wanted.items() for line in _lines(f"desired['{name}']", name, texts, Match())]
     if callback is not None:
+        arguments.function("callback", callback)
         with Stages(content)("read"):
             graph = in_steps(reference(content, arguments.Options().reading, Stages(content)))
             lines = [*_called(graph, callback), *lines]
@@ -107,12 +108,12 @@ def _lines(field: str, operator: str, texts: Sequence[str], match: Match) -> Ite
     if operator not in RULES:
         raise OptionError(f"{field}: no operator of ONNX with layouts is called so{nearest(operator, RULES)}")
     names = ("data", "kernel", "out") if operator in _WITH_KERNEL else ("data", "out")
-    if isinstance(texts, str) or not 0 < len(texts) <= len(names):
+    if not 0 < len(texts) <= len(names):
         raise OptionError(f"{field}: give 1 to {len(names)} texts: {', '.join(names)}")
     ports = dict(zip(names, texts, strict=False))
-    for name, text in ports.items():
+    for text in ports.values():
         try:
-            letters(arguments.text(f"{field}: {name}", text))
+            letters(text)
         except ValueError as error:
             raise OptionError(f"{field}: '{text}' says no order of dimensions: {error}") from error
     yield Line((operator,), {**ports, "out": ports.get("out", ports["data"])}, match=match)
@@ -128,11 +129,26 @@ def _called(graph: Graph, callback: Callback) -> Iterator[Line]:
         shapes = tuple(graph.values[name].shape for name in names)
         dtype = graph.values[node.inputs[0]].dtype
         operator, own = operator_name(node), dict(node.attributes)
-        texts = callback(LayoutCall(operator, _name(node), rule.letters, shapes, dtype, own))
+        field = f"callback of '{_name(node)}'"
+        texts = _asked(field, callback, LayoutCall(operator, _name(node), rule.letters, shapes, dtype, own))
         if texts is not None:
             match = Match(names=(escape(node.outputs[0]),))
-            yield from _lines(f"callback of '{_name(node)}'", operator, tuple(texts), match)
+            yield from _lines(field, operator, texts, match)
             yield Line((operator,), policy="any", match=match)  # so that nothing else is about it
+
+
+def _asked(field: str, callback: Callback, call: LayoutCall) -> tuple[str, ...] | None:
+    """What the callback says of an operator. Whatever goes wrong in it is an error that names the operator."""
+    try:
+        found = callback(call)
+    except ConversionError:
+        raise
+    except Exception as error:  # it is code of others, which may raise anything
+        raise OptionError(f"{field}: it failed: {type(error).__name__}: {error}") from error
+    try:
+        return None if found is None else arguments.texts("what it returns", found)
+    except TypeError as error:
+        raise OptionError(f"{field}: {error}") from error
 
 
 def _name(node: Node) -> str:

@@ -63,9 +63,22 @@ def report(
     in ``time_limit`` seconds at most.
     """
     asked, limit = arguments.instance("conversion", conversion, Conversion), arguments.seconds("time_limit", time_limit)
+    _check_shown(verification, profile)
     content, name = load(source), f"{asked.graph.name}.onnx"
     said = asked.provenance.options
     return page_of(Told(content, asked, name, asked.explain(limit), said, verification, profile, limit))
+
+
+def _check_shown(verification: object, profile: object) -> None:
+    """Raise :class:`TypeError` for what cannot be shown beside a conversion."""
+    if verification is not None:
+        from layoutsolve.verification.verify import Verification
+
+        arguments.instance("verification", verification, Verification)
+    if profile is not None:
+        from layoutsolve.measurement.profile import Profile
+
+        arguments.instance("profile", profile, Profile)
 
 
 def page_of(told: Told) -> str:

@@ -169,14 +169,39 @@ def test_a_callback_chooses_call_by_call() -> None:
     [
         ({"Convolution": ["NHWC"]}, r"desired\['Convolution'\]: no operator"),
         ({"Conv": []}, r"desired\['Conv'\]: give 1 to 3 texts"),
-        ({"Conv": "NHWC"}, None),
         ({"MaxPool": ["NHWC", "NHWC", "O"]}, r"give 1 to 2 texts"),
         ({"Conv": ["NHWc"]}, "'NHWc' says no order of dimensions"),
     ],
 )
-def test_what_is_not_desired(desired: Mapping[str, Any], message: str | None) -> None:
+def test_what_is_not_desired(desired: Mapping[str, Any], message: str) -> None:
     with pytest.raises(layoutsolve.OptionError, match=message):
         layoutsolve.convert_layout(convolutions(), desired)
+
+
+def failing(call: layoutsolve.LayoutCall) -> Sequence[str]:
+    raise KeyError(call.operator)
+
+
+@pytest.mark.parametrize("wrong", [3, "NHWC", b"NHWC", ["NHWC", 3], [None], {"NHWC"}, True, 1.5])
+def test_what_is_no_layout(wrong: Any) -> None:
+    """It is an error of the caller's, whether it is desired or what a callback returns."""
+    source = convolutions()
+    with pytest.raises(TypeError, match=r"desired\['Conv'\]"):
+        layoutsolve.convert_layout(source, {"Conv": wrong})
+    with pytest.raises(layoutsolve.OptionError, match=r"callback of 'Conv/0': .*what it returns"):
+        layoutsolve.convert_layout(source, callback=lambda call: wrong)
+
+
+def test_wrong_types() -> None:
+    source = convolutions()
+    for wrong in (3, "Conv", ["Conv"], {3: ["NHWC"]}, {"Conv": None}):
+        with pytest.raises(TypeError, match="desired"):
+            layoutsolve.convert_layout(source, wrong)  # type: ignore[arg-type]
+    for wrong in (3, "alter", ["NHWC"], {}):
+        with pytest.raises(TypeError, match="callback must be a function"):
+            layoutsolve.convert_layout(source, callback=wrong)  # type: ignore[arg-type]
+    with pytest.raises(layoutsolve.OptionError, match="callback of 'Conv/0': it failed: KeyError: 'Conv'"):
+        layoutsolve.convert_layout(source, callback=failing)
 
 
 def inception(net: Network) -> int:

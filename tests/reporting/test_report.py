@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from html import unescape
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,9 @@ def test_in_python(tmp_path: Path) -> None:
     assert "time of a run" in layoutsolve.report(source, conversion, profile=conversion.profile())
     with pytest.raises(TypeError, match="conversion"):
         layoutsolve.report(source, source)  # type: ignore[arg-type]
+    for name, wrong in product(("verification", "profile"), (3, True, "x", conversion, {})):
+        with pytest.raises(TypeError, match=f"{name} must be"):
+            layoutsolve.report(source, conversion, **{name: wrong})
 
 
 def test_what_it_says(tmp_path: Path) -> None:
