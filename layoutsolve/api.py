@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -64,6 +64,14 @@ class Conversion:
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
     kept: str = ""
     mapped: tuple[Mapped, ...] = field(default=(), repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What another process is handed: all constants go there, wherever they lie here.
+
+        Raises :class:`ModelError` where they still lie in the source and that has changed.
+        """
+        unchanged(self.mapped)
+        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "mapped": ()}
 
     def __repr__(self) -> str:
         tiers = ", ".join(map(str, self.tiers))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
@@ -115,6 +115,12 @@ class Assignment:
     opaque_views: frozenset[int] = frozenset()
     planned: tuple[Tier, ...] = ()
     marked: Assignment | None = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Assignment], tuple[dict[str, Any]]]:
+        """All but the rules, which are functions: :mod:`layoutsolve.solver.statement.restored` finds them again."""
+        from layoutsolve.solver.statement.restored import restored
+
+        return restored, ({each.name: getattr(self, each.name) for each in fields(self) if each.name != "rules"},)
 
     def __repr__(self) -> str:
         size = f"{len(self.problem.operators)} operators, {len(self.problem.variables)} variables"

@@ -79,16 +79,25 @@ def unmarked(found: Assignment, graph: Graph) -> Assignment:
         replace(each, variables=tuple(places[number] for number in each.variables)) for each in problem.constants
     )
     variables = tuple(problem.variables[number] for number in places)
-    rules, ways = dict(found.rules), dict[int, list[int]]()
-    for number, rule in found.rules.items():
-        marks = found.graph.nodes[number].attributes.get(MARKS)
-        if marks is not None:
-            rules[number], ways[number] = uncoupled(rule, marks)
+    ways = {number: uncoupled(found.rules[number], marks)[1] for number, marks in _marks(found).items()}
     operators = tuple(_operator(problem.operators[number], places, ways) for number in numbers)
     made = replace(problem, variables=variables, operators=operators, constants=constants, charged=None)
     rows = tuple(found.rows[number] for number in numbers)
+    rules = bare_rules(found)
     bare = replace(found, graph=graph, rules=rules, problem=made, rows=rows, parts=(), charged=(), unseen=())
     return priced(replace(bare, price=price(made, rows), marked=found))
+
+
+def bare_rules(found: Assignment) -> dict[int, Rule]:
+    """The rules of a graph with markers without these."""
+    bare = {number: uncoupled(found.rules[number], marks)[0] for number, marks in _marks(found).items()}
+    return {**found.rules, **bare}
+
+
+def _marks(found: Assignment) -> dict[int, Marks]:
+    """The markers of each operator that has some."""
+    every = {number: found.graph.nodes[number].attributes.get(MARKS) for number in found.rules}
+    return {number: marks for number, marks in every.items() if marks is not None}
 
 
 def priced(found: Assignment) -> Assignment:
@@ -97,26 +106,26 @@ def priced(found: Assignment) -> Assignment:
     """
     if not found.goal.target.chooses:
         return found
-    told = replace(found, rules={**found.rules, **_following(found)})
+    told = replace(found, rules={**found.rules, **following_rules(found, found.rules)})
     return replace(told, price=told.price + Price(hidden=sum(each.price for each in crossings(told))))
 
 
-def _following(found: Assignment) -> dict[int, Rule]:
+def following_rules(found: Assignment, known: Mapping[int, Rule]) -> dict[int, Rule]:
     """The rules of those operators that run where what they read is written, now that this is known."""
     graph = found.graph
-    views = frozenset(range(len(graph.nodes))) - found.rules.keys()
+    views = frozenset(range(len(graph.nodes))) - known.keys()
     following = _Following(graph, found.goal.target, views)
     backends = {
-        operator.node: found.rules[operator.node].ways[found.row(number).form].backend
+        operator.node: known[operator.node].ways[found.row(number).form].backend
         for number, operator in enumerate(found.problem.operators)
-        if operator.node in found.rules and operator.node not in following.follow
+        if operator.node in known and operator.node not in following.follow
     }
     rules = {}
-    for number in following.follow & found.rules.keys():
+    for number in following.follow & known.keys():
         writer = following.home(graph.nodes[number].inputs[0])
         backend = "" if writer is None else backends.get(writer, "")
-        ways = tuple(replace(way, backend=backend) for way in found.rules[number].ways)
-        rules[number] = replace(found.rules[number], ways=ways)
+        ways = tuple(replace(way, backend=backend) for way in known[number].ways)
+        rules[number] = replace(known[number], ways=ways)
     return rules
 
 

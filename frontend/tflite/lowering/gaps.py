@@ -35,3 +35,6 @@ class GapError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.remedy = remedy
+
+    def __reduce__(self) -> tuple[type[GapError], tuple[str, str]]:
+        return type(self), (self.reason, self.remedy)
