@@ -8,6 +8,10 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
+
+_INTERNAL = 70
+"""The exit code for what nobody expected, here for when the module that has it cannot be loaded."""
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -22,13 +26,43 @@ def main() -> None:
     listen()
     occupy()
     alone()
+    try:
+        code = _run()
+    except Exception as error:  # before or behind what takes care of it, mostly for want of memory
+        code = _lost(error)
+    os._exit(code)
+
+
+def _run() -> int:
+    from layoutsolve import memory
+
+    memory.check()
     from layoutsolve import cli, console
 
     try:
         code = cli.main()
     except SystemExit as end:  # of argparse, which has printed what was asked for
         code = end.code if isinstance(end.code, int) else 0
-    os._exit(console.finish(code))
+    return console.finish(code)
+
+
+def _lost(error: Exception) -> int:
+    """The exit code for what nothing else has told of, when a line has been said that needs nothing to be loaded."""
+    from layoutsolve import memory
+
+    debug = os.environ.get("LAYOUTSOLVE_DEBUG", "0") not in ("", "0")
+    if debug:
+        sys.excepthook(type(error), error, error.__traceback__)
+    what = type(error).__name__
+    if memory.is_short(error):
+        told = f"the memory does not suffice ({what}): give the program more, or convert a smaller model"
+    else:
+        told = (
+            f"unexpected error: {what}: {error}; please report it with the traceback, which LAYOUTSOLVE_DEBUG=1 shows"
+        )
+    with suppress(OSError):
+        os.write(2, f"layoutsolve: {' '.join(told.split())}\n".encode())
+    return _INTERNAL
 
 
 def listen() -> None:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from types import TracebackType
+from typing import Any
 
 from layoutsolve.errors import ConversionError, InternalError
+from layoutsolve.memory import is_short
 from layoutsolve.source import Content
 from layoutsolve.version import VERSION
 from layoutsolve.wording import printable
 
 _DIGITS = 16
+
+_HOMES = {
+    "Call": "layoutsolve.frontend.tflite.lowering.builder",
+    "Node": "layoutsolve.graph",
+    "Origin": "layoutsolve.graph",
+    "Operator": "layoutsolve.solver.statement.problem",
+}
+"""Where the classes are that an operator is known by."""
 
 
 class Stages:
@@ -42,7 +53,7 @@ class Stages:
         place = _origin(error.__traceback__)
         where = f"stage '{stage}'{f' at {place}' if place else ''}"
         what = printable(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-        if isinstance(error, MemoryError):
+        if is_short(error):
             told = f"the memory does not suffice in {where} ({what}): give the program more, or convert a smaller model"
         elif isinstance(error, RecursionError):
             told = f"the model is nested too deeply, as seen in {where} ({what}); {self._report()}"
@@ -60,17 +71,19 @@ class Stages:
 
 def _origin(trace: TracebackType | None) -> str:
     """The operator that was worked on: the innermost one that a function on the way to the error held in a variable."""
-    from layoutsolve.frontend import Call
-    from layoutsolve.graph import Node, Origin
-    from layoutsolve.solver.statement.problem import Operator
-
     found = ""
     while trace is not None:
         for value in trace.tb_frame.f_locals.values():
-            held = value.origin if isinstance(value, (Call, Node)) else value
-            if isinstance(held, Origin):
+            held = value.origin if _is(value, "Call", "Node") else value
+            if _is(held, "Origin"):
                 found = str(held)
-            elif isinstance(held, Operator):
-                found = held.title
+            elif _is(held, "Operator"):
+                found = str(held.title)
         trace = trace.tb_next
     return found
+
+
+def _is(value: Any, *names: str) -> bool:
+    """Whether a value is of one of some classes, none of which is loaded for that: there may be no memory left."""
+    modules = ((name, sys.modules.get(_HOMES[name])) for name in names)
+    return any(module is not None and isinstance(value, getattr(module, name)) for name, module in modules)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import errno
 import importlib
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ import layoutsolve
 from layoutsolve import Conversion, ConversionError, InternalError
 from layoutsolve.cli import main
 from layoutsolve.errors import Gap
+from layoutsolve.memory import is_short
+from layoutsolve.stages import Stages
 from tests.networks import Network
 
 ERRORS = (
@@ -188,3 +193,41 @@ def test_interrupted(source: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_errors_pass_between_processes(error: ConversionError, again: Callable[[object], ConversionError]) -> None:
     found = again(error)
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize("kilobytes", [30_000, 60_000, 80_000, 95_000, 100_000, 110_000, 120_000, 135_000, 2_000_000])
+def test_little_memory(kilobytes: int, source: bytes, tmp_path: Path) -> None:
+    """Whatever fails for want of it, it is one line, and an exit code that says so; nothing is written."""
+    path = tmp_path / "a.tflite"
+    path.write_bytes(source)
+    command = f"ulimit -v {kilobytes}; exec '{sys.executable}' -m layoutsolve '{path}' -q"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        assert kilobytes > 120_000 and (tmp_path / "a.onnx").exists()
+        return
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (70, "", 1)
+    assert kilobytes < 2_000_000 and done.stderr.startswith("layoutsolve: the memory does not suffice")
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_forms_of_want_of_memory() -> None:
+    """It is known as what it is where a library says it otherwise, or where it led to another error."""
+    mapped = "libx.so: failed to map segment from shared object"
+    led = ImportError("numpy is not installed rightly")
+    led.__cause__ = ImportError(mapped)
+    for error in (MemoryError(), ImportError(mapped), OSError(errno.ENOMEM, "Cannot allocate memory"), led):
+        assert is_short(error)
+        with pytest.raises(InternalError, match="the memory does not suffice in stage 'x'"), Stages()("x"):
+            raise error
+    assert not any(map(is_short, (ImportError("no module 'x'"), OSError(errno.EIO, "error"), ValueError(mapped))))
+
+
+def test_what_fails_outside_of_all_stages() -> None:
+    """It is one line as well, as is a second error on the way to tell the first."""
+    for name in ("cli.main", "stages._origin"):
+        code = f"from layoutsolve import __main__, cli, stages\ndef fail(*_): raise KeyError('x')\n{name} = fail\n"
+        code += "import sys; sys.argv = ['layoutsolve', 'a.tflite']\n"
+        code += "if 'origin' in '" + name + "': cli.arguments_of = fail\n__main__.main()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (70, 1)
+        assert done.stderr.startswith("layoutsolve: unexpected error: KeyError: 'x'; please report it")
