@@ -48,15 +48,16 @@ def is_onnx(data: bytes | memoryview) -> bool:
     return bytes(data[4:8]) != reader.IDENTIFIER and is_model(data)
 
 
-def parse(data: bytes | memoryview, folder: Folder | None = None) -> Model | OnnxSource:
+def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = "the model") -> Model | OnnxSource:
     """Read a model of TensorFlow Lite or ONNX, whichever its bytes are; constants of ONNX may be in other files of its
-    ``folder``. Raises :class:`layoutsolve.errors.ModelError` on anything that is neither.
+    ``folder``. It is ``called`` so in messages. Raises :class:`layoutsolve.errors.ModelError` on anything that is
+    neither.
     """
     if is_onnx(data):
         from layoutsolve.frontend.onnx import reading  # only few models need it
 
-        return reading.parse(data, folder)
-    return reader.parse(data)
+        return reading.parse(data, folder, called)
+    return reader.parse(data, called)
 
 
 def listed(model: OnnxSource) -> list[ListedGraph]:

@@ -407,7 +407,7 @@ def associated_files(source: Source) -> dict[str, bytes]:
     """
     content = load(source)
     with Stages(content)("read"):
-        return dict(parse(content.data).files)
+        return dict(parse(content.data, content.folder, content.called).files)
 
 
 @dataclass(frozen=True)

@@ -392,9 +392,11 @@ def _target(options: argparse.Namespace, source: Content) -> str:
 
 
 def _planned(options: argparse.Namespace, target: str) -> list[files.Output]:
-    """The files that will be written, as far as that is known beforehand."""
+    """The files that will be written, as far as that is known beforehand; of a dry run those that it names, unless
+    their folder would be made.
+    """
     planned = [] if options.report is None else [files.Output("report", options.report)]
-    if options.dry_run:
+    if options.dry_run and (options.file is None or vars(options).get("folder_made")):
         return planned
     planned.append(files.Output("model", target))
     if options.external_data:

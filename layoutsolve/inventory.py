@@ -62,7 +62,7 @@ class Inventory:
 
 def inventory(content: Content, reading: Reading) -> Inventory:
     """The operators of all graphs. Raises :class:`ConversionError` where the model cannot be read."""
-    model = parse(content.data, content.folder)
+    model = parse(content.data, content.folder, content.called)
     operators = _operators(model) if isinstance(model, Model) else _nodes(listed(model))
     try:
         graph, gaps = lowered(model, content.name, reading), tuple[Gap, ...]()

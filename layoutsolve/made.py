@@ -6,13 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layoutsolve.digest import digest
 from layoutsolve.errors import ModelError
 from layoutsolve.source import Source, load
-from layoutsolve.wording import printable
 
 if TYPE_CHECKING:
     import onnx
@@ -115,12 +113,11 @@ def provenance(model: Source) -> Provenance:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     content = load(model, "model")
-    called = "the model" if content.path is None else f"'{printable(Path(content.path).name)}'"
     try:
         found = onnx.ModelProto.FromString(bytes(content.data))
     except DecodeError as error:
-        raise ModelError(f"{called} is no ONNX model") from error
-    return of_model(found, called)
+        raise ModelError(f"{content.called} is no ONNX model") from error
+    return of_model(found, content.called)
 
 
 def of_model(model: onnx.ModelProto, called: str = "the model") -> Provenance:

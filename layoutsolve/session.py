@@ -15,7 +15,7 @@ from layoutsolve.ends import METADATA
 from layoutsolve.errors import SessionError
 from layoutsolve.graph import Array
 from layoutsolve.source import load
-from layoutsolve.wording import listed, nearest
+from layoutsolve.wording import listed, nearest, one_line
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -129,7 +129,7 @@ class Session:
         try:
             results = self._session.run(None, {**fed, **self._memory})
         except Exception as error:  # ONNX Runtime has a class of exception for each status
-            raise SessionError(f"ONNX Runtime fails to run the model: {error}") from error
+            raise SessionError(f"ONNX Runtime fails to run the model: {one_line(error)}") from error
         found = dict(zip(self._outputs, map(np.asarray, results), strict=True))
         self._memory = {name: found[output] for name, output in self._after.items()}
         return {name: self._own(name, found[name]) for name in self.outputs}
@@ -163,4 +163,4 @@ def _loaded(model: str | bytes, threads: int) -> Any:
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # as above
-        raise SessionError(f"ONNX Runtime refuses the model: {error}") from error
+        raise SessionError(f"ONNX Runtime refuses the model: {one_line(error)}") from error

@@ -100,6 +100,11 @@ class Content:
         return None if self.path is None else Folder(Path(self.path).parent)
 
     @property
+    def called(self) -> str:
+        """What messages call it: by the name of its file, if it has one."""
+        return "the model" if self.path is None else f"'{printable(Path(self.path).name)}'"
+
+    @property
     def mapped(self) -> tuple[Mapped, ...]:
         """All files that are mapped, those beside the model as well."""
         beside = () if self.folder is None else self.folder.mapped

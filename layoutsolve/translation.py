@@ -30,7 +30,7 @@ def reference(
 ) -> Graph:
     """The reference graph of a model; ``opset`` is the one that is asked for."""
     with stage("read"):
-        parsed = parse(content.data, content.folder)
+        parsed = parse(content.data, content.folder, content.called)
     with stage("lower", counted="read"):
         return lowered(parsed, content.name, reading, partial(serialise, opset=opset), budget)
 

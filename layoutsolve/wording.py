@@ -27,6 +27,11 @@ def brief(value: object) -> str:
         return "a number of very many digits"
 
 
+def one_line(error: object) -> str:
+    """All that an error says, on one line."""
+    return " ".join(str(error).split())
+
+
 def first_line(error: Exception) -> str:
     """What an error says first; the name of its class where it says nothing."""
     lines = str(error).strip().splitlines()

@@ -221,8 +221,8 @@ def test_target_option(demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     ("content", "message"),
     [
         (b"", "empty"),
-        (b"hello, this is a text file\n" * 9, "not a TensorFlow Lite"),
-        (bytes(range(256)) * 4, "not a TensorFlow Lite"),
+        (b"hello, this is a text file\n" * 9, "is neither a TensorFlow Lite nor an ONNX model"),
+        (bytes(range(256)) * 4, "is neither a TensorFlow Lite nor an ONNX model"),
         (small_model()[:200], "layoutsolve: "),
     ],
 )

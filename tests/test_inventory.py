@@ -100,6 +100,21 @@ def test_what_is_not_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "no signature 'none'" in capsys.readouterr().err
 
 
+def test_dry_run_of_what_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It fails as the run would that it stands for, and writes as little."""
+    path = tmp_path / "a.tflite"
+    path.write_bytes(small())
+    for output in (path, tmp_path / "none" / "a.onnx", tmp_path):
+        told = []
+        for more in ([], ["--dry-run"]):
+            assert main([str(path), "-o", str(output), *more]) == 2
+            told.append(capsys.readouterr())
+        assert told[0] == told[1] and told[0].err
+    assert sorted(tmp_path.iterdir()) == [path]
+    assert main([str(path), "-o", str(tmp_path / "b.onnx"), "--external-data", "--dry-run"]) == 0
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
 def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All is told and nothing is written, of one model and of many."""
     for name in ("a", "b"):

@@ -16,7 +16,6 @@ from layoutsolve.moves import moves
 from layoutsolve.protos import GraphProto, ModelProto, graphs_in
 from layoutsolve.records import dataclass
 from layoutsolve.source import Folder
-from layoutsolve.wording import printable
 
 _DEEPEST = 32
 """How deeply graphs may lie within each other."""
@@ -42,8 +41,8 @@ class Source:
         return {}
 
 
-def parse(data: bytes | memoryview, folder: Folder | None = None) -> Source:
-    """Read a model, whose constants may be in other files of its ``folder``.
+def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = "the model") -> Source:
+    """Read a model, whose constants may be in other files of its ``folder``; it is ``called`` so in messages.
 
     Raises :class:`ModelError` on anything that is no model, and :class:`UnsupportedError` for operators that cannot be
     brought to a present operator set.
@@ -51,7 +50,7 @@ def parse(data: bytes | memoryview, folder: Folder | None = None) -> Source:
     try:
         model = ModelProto.FromString(data)
     except Exception as error:  # DecodeError, whose class depends on how protobuf is made
-        raise ModelError(f"not a model in ONNX: {printable(str(error)) or 'it is damaged'}") from error
+        raise ModelError(f"{called} is damaged: it begins as a model in ONNX, and cannot be read as one") from error
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError("the model has no graph with outputs: state what it is to compute")
     told = (model.producer_name, model.producer_version, model.domain, model.doc_string)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,10 @@ def _check(options: argparse.Namespace) -> None:
         raise OptionError(f"argument {name}: it tells of one model: give one")
     if options.file is not None and (options.file == "-" or options.file.endswith(".onnx")):
         raise OptionError("argument -o: many models are written to a folder: give its name")
+    for name, path in (("-o", options.file), ("--report", options.report)):
+        if path and os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112
+            shown = printable(path)
+            raise OptionError(f"argument {name}: '{shown}' is there and is no folder, which many models need: name one")
     if options.report is not None and (not options.report or options.report.endswith(".html")):
         raise OptionError("argument --report: reports of many models are written to a folder: give its name")
     if options.jobs is not None and options.jobs < 1:
@@ -103,7 +108,8 @@ def _answers(requests: Sequence[dict[str, Any]], scheduler: str | None, jobs: in
 
 def _single(job: Job) -> dict[str, object]:
     """What the options of one model say otherwise."""
-    return {"model": job.source, "models": [job.source], "file": job.output, "report": job.report, "json": True}
+    named = {"model": job.source, "models": [job.source], "file": job.output, "report": job.report}
+    return {**named, "json": True, "folder_made": True}
 
 
 def _unwritable(job: Job, paths: Sequence[str]) -> Done | None:

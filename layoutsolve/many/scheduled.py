@@ -31,7 +31,8 @@ def scheduled(requests: Sequence[dict[str, Any]], scheduler: str, jobs: int) -> 
         dask: Any = import_module("distributed")  # which has no types
     except ImportError as error:
         raise OptionError(
-            "argument --scheduler: the package 'distributed' is missing; install it with: pip install layoutsolve[dask]"
+            "argument --scheduler: the package 'distributed' is missing; "
+            "install it with: pip install 'layoutsolve[dask]'"
         ) from error
     with ExitStack() as stack:
         address: Any = scheduler

@@ -37,7 +37,7 @@ from layoutsolve.measurement.timing import (
 )
 from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime, Port, optimised, require
 from layoutsolve.verification.verify import smooth
-from layoutsolve.wording import aligned, brief, printable
+from layoutsolve.wording import aligned, brief, one_line, printable
 
 RUNTIMES = ("ONNX Runtime", "LiteRT, XNNPACK", "LiteRT, plain", "OpenVINO")
 """What files run in."""
@@ -236,7 +236,7 @@ def _executed(file: str, level: Level) -> Executed:
     try:
         return executed(optimised(Path(file), level))
     except Exception as error:  # ONNX Runtime has a class of exception for each status
-        raise VerifyError(f"ONNX Runtime does not write what it executes: {error}") from error
+        raise VerifyError(f"ONNX Runtime does not write what it executes: {one_line(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -302,4 +302,4 @@ def compiled(file: str, threads: int, feeds: Mapping[str, Array] | Sequence[Arra
         spent = time.perf_counter() - start
         return Loaded(file, RUNTIMES[3], spent, warm(_Vino(compiled.create_infer_request(), feeds, threads)))
     except Exception as error:  # OpenVINO raises RuntimeError and its own
-        raise VerifyError(f"OpenVINO refuses the model: {error}") from error
+        raise VerifyError(f"OpenVINO refuses the model: {one_line(error)}") from error

@@ -17,6 +17,7 @@ from layoutsolve.graph import Origin
 from layoutsolve.measurement.executed import REORDERS, Executed, executed
 from layoutsolve.measurement.timing import LEAST, feeds_of
 from layoutsolve.verification.runtimes import OnnxRuntime, optimised
+from layoutsolve.wording import one_line
 
 FEWEST, MOST = 3, 200
 """Runs that are measured, after one that is not."""
@@ -112,7 +113,7 @@ def _executed(model: Path) -> Executed:
     try:
         return executed(optimised(model))
     except Exception as error:  # ONNX Runtime has a class of exception for each status
-        raise VerifyError(f"ONNX Runtime does not write what it executes: {error}") from error
+        raise VerifyError(f"ONNX Runtime does not write what it executes: {one_line(error)}") from error
 
 
 def _run_times(events: Sequence[Mapping[str, Any]]) -> list[float]:

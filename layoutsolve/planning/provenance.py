@@ -31,7 +31,7 @@ class Origins:
     """
 
     def __init__(self, content: Content) -> None:
-        parsed = parse(content.data, content.folder)
+        parsed = parse(content.data, content.folder, content.called)
         self.file = np.frombuffer(content.data, np.uint8)
         self.start = _address(self.file)
         self.names, self.places = set[str](), dict[int, tuple[str, tuple[int, ...]]]()

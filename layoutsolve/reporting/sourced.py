@@ -23,7 +23,7 @@ Numbers = dict[tuple[int, int], int]
 
 def source_side(content: Content) -> tuple[Side, Numbers]:
     """All subgraphs of a model, and which operator is which."""
-    model = parse(content.data, content.folder)
+    model = parse(content.data, content.folder, content.called)
     return _of_tflite(model) if isinstance(model, Model) else _of_onnx(listed(model))
 
 

@@ -23,11 +23,12 @@ from layoutsolve.emit.regions import following_of
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.verification import litert_process
+from layoutsolve.wording import one_line
 
 if TYPE_CHECKING:
     import onnx
 
-_REMEDY = "install the runtimes with: pip install layoutsolve[verify]"
+_REMEDY = "install the runtimes with: pip install 'layoutsolve[verify]'"
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class LiteRT:
         if reply is None:
             raise VerifyError(f"LiteRT aborted on this model or took more than {self._timeout:g} s{self._last_words()}")
         if reply[0]["error"]:
-            raise VerifyError(f"LiteRT refuses this model: {reply[0]['error']}")
+            raise VerifyError(f"LiteRT refuses this model: {one_line(reply[0]['error'])}")
         return reply
 
     def _exchange(
@@ -290,7 +291,7 @@ class OnnxRuntime:
                 model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # ONNX Runtime has a class of exception for each status
-            raise VerifyError(f"ONNX Runtime refuses the model: {error}") from error
+            raise VerifyError(f"ONNX Runtime refuses the model: {one_line(error)}") from error
 
     @property
     def inputs(self) -> list[tuple[str, str, list[int | str]]]:
@@ -326,7 +327,7 @@ class OnnxRuntime:
         try:
             results = self._session.run(None, dict(inputs))
         except Exception as error:  # as above
-            raise VerifyError(f"ONNX Runtime fails to run the model: {error}") from error
+            raise VerifyError(f"ONNX Runtime fails to run the model: {one_line(error)}") from error
         return [np.asarray(result) for result in results]
 
 

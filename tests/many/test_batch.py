@@ -61,7 +61,7 @@ def test_results_are_those_of_single_runs(folder: Path, jobs: int, capsys: pytes
         assert f" {alone.price.transposes}  " in row and row.endswith("-")
     *_, last, count = told.out.splitlines()
     assert (
-        last.startswith("bad.tflite  failed: not a TensorFlow Lite model")
+        last.startswith("bad.tflite  failed: 'bad.tflite' is neither a TensorFlow Lite nor")
         and count == "5 models: 4 converted, 1 failed"
     )
     assert [line.split(" ")[0] for line in told.err.splitlines()] == [f"{number}/5" for number in range(1, 6)]
@@ -74,13 +74,13 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.loads(line) for line in told.out.splitlines()]
     names = ["a.tflite", "bad.tflite", "c d.tflite", "sub/a.tflite", "sub/deep/b.tflite"]
     assert [line["model"] for line in lines] == [f"models/{name}" for name in names] and not told.err
-    assert [line["code"] for line in lines] == [0, 2, 0, 0, 0] and "not a TensorFlow Lite" in lines[1]["error"]
+    assert [line["code"] for line in lines] == [0, 2, 0, 0, 0] and "neither a TensorFlow Lite nor" in lines[1]["error"]
     assert all(line["verified"]["passed"] for line in lines if line["code"] == 0)
     assert main(["models/a.tflite", "models/c d.tflite", "-q", "-o", "out"]) == 0
     assert capsys.readouterr() == ("", "")
     assert main(["models/a.tflite", "-q", "models/bad.tflite", "-o", "out"]) == 2
     out, err = capsys.readouterr()
-    assert not out and err.startswith("layoutsolve: models/bad.tflite: not a TensorFlow Lite model")
+    assert not out and err.startswith("layoutsolve: models/bad.tflite: 'bad.tflite' is neither")
     assert main(["models/a.tflite", "-q"]) == 0 and capsys.readouterr() == ("", "")
 
 
@@ -141,6 +141,8 @@ REFUSED = {
     "--jobs": ["models", "--jobs", "0"],
     "-o": ["models", "-o", "-"],
     "folder": ["models/a.tflite", "models/c d.tflite", "-o", "x.onnx"],
+    "is no folder": ["models/a.tflite", "models/c d.tflite", "-o", "models/a.tflite"],
+    "--report": ["models", "--report", "models/bad.tflite"],
 }
 
 
@@ -149,7 +151,7 @@ def test_what_is_for_one_model(name: str, folder: Path, capsys: pytest.CaptureFi
     before = written(folder)
     assert main(REFUSED[name]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"layoutsolve: argument {name}" if name != "folder" else "layoutsolve: argument -o")
+    assert said.startswith(f"layoutsolve: argument {name if name.startswith('-') else '-o'}")
     assert written(folder) == before
 
 
@@ -268,7 +270,11 @@ def test_terminal(folder: Path) -> None:
     while part := read(here):
         shown += part
     assert process.returncode == 2 and out.endswith("5 models: 4 converted, 1 failed\n")
-    assert b"bad.tflite: not a TensorFlow Lite model" in shown and b"/5" in shown and b"\x1b[?25h" in shown
+    assert (
+        b"bad.tflite' is neither a TensorFlow Lite nor an ONNX model" in shown
+        and b"/5" in shown
+        and b"\x1b[?25h" in shown
+    )
 
 
 def read(terminal: int) -> bytes:

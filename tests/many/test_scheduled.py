@@ -85,5 +85,5 @@ def test_no_scheduler(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert main(["models", "-o", "out", "--scheduler", "nowhere://x"]) == 2
     assert "does not answer" in capsys.readouterr().err and not written(folder / "out")
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(OptionError, match=r"pip install layoutsolve\[dask\]"):
+    with pytest.raises(OptionError, match=r"pip install 'layoutsolve\[dask\]'"):
         next(scheduled([{}], "local", 1))

@@ -246,7 +246,7 @@ def test_index(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert names() == ["b", "a", "c", "bad"]
     page.click("th button:has-text('model')")
     assert names() == ["a", "b", "bad", "c"]
-    assert "not a TensorFlow Lite model" in page.inner_text("tr:has-text('bad')")
+    assert "neither a TensorFlow Lite nor an ONNX model" in page.inner_text("tr:has-text('bad')")
     shown.said.clear()
     page.click("a:has-text('b.tflite')")
     page.wait_for_selector("html[data-ready]")

@@ -234,7 +234,7 @@ def test_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         "models/index.html",
         "models/sub/b%20%231%25.html",
     ]
-    assert "not a TensorFlow Lite model" in text_of(listed)
+    assert "neither a TensorFlow Lite nor an ONNX model" in text_of(listed)
     alone = data_of(reported(tmp_path, chain(3)).read_text())
     assert all(data_of((folder / page).read_text()) == alone for page in pages[1:])
     (folder / "models/a.html").write_text("changed")

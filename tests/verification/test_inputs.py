@@ -154,7 +154,8 @@ def test_nothing_is_written_where_a_runtime_is_missing(
     (tmp_path / "model.tflite").write_bytes(two_inputs())
     assert main([str(tmp_path / "model.tflite"), "--verify"]) == 2
     assert (
-        f"'{package}' is missing; install the runtimes with: pip install layoutsolve[verify]" in capsys.readouterr().err
+        f"'{package}' is missing; install the runtimes with: pip install 'layoutsolve[verify]'"
+        in capsys.readouterr().err
     )
     assert not (tmp_path / "model.onnx").exists()
 

@@ -79,7 +79,7 @@ def test_missing_runtime_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> No
         return None
 
     monkeypatch.setattr(importlib.util, "find_spec", nothing)
-    with pytest.raises(VerifyError, match=r"pip install layoutsolve\[verify\]"):
+    with pytest.raises(VerifyError, match=r"pip install 'layoutsolve\[verify\]'"):
         verify(addition(), b"")
 
 

@@ -7,6 +7,7 @@ elements read is bounded by a multiple of the file's size: memory stays proporti
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -47,18 +48,27 @@ _SCALES = ("float16", "float32")
 _ZERO_POINTS = ("int8", "uint8", "int4", "uint4", "int2", "int16", "int32", "int64")
 
 
-def parse(data: bytes | memoryview) -> Model:
-    """Read a model. Raises :class:`ModelError` on anything that is not one."""
+def parse(data: bytes | memoryview, called: str = "the model") -> Model:
+    """Read a model, which is ``called`` so in messages. Raises :class:`ModelError` on anything that is not one."""
     view = memoryview(data).cast("B")
     if len(view) < 8 or bytes(view[4:8]) != IDENTIFIER:
-        raise ModelError("not a TensorFlow Lite model: the identifier 'TFL3' is missing at byte 4")
+        raise ModelError(f"{called} is neither a TensorFlow Lite nor an ONNX model")
     try:
         model = _Reader(view).model()
     except BROKEN as error:
-        raise ModelError(f"the file is damaged: {type(error).__name__} while reading it: {error}") from error
+        raise ModelError(f"{called} is damaged: {_damage(error)}") from error
     for position, subgraph in enumerate(model.subgraphs):
         check_subgraph(position, subgraph)
     return model
+
+
+def _damage(error: Exception) -> str:
+    """What is wrong with a file that cannot be read, in other words than those of what reads it."""
+    if isinstance(error, UnicodeDecodeError):
+        return "a text in it is not in UTF-8"
+    if isinstance(error, (struct.error, IndexError)):
+        return "it ends before what it refers to"
+    return "what it refers to is not there, or is something else"
 
 
 class _Reader(Reader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from contextlib import suppress
 
@@ -35,9 +36,20 @@ def test_truncated_anywhere() -> None:
         survives(MODEL[:length])
 
 
-def test_identifier_is_named() -> None:
-    with pytest.raises(ModelError, match="TFL3"):
+def test_what_is_no_model() -> None:
+    with pytest.raises(ModelError, match="the model is neither a TensorFlow Lite nor an ONNX model"):
         read(b"x" * 1000)
+
+
+def test_what_is_damaged_is_said_in_plain_words() -> None:
+    """Wherever a model is cut off, none of what reads it speaks for itself."""
+    for length in range(8, len(MODEL), 3):
+        with suppress(ConversionError):
+            try:
+                read(MODEL[:length])
+            except ModelError as error:
+                assert not re.search(r"unpack|buffer of|Error|0x", str(error)), length
+                raise
 
 
 @settings(max_examples=200, deadline=None)
