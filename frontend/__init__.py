@@ -40,12 +40,29 @@ if TYPE_CHECKING:
     from layoutsolve.frontend.onnx.listing import ListedGraph
     from layoutsolve.frontend.onnx.reading import Source as OnnxSource
 
-__all__ = ["Call", "GapError", "Model", "Reading", "is_onnx", "listed", "lowered", "parse", "read", "register"]
+__all__ = [
+    "Call",
+    "GapError",
+    "Model",
+    "Reading",
+    "is_onnx",
+    "is_tflite",
+    "listed",
+    "lowered",
+    "parse",
+    "read",
+    "register",
+]
+
+
+def is_tflite(data: bytes | memoryview) -> bool:
+    """Whether bytes are taken for a TensorFlow Lite model: they say so."""
+    return bytes(data[4:8]) == reader.IDENTIFIER
 
 
 def is_onnx(data: bytes | memoryview) -> bool:
     """Whether bytes are taken for a model in ONNX: their content says so."""
-    return bytes(data[4:8]) != reader.IDENTIFIER and is_model(data)
+    return not is_tflite(data) and is_model(data)
 
 
 def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = "the model") -> Model | OnnxSource:

@@ -105,7 +105,7 @@ def _bench_parser() -> Parser:
         prog="layoutsolve bench",
         description="How long files take, in interleaved rounds, each by the first one's time.",
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="ONNX models (.onnx) and LiteRT's (.tflite)")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="models in ONNX, and of TensorFlow Lite")
     parser.add_argument(
         "--threads", type=int, default=1, metavar="N", help="threads of the runtimes (default: 1, by processor time)"
     )

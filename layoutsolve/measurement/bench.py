@@ -18,6 +18,7 @@ import numpy as np
 
 from layoutsolve.arguments import MOST_THREADS
 from layoutsolve.errors import ModelError, OptionError, VerifyError
+from layoutsolve.frontend import is_onnx, is_tflite
 from layoutsolve.graph import Array
 from layoutsolve.measurement.executed import Executed, executed
 from layoutsolve.measurement.timing import (
@@ -35,6 +36,7 @@ from layoutsolve.measurement.timing import (
     timed,
     warm,
 )
+from layoutsolve.source import load
 from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime, Port, optimised, require
 from layoutsolve.verification.verify import smooth
 from layoutsolve.wording import aligned, brief, one_line, printable
@@ -147,12 +149,11 @@ def bench(files: Sequence[str], *, threads: int = 1, level: str = "all", openvin
         raise OptionError(
             f"argument --threads: {brief(threads)} is no number of threads: give 1 or more, up to {MOST_THREADS}"
         )
-    for file in files:
-        _check(file)
+    lite = {file: _is_lite(file) for file in files}
     if openvino and importlib.util.find_spec("openvino") is None:
         raise VerifyError("the package 'openvino' is missing; install it with: pip install openvino")
     with ExitStack() as stack:
-        tried = [each for file in files for each in _tried(file, threads, level, openvino, stack)]
+        tried = [each for file in files for each in _tried(file, lite[file], threads, level, openvino, stack)]
         found = [each for each in tried if isinstance(each, Loaded)]
         runners = {place: each.runner for place, each in enumerate(found)}
         rounds = rounds_of(list(runners.values()))
@@ -182,22 +183,20 @@ def measured(
     return Bench(rows, len(times[0]), given, tuple(refused))
 
 
-def _check(file: str) -> None:
-    """Raises :class:`ModelError` for what is no file, or has a name that tells no format."""
-    if Path(file).suffix not in (".onnx", ".tflite"):
-        raise ModelError(f"'{printable(file)}' is named neither .onnx nor .tflite: give it such a name")
-    try:
-        with Path(file).open("rb"):
-            pass
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ModelError(f"cannot read '{printable(file)}': {reason}") from error
+def _is_lite(file: str) -> bool:
+    """Whether a file has a TensorFlow Lite model, not one in ONNX. Raises :class:`ModelError` where it has neither."""
+    data = load(file).data
+    if not is_tflite(data) and not is_onnx(data):
+        raise ModelError(f"'{printable(file)}' is neither a TensorFlow Lite nor an ONNX model")
+    return is_tflite(data)
 
 
-def _tried(file: str, threads: int, level: Level, openvino: bool, stack: ExitStack) -> list[Loaded | Refused]:
+def _tried(
+    file: str, lite: bool, threads: int, level: Level, openvino: bool, stack: ExitStack
+) -> list[Loaded | Refused]:
     """A file in all runtimes that it is for. Raises :class:`VerifyError`, with its name, where none runs it."""
     loads: dict[str, Callable[[], Loaded]] = {RUNTIMES[0]: partial(_onnx, file, threads, level)}
-    if Path(file).suffix == ".tflite":
+    if lite:
         loads = {
             runtime: partial(_lite, file, runtime, threads, delegate, stack.enter_context(LiteRT()))
             for delegate, runtime in ((True, RUNTIMES[1]), (False, RUNTIMES[2]))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -82,8 +83,14 @@ def test_table_and_object_say_the_same() -> None:
 
 
 @pytest.mark.parametrize("level", ["none", "all"])
-def test_files_are_measured(files: tuple[str, str], level: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_measured(
+    files: tuple[str, str], level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, target = files
+    for each, name in ((source, "source"), (target, "target")):  # what a file is its content says
+        (tmp_path / name).write_bytes(Path(each).read_bytes())
+    target = str(tmp_path / "target") if level == "all" else target
+    source = str(tmp_path / "source") if level == "all" else source
     before = sorted(Path(source).parent.iterdir())
     assert cli.main(["bench", target, target, source, "--json", "--level", level]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -94,14 +101,17 @@ def test_files_are_measured(files: tuple[str, str], level: str, capsys: pytest.C
     assert sorted(Path(source).parent.iterdir()) == before
 
 
+NONSENSE = '<ir_version: 8, opset_import: ["" : 18]> g (float[1] x) => (float[1] y) { y = Nonsense(x) }'
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["no.onnx"], "cannot read 'no.onnx'"),
         (["no.tflite"], "cannot read 'no.tflite'"),
-        (["what.txt"], "neither .onnx nor .tflite"),
+        (["text.onnx"], "'text.onnx' is neither a TensorFlow Lite nor an ONNX model"),
         (["bad.onnx"], "'bad.onnx': ONNX Runtime refuses"),
-        (["bad.tflite"], "'bad.tflite': LiteRT"),
+        (["bad"], "'bad': LiteRT"),
         (["bad.onnx", "--level", "most"], "not one of none, basic, extended, all"),
         *((["bad.onnx", "--threads", each], "no number of threads") for each in ("0", "1025", "3000000000", "9" * 400)),
         (["bad.onnx", "--jason"], "unrecognised argument '--jason'"),
@@ -112,8 +122,9 @@ def test_refusals_are_one_line(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("bad.onnx", "bad.tflite"):
-        Path(name).write_bytes(b"not a model")
+    Path("text.onnx").write_bytes(b"not a model")
+    Path("bad.onnx").write_bytes(onnx.parser.parse_model(NONSENSE).SerializeToString())
+    Path("bad").write_bytes(b"\x18\0\0\0TFL3" + bytes(64))
     assert cli.main(["bench", *arguments]) == 2
     output, error = capsys.readouterr()
     assert said in error
