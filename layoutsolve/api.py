@@ -28,7 +28,7 @@ from layoutsolve.source import Content, Mapped, Source, load, unchanged
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, reference, saved
 from layoutsolve.version import VERSION
-from layoutsolve.wording import printable
+from layoutsolve.wording import counted, printable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -75,11 +75,11 @@ class Conversion:
 
     def __repr__(self) -> str:
         tiers = ", ".join(map(str, self.tiers))
-        return f"<Conversion of '{self.graph.name}': {self.report['operators']} operators; {tiers}>"
+        return f"<Conversion of '{self.graph.name}': {counted(self.report['operators'], 'operator')}; {tiers}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        title = f"{self.graph.name}: {self.report['operators']} operators, opset {self.report['opset']}"
+        title = f"{self.graph.name}: {counted(self.report['operators'], 'operator')}, opset {self.report['opset']}"
         return self.assignment.as_table(title, map(str, self.moved_ends))
 
     @property

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from layoutsolve.solver.explanation.explain import Demand, Explained
 from layoutsolve.solver.explanation.remedy import Change, Remedy
-from layoutsolve.wording import html_table
+from layoutsolve.wording import counted, html_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,13 +26,14 @@ class Explanation:
 
     def __repr__(self) -> str:
         kinds = [item.operator for item in self.operators]
-        return f"<Explanation of {kinds.count('Transpose')} Transposes and {kinds.count('Reshape')} Reshapes>"
+        transposes, reshapes = (counted(kinds.count(each), each) for each in ("Transpose", "Reshape"))
+        return f"<Explanation of {transposes} and {reshapes}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         heads = ("operator", "tensor", "stored for", "wanted by")
         rows = [(_what(item), item.tensor, _demand(item.gives), _demand(item.wants)) for item in self.operators]
-        return html_table(f"{len(rows)} Transposes and Reshapes are left", heads, rows)
+        return html_table(f"Transposes and Reshapes that are left: {len(rows)}", heads, rows)
 
     def __str__(self) -> str:
         if not self.operators:

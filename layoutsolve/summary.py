@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from layoutsolve.files import STANDARD_OUTPUT
 from layoutsolve.graph import BYTES
 from layoutsolve.records import dataclass
-from layoutsolve.wording import printable
+from layoutsolve.wording import counted, printable
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
@@ -97,16 +97,16 @@ def as_text(done: Done) -> str:
     output = "standard output" if done.output == STANDARD_OUTPUT else done.output
     output += "" if done.written else " (not written)"
     lines = [
-        f"{output}: {report['operators']} operators, opset {report['opset']}, {done.spent:.2f} s",
-        f"  {_counted(report['transposes'], 'Transpose')}{hidden}{proof}, "
-        f"{_counted(report['reshapes'], 'Reshape')}, {report['bytes_moved']} bytes moved",
+        f"{output}: {counted(report['operators'], 'operator')}, opset {report['opset']}, {done.spent:.2f} s",
+        f"  {counted(report['transposes'], 'Transpose')}{hidden}{proof}, "
+        f"{counted(report['reshapes'], 'Reshape')}, {counted(report['bytes_moved'], 'byte')} moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
     if conversion.assignment.planned:
         lines.append(f"  the plan says {', '.join(map(str, conversion.assignment.planned))}: not proven again")
     if conversion.crossings is not None:
         paid = sum(each.price for each in conversion.crossings)
-        lines.append(f"  {_counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
+        lines.append(f"  {counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
     if conversion.kept:
         lines.append(f"  {conversion.kept}: the model is written as it stands")
     if _by_signless_weights(conversion):
@@ -137,7 +137,3 @@ def _by_signless_weights(conversion: Conversion) -> bool:
         for node in conversion.graph.nodes
         if node.op in products
     )
-
-
-def _counted(count: object, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -57,6 +57,11 @@ def nearest(given: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(repr(name) for name in found)}?)" if found else ""
 
 
+def counted(count: object, noun: str) -> str:
+    """A number of things, of which one is not several."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
     """The rows of a table, a line each, with columns side by side: those at some places are set to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

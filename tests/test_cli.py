@@ -464,3 +464,21 @@ def test_external_data(demo: Path, tmp_path: Path) -> None:
     onnx.checker.check_model(str(apart), full_check=True)
     kept, loaded = onnx.load(whole), onnx.load(apart)
     assert [tensor.raw_data for tensor in kept.graph.initializer] == [t.raw_data for t in loaded.graph.initializer]
+
+
+def test_one_is_not_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is told of a model of one operator, one of anything is told as one."""
+    build = Builder()
+    x, y = build.input("x", (1, 4)), build.tensor("y", (1, 4))
+    build.operator("NEG", [x], [y])
+    path = tmp_path / "a.tflite"
+    path.write_bytes(build.finish(y))
+    conversion = layoutsolve.convert(path)
+    plan, explanation = layoutsolve.plan(path, conversion), conversion.explain()
+    told = [*map(repr, (conversion, conversion.assignment, explanation, plan)), str(plan)]
+    told += [each._repr_html_() for each in (conversion, conversion.assignment, explanation)]
+    for options in ([], ["--verify-tensors"], ["--jobs", "1"]):
+        assert main([str(path), *options]) == 0
+        told += capsys.readouterr()
+    assert not re.search(r"\b1 [A-Za-z]+s\b", "\n".join(told)), told
+    assert "1 operator, opset" in told[-6] and "1 tensor inside" in told[-4]

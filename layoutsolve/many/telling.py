@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from layoutsolve.errors import DIFFERENT
 from layoutsolve.many.jobs import Done
-from layoutsolve.wording import aligned, printable
+from layoutsolve.wording import aligned, counted, printable
 
 Tell = Callable[[str], object]
 Step = Callable[[Done], object]
@@ -53,7 +53,7 @@ def _line(done: Done) -> str:
         return f"{done.job.name}: failed: {done.reason}"
     if done.fresh:
         return f"{done.job.name}: up to date"
-    moves = f"{done.report['transposes']} Transposes, {done.report['hidden_transposes']} hidden"
+    moves = f"{counted(done.report['transposes'], 'Transpose')}, {done.report['hidden_transposes']} hidden"
     told = f"{done.job.name}: {moves} ({done.report['status']}), {done.report['seconds']['total']:.2f} s"
     return told if done.code != DIFFERENT else f"{told}, FAIL: it computes other numbers than LiteRT"
 
@@ -70,8 +70,9 @@ def table(done: Sequence[Done]) -> str:
         "with other numbers than LiteRT's": sum(each.code == DIFFERENT for each in good),
         "failed": len(bad),
     }
-    noun = "model" if len(done) == 1 else "models"
-    return "\n".join([*lines, f"{len(done)} {noun}: {', '.join(f'{n} {what}' for what, n in counts.items() if n)}"])
+    return "\n".join(
+        [*lines, f"{counted(len(done), 'model')}: {', '.join(f'{n} {what}' for what, n in counts.items() if n)}"]
+    )
 
 
 def _row(done: Done) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from layoutsolve.documents import Document
 from layoutsolve.errors import PlanError
 from layoutsolve.planning.schema import faults, plan_schema
+from layoutsolve.wording import counted
 
 Facts = Mapping[str, Any]
 """What a plan says, as JSON has it: ``layoutsolve/planning/plan.schema.json`` describes every field."""
@@ -30,7 +31,7 @@ class Plan(Document):
 
     def __repr__(self) -> str:
         facts = self.facts
-        about = f"{len(facts['operators'])} operators, {len(facts['conversions'])} conversions"
+        about = f"{counted(len(facts['operators']), 'operator')}, {counted(len(facts['conversions']), 'conversion')}"
         return f"<Plan of '{facts['source']['name']}' for {facts['target']['name']}: {about}, {facts['status']}>"
 
     def to_json(self) -> str:

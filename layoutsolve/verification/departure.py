@@ -30,6 +30,7 @@ from layoutsolve.protos import TYPES
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.verification.distance import Distance, Kind, distance, kind, passes, reason
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, stepped
+from layoutsolve.wording import counted
 
 NOISE = 2.0**-20
 """The part of each float by which it is made another one, to see what rounding may make of an operator's result."""
@@ -78,7 +79,8 @@ class Inspection:
     def __str__(self) -> str:
         if self.departure is not None:
             return f"FAIL {self.departure}"
-        return f"pass {self.compared} tensors inside, each computed from LiteRT's{self.note and f'; {self.note}'}"
+        inside = f"{counted(self.compared, 'tensor')} inside"
+        return f"pass {inside}, each computed from LiteRT's{self.note and f'; {self.note}'}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,7 +104,7 @@ def reason(compared: Kind, found: Distance, tolerance: float, beside: str = "") 
         said = f"{_percent(found.within_one_step)} of its numbers are within one step of LiteRT's"
         return said + (beside or f", {_percent(WITHIN_ONE_STEP)} have to be")
     if compared == "float":
-        return f"it is off by {found.relative:.2g} of its range" + (beside or f", {tolerance:g} may be")
+        return f"it is off by {found.relative:.2g} of its range" + (beside or f" ({tolerance:g} allowed)")
     return "its numbers are LiteRT's" if found.maximum == 0 else f"its numbers are not LiteRT's{beside}"
 
 

@@ -15,7 +15,7 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
-from layoutsolve.wording import html_table
+from layoutsolve.wording import counted, html_table
 
 if TYPE_CHECKING:
     import networkx
@@ -123,12 +123,18 @@ class Assignment:
         return restored, ({each.name: getattr(self, each.name) for each in fields(self) if each.name != "rules"},)
 
     def __repr__(self) -> str:
-        size = f"{len(self.problem.operators)} operators, {len(self.problem.variables)} variables"
+        operators, variables = (
+            counted(len(each), noun)
+            for each, noun in ((self.problem.operators, "operator"), (self.problem.variables, "variable"))
+        )
+        size = f"{operators}, {variables}"
         return f"<Assignment by {self.strategy}: {size}; {', '.join(map(str, self.tiers))}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return self.as_table(f"{self.graph.name}: {len(self.problem.operators)} operators, by {self.strategy}")
+        return self.as_table(
+            f"{self.graph.name}: {counted(len(self.problem.operators), 'operator')}, by {self.strategy}"
+        )
 
     def as_table(self, title: str, notes: Iterable[str] = ()) -> str:
         """The tiers as a table of HTML."""
