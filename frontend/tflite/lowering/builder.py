@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from layoutsolve.errors import LoweringError, ModelError
+from layoutsolve.errors import ConversionError, LoweringError, ModelError
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.tflite.lowering.draft import Lowering, State
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
@@ -36,6 +36,7 @@ from layoutsolve.graph import (
     symbol,
 )
 from layoutsolve.records import dataclass
+from layoutsolve.wording import brief
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -128,8 +129,18 @@ class Call:
             raise ModelError(f"{self.origin} has custom options that are no map")
         return found
 
+    @property
+    def foreign(self) -> bool:
+        """Whether the lowering is one that a user has registered."""
+        return self.operator.name in FOREIGN
+
+    def wrong(self, reason: str) -> ConversionError:
+        """The error for what does not go together: of a user's lowering it is the fault, else the model's."""
+        return (LoweringError if self.foreign else ModelError)(f"{self.origin} {reason}")
+
     def optional(self, position: int) -> Value | None:
         """An input, None where it is left out."""
+        self._check_position(position, "input")
         inputs = self.operator.inputs
         if position >= len(inputs) or inputs[position] == -1:
             return None
@@ -144,7 +155,7 @@ class Call:
         """An input that must be there."""
         value = self.optional(position)
         if value is None:
-            raise ModelError(f"{self.origin} lacks its input {position}")
+            raise self.wrong(f"lacks its input {position}")
         return value
 
     def inputs(self) -> list[Value]:
@@ -176,9 +187,15 @@ class Call:
 
     def tensor(self, position: int = 0) -> Tensor:
         """The tensor of an output."""
+        self._check_position(position, "output")
         if position >= len(self.operator.outputs):
-            raise ModelError(f"{self.origin} lacks its output {position}")
+            raise self.wrong(f"lacks its output {position}")
         return self.lowering.subgraph.tensors[self.operator.outputs[position]]
+
+    def _check_position(self, position: int, what: str) -> None:
+        """Raise :class:`LoweringError` where a user's lowering counts from the end, which is not meant."""
+        if self.foreign and position < 0:
+            raise self.wrong(f"has no {what} {position}")
 
     def content(self, value: Value) -> Array | None:
         """The elements of a value where they are known, as far as symbols go: an array of objects; else None."""
@@ -382,6 +399,8 @@ class Call:
 
     def vector(self, numbers: Sequence[int], label: str) -> Value:
         """A new constant vector, int64 as ONNX wants it."""
+        if self.foreign and np.asarray(numbers).dtype.kind not in "iu" and len(numbers):
+            raise self.wrong(f"makes a vector of {brief(numbers)}, which are no whole numbers")
         return self.constant(np.array(numbers, np.int64).reshape(-1), label)
 
     def write(
@@ -401,7 +420,7 @@ class Call:
         given = next((value for value in inputs if value is not None), None)
         expected = real or (real_dtype(given) if given else slot.real)
         if not storage and slot.tensor is not None and expected != slot.real:
-            raise ModelError(f"{self.origin} gives {expected}, but its output '{slot.name}' is declared as {slot.real}")
+            raise self.wrong(f"gives {expected}, but its output '{slot.name}' is declared as {slot.real}")
         outputs = [(tuple(shape), slot)]
         made = self.write_many(
             op, inputs, outputs, storage=storage, pattern=pattern, domain=domain, attributes=attributes
@@ -483,21 +502,17 @@ class Call:
         if len(stated) != len(shape):
             if self.draft.dynamic:
                 return
-            raise ModelError(
-                f"{self.origin} gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}"
-            )
+            raise self.wrong(f"gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}")
         for dim, size, mark in zip(shape, stated, signature, strict=True):
             if isinstance(dim, int) and mark != -1 and dim != size and not self.draft.dynamic:
-                raise ModelError(
-                    f"{self.origin} gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}"
-                )
+                raise self.wrong(f"gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}")
 
     # -- views ---------------------------------------------------------------------------------------------------
 
     def transpose(self, value: Value, perm: Sequence[int], slot: Slot, *, pattern: bool = False) -> Value:
         """Permute axes; a constant is permuted at once."""
         if len(perm) != len(value.shape):
-            raise ModelError(f"{self.origin} permutes {len(perm)} axes of '{value.name}', which has {len(value.shape)}")
+            raise self.wrong(f"permutes {len(perm)} axes of '{value.name}', which has {len(value.shape)}")
         shape = tuple(value.shape[axis] for axis in perm)
         if value.data is not None:
             return self.known(slot, value.data.transpose(perm))
@@ -513,7 +528,7 @@ class Call:
         """Regroup axes; a constant is reshaped at once."""
         before, after = product(value.shape), product(shape)
         if before != after and isinstance(before, int) and isinstance(after, int):
-            raise ModelError(f"{self.origin} reshapes '{value.name}' from {_text(value.shape)} to {_text(shape)}")
+            raise self.wrong(f"reshapes '{value.name}' from {_text(value.shape)} to {_text(shape)}")
         static = [dim for dim in shape if isinstance(dim, int)]
         if value.data is not None and len(static) == len(shape):
             return self.known(slot, value.data.reshape(static))
@@ -527,9 +542,7 @@ class Call:
     def _moved(self, value: Value, slot: Slot) -> bool:
         """Whether a view moves stored integers. It never changes them, whatever the two sides say they mean."""
         if value.dtype != slot.dtype:
-            raise ModelError(
-                f"{self.origin} reads {value.dtype}, but its output '{slot.name}' is declared as {slot.dtype}"
-            )
+            raise self.wrong(f"reads {value.dtype}, but its output '{slot.name}' is declared as {slot.dtype}")
         return value.quant is not None or slot.quant is not None
 
     def _shape_vector(self, value: Value, shape: Shape) -> tuple[Value, dict[str, Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.errors import ConversionError, LoweringError, ModelError
+from layoutsolve.errors import LoweringError, ModelError
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, every_lowering
 from layoutsolve.graph import Value
 from tests.builder import Builder
@@ -91,6 +91,25 @@ WRONG: dict[str, Callable[[layoutsolve.Call], object]] = {
     "invented": invented,
     "no-value": lambda call: call.write("Neg", ["x"], (1, 4, 4, 2), call.slot()),
     "third-output": lambda call: right(call, 2),
+    "slot-beyond": lambda call: call.slot(3),
+    "slot-from-the-end": lambda call: call.slot(-1),
+    "input-beyond": lambda call: call.input(7),
+    "input-from-the-end": lambda call: call.input(-1),
+    "optional-from-the-end": lambda call: call.optional(-1),
+    "vector-of-floats": lambda call: call.vector([1.5], "v"),
+    "vector-of-texts": lambda call: call.vector(["1"], "v"),  # type: ignore[list-item]
+    "view-of-another-size": lambda call: call.reshape(call.input(0), (1, 4, 4, 3), call.slot()),
+    "view-of-another-rank": lambda call: call.transpose(call.input(0), (0, 1), call.slot()),
+    "view-of-an-axis-twice": lambda call: call.transpose(call.input(0), (0, 1, 1, 2), call.slot()),
+    "view-from-the-end": lambda call: call.transpose(call.input(0), (0, 1, 2, -1), call.slot()),
+    "constant-of-another-type": lambda call: call.reshape(
+        call.constant(np.zeros((1, 4, 4, 2), np.int64), "c"), (1, 4, 4, 2), call.slot()
+    ),
+    "constant-beside-another-type": lambda call: call.write(
+        "Add", [call.input(0), call.constant([1], "c", "int64")], (1, 4, 4, 2), call.slot()
+    ),
+    "constant-of-no-type": lambda call: call.constant([1], "c", "float13"),
+    "result-of-another-type": lambda call: call.write("Shape", [call.input(0)], (4,), call.slot(), real="int64"),
     "unknown-operator": writes("Frobnicate"),
     "unknown-domain": writes("Neg", given={"domain": "ai.onnx.ml"}),
     "newer-operator": writes("Swish"),
@@ -141,7 +160,7 @@ def test_wrong_lowerings(name: str, strategy: str, registered: None) -> None:
     KEPT.clear()
     if name == "other-model":
         layoutsolve.convert(source(), strategy=strategy)
-    with pytest.raises(ConversionError, match="CUSTOM:Twice"):
+    with pytest.raises(LoweringError, match="CUSTOM:Twice"):
         layoutsolve.convert(source(), strategy=strategy)
 
 
