@@ -31,6 +31,7 @@ from layoutsolve.solver.theory.row import Row
 from layoutsolve.source import Source, load, unchanged
 from layoutsolve.stages import Stages
 from layoutsolve.translation import emitted, reference
+from layoutsolve.version import VERSION
 from layoutsolve.wording import printable
 
 
@@ -55,13 +56,15 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
     """Convert a model as a plan says, without a search: what it was written from gives the same bytes.
 
     ``target`` is the file of a target that does not come with layoutsolve. Raises :class:`PlanError` where the plan is
-    of another source or target, or says what cannot be, or anything that is not so of the model that is written.
-    What it states of bounds is not proven again: the result has the status 'planned'.
+    of another version, source or target, or says what cannot be, or anything that is not so of the model that is
+    written. What it states of bounds is not proven again: the result has the status 'planned'.
     """
     asked = arguments.instance("plan", plan, Plan)
     table = None if target is None else arguments.target("target", target)
     content, facts = load(source), asked.facts
     stage = Stages(content)
+    if facts["version"] != VERSION:
+        raise PlanError(f"the plan was written by layoutsolve {facts['version']}, and this is {VERSION}: plan again")
     if content.digest != facts["source"]["sha256"]:
         raise PlanError("the plan is of another source: its SHA-256 differs")
     try:
@@ -72,7 +75,7 @@ def convert_by(source: Source, plan: Plan, *, target: str | os.PathLike[str] | N
     graph = reference(content, options.reading, stage, options.opset, budget)
     with stage("solve"):
         assignment = _assignment(graph, options, facts)
-    made, origins = Provenance(facts["version"], content.digest, options.text, options.own_target), dict[str, Origin]()
+    made, origins = Provenance(VERSION, content.digest, options.text, options.own_target), dict[str, Origin]()
     with stage("emit"):
         how = (options.opset, options.external_data, budget, origins)
         model, external = emitted(graph, options.boundary, assignment, options.reading, made, *how)

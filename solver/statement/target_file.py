@@ -117,12 +117,22 @@ def parsed(content: bytes, said: str) -> Target:
 def _facts(content: str, said: str) -> Any:
     """What a file says, in whichever of the two syntaxes it is. Raises :class:`ValueError` for one that is neither."""
     if not said.endswith(_TOML):
-        return json.loads(content)
+        return json.loads(content, object_pairs_hook=_once)
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     return tomllib.loads(content)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, in which TOML would not let a field be there twice either."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise fields.WrongError(name, "it is there twice")
+        found[name] = value
+    return found
 
 
 def _shipped(name: str) -> dict[str, Any]:
@@ -177,12 +187,14 @@ def _target(facts: dict[str, Any]) -> Target:
         _idioms(fields.table("idioms", facts.get("idioms", {}))),
         _dynamic(facts.get("dynamic")),
         fields.flag("qoperator", facts.get("qoperator", True)),
-        _table(facts) if "forms" in facts or "backends" in facts else None,
+        _table(facts),
     )
 
 
-def _table(facts: dict[str, Any]) -> Table:
+def _table(facts: dict[str, Any]) -> Table | None:
     chooses = fields.flag("choose", facts.get("choose", False))
+    if not chooses and "forms" not in facts and "backends" not in facts:
+        return None
     found = table(facts.get("forms", []), facts.get("backends", {}), chooses)
     if chooses and not found.backends:
         raise fields.WrongError("choose", "there are no backends to choose from: name some in backends")

@@ -154,6 +154,8 @@ def test_an_edited_plan_gives_what_it_says_or_is_refused(block: int) -> None:
         ({"conversions": []}, "conversions is not so"),
         ({"tensors": []}, "tensors is not so"),
         ({"opset": 99}, "opset is not so"),
+        ({"version": "9.9.9"}, "written by layoutsolve 9.9.9, and this is 0"),
+        ({"version": ""}, "plan again"),
         ({"objective": "min-bytes"}, "objective is not so"),
     ],
 )

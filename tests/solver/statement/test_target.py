@@ -6,11 +6,13 @@ import json
 import pickle
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
 
 from layoutsolve.emit import apply
+from layoutsolve.errors import OptionError
 from layoutsolve.graph import Dim, Graph, Quant, static_elements, symbol
 from layoutsolve.solver import OBJECTIVES, Goal, assign
 from layoutsolve.solver.statement.kinds import Class, entry
@@ -318,6 +320,40 @@ def test_an_unmeasured_element_size_costs_as_the_next_larger_one() -> None:
     assert target.reshape_price(2, 5, timed=True).nanoseconds == 300_000_000
     assert target.latency.extra == {("Softmax", "middle"): 0.5}
     assert target.unsupported == {("Resize", "linear")}
+
+
+@pytest.mark.parametrize("ending", ["json", "toml"])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"choose": True}, "choose: there are no backends"),
+        ({"choose": 1}, "choose: it must be true or false"),
+        ({"choose": "yes"}, "choose: it must be true or false"),
+        ({"choose": None}, "choose: it must be true or false"),
+    ],
+)
+def test_choosing_among_nothing(wrong: dict[str, Any], message: str, ending: str) -> None:
+    facts = {"name": "a", "extends": "ort-cpu", **wrong}
+    lines = "\n".join(f"{name} = {json.dumps(value)}" for name, value in facts.items())
+    if ending == "toml" and "null" in lines:
+        return
+    with pytest.raises(OptionError, match=message):
+        parsed((lines if ending == "toml" else json.dumps(facts)).encode(), f"a.{ending}")
+    right = json.dumps({"name": "a", "extends": "ort-cpu", "choose": False})
+    assert parsed(right.encode(), "a.json").table is None
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ('{"name": "a", "extends": "ort-cpu", "name": "b"}', "name"),
+        ('{"name": "a", "extends": "ort-cpu", "hidden": {"Softmax": {"middle": 0, "middle": 1}}}', "middle"),
+        ('{"name": "a", "extends": "ort-cpu", "hidden": {}, "hidden": {}}', "hidden"),
+    ],
+)
+def test_a_field_that_is_there_twice(content: str, field: str) -> None:
+    with pytest.raises(OptionError, match=f"{field}: it is there twice"):
+        parsed(content.encode(), "a.json")
 
 
 def dense(seed: int, stored: bool) -> Graph:
