@@ -57,7 +57,7 @@ class OutputComparison:
 
     ``xnnpack`` is how far LiteRT's own default path (XNNPACK) is from the truth, None where that does not run. Where
     the truth is :data:`TWIN`, ``rounded`` is how far the output is from what LiteRT makes of the model itself.
-    An output passes within the tolerance, and if it is no further off than XNNPACK.
+    An output passes within the tolerance, and if it is about as far off as XNNPACK on average.
     """
 
     name: str
@@ -82,7 +82,9 @@ class OutputComparison:
     @property
     def reason(self) -> str:
         """Why it passes, or does not, in words."""
-        beside = ", no further off than LiteRT's own default path" if self.passed and not self.agrees else ""
+        beside = (
+            ", on average about as far off as LiteRT's own default path is" if self.passed and not self.agrees else ""
+        )
         found = reason(self.kind, self.distance, self.tolerance, beside)
         return found if self.truth in (PLAIN, TWIN) else found.replace("LiteRT's", "the source's")
 
