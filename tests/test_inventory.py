@@ -121,7 +121,7 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / f"{name}.tflite").write_bytes(small())
     path, out = str(tmp_path / "a.tflite"), tmp_path / "out"
     assert main([path, "--dry-run"]) == 0
-    assert capsys.readouterr().out.startswith(f"{tmp_path / 'a.onnx'} (not written): 1 operators")
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'a.onnx'} (not written): 1 operator,")
     assert main([path, "--dry-run", "--json", "--verify"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["output"] is None and told["transposes"] == 0 and told["verified"]["passed"]
