@@ -16,6 +16,9 @@ _COMPUTED, _COMPUTED_SPARE = 2, 32 << 20
 _SMALL = 1 << 15
 """Bytes of a result that is always worth to be computed while converting: shapes, indices, parameters."""
 
+_WORK, _SPARE_WORK = 4, 1 << 24
+"""How many numbers may be computed while converting, against the bytes of the source: of a few a result stays."""
+
 _ENTRIES, _SPARE_ENTRIES = 16, 1 << 13
 """How many operators and tensors may be written, against those of the source: a subgraph is written wherever it is
 called, and some operators have to be written out.
@@ -59,6 +62,7 @@ class Budget:
         self._most_outputs = _SPARE_OUTPUTS + size // _BYTES_PER_OUTPUT + self._extra
         self._entries = self._most_entries = 0
         self._written = 0
+        self._work = _WORK * size + _SPARE_WORK
         self._owners: dict[int, Array] = {}
         self._known: dict[tuple[object, ...], Array] = {}
 
@@ -101,6 +105,13 @@ class Budget:
         if not self.affords(sum(each.nbytes for each in fresh.values())):
             return False
         self._known.update(fresh)
+        return True
+
+    def computes(self, numbers: int) -> bool:
+        """Whether so many numbers may be computed, whatever becomes of them; accounts for them then."""
+        if numbers > self._work:
+            return False
+        self._work -= numbers
         return True
 
     def affords(self, size: int) -> bool:

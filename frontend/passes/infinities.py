@@ -6,7 +6,7 @@ which minus infinity was added to everything has equal parts there, where ONNX's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -25,6 +25,8 @@ PASSING: Mapping[str, frozenset[int]] = {
         ("Expand", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose"),
         frozenset((0,)),
     ),
+    "Concat": frozenset(range(1 << 10)),
+    "Pad": frozenset((0, 2)),
     "Unsqueeze": frozenset((0,)),
     "Where": frozenset((1, 2)),
 }
@@ -33,19 +35,35 @@ PASSING: Mapping[str, frozenset[int]] = {
 
 def bounded(graph: Graph) -> Graph:
     """The same graph with finite constants in place of infinite ones that nothing but ADD and SUB read in the end.
-    Where others read them too, what is added is kept within the finite numbers.
+    Where others read them too, what is added is kept within the finite numbers, and so is the sum of two such.
     """
-    changed, apart = dict[str, Value](), set[str]()
+    changed, apart, low = dict[str, Value](), set[str](), set[str]()
     for value in graph.values.values():
         if value.data is None or not value.in_floats or not np.isinf(value.data).any():
             continue
         reached, alone = _reached(graph, value.name)
+        low.update(reached)
         if alone:
             changed[value.name] = replace(value, data=np.clip(value.data, -LARGEST, LARGEST))
         else:
             apart.update(reached)
     found = replace(graph, values={**graph.values, **changed}) if changed else graph
-    return _clipped(found, apart) if apart else found
+    sums = _sums(graph, low) if low else []
+    return _clipped(found, apart, sums) if apart or sums else found
+
+
+def _sums(graph: Graph, low: set[str]) -> list[str]:
+    """The sums of two values that may both be the largest numbers, as two masks are that are added one by one."""
+    sums = list[str]()
+    for node in graph.nodes:
+        ports = PASSING.get(node.op, frozenset())
+        if _adds(node):
+            count = len([name for name in node.inputs if name in low])
+            low.update(node.outputs if count else ())
+            sums += node.outputs if count > 1 else ()
+        elif not node.domain and any(name in low for port, name in enumerate(node.inputs) if port in ports):
+            low.update(each for each in node.outputs if each)
+    return sums
 
 
 def _reached(graph: Graph, constant: str) -> tuple[list[str], bool]:
@@ -67,8 +85,8 @@ def _adds(node: Node) -> bool:
     return node.origin is not None and ADDING.get(node.origin.operator) == node.op and not node.domain
 
 
-def _clipped(graph: Graph, infinite: AbstractSet[str]) -> Graph:
-    """The graph with some values clipped where they are added."""
+def _clipped(graph: Graph, infinite: AbstractSet[str], sums: Sequence[str]) -> Graph:
+    """The graph with some values clipped where they are added, and some sums."""
     values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
     bounds = [taken.derived(name, "finite") for name in ("lowest", "largest")]
     for name, number in zip(bounds, (-LARGEST, LARGEST), strict=True):
@@ -82,5 +100,10 @@ def _clipped(graph: Graph, infinite: AbstractSet[str]) -> Graph:
                     values[inputs[port]] = replace(values[name], name=inputs[port], data=None)
                     nodes.append(replace(node, op="Clip", inputs=(name, *bounds), outputs=(inputs[port],)))
             node = replace(node, inputs=tuple(inputs))
+        if node.outputs and node.outputs[0] in sums:
+            (name,), whole = node.outputs, taken.derived(node.outputs[0], "whole")
+            values[whole] = replace(values[name], name=whole)
+            nodes.append(replace(node, outputs=(whole,)))
+            node = replace(node, op="Clip", inputs=(whole, *bounds), attributes={})
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), values=values)

@@ -19,8 +19,8 @@ from layoutsolve.graph import Array
 GROWTH = 2
 ALWAYS_SMALL = 4096
 
-PRODUCTS = 1 << 26
-"""The most products of numbers that one operator may take."""
+AS_LONG = 32
+"""So many products of a matrix take as long as another number does."""
 
 Evaluator = Callable[[Call, list[Array]], list[Array]]
 
@@ -36,8 +36,8 @@ def bounded(elements: int, *inputs: Array) -> None:
 
 
 def _numbers(*arrays: Array) -> None:
-    """Refuse sizes that are not known, and what holds no real numbers."""
-    if any(array.dtype.kind != "f" for array in arrays):
+    """Refuse what holds no real numbers of 32 bits, sizes that are not known among it."""
+    if any(array.dtype != np.float32 for array in arrays):
         raise UnknownError
 
 
@@ -47,8 +47,7 @@ def real(function: Callable[[Array], Any]) -> Evaluator:
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         (x,) = arrays
         _numbers(x)
-        with np.errstate(all="ignore"):
-            return [np.asarray(function(x.astype(np.float64)), x.dtype)]
+        return [np.asarray(function(x.astype(np.float64)), x.dtype)]
 
     return evaluate
 
@@ -58,12 +57,11 @@ def reduced(function: Callable[..., Any], kinds: str) -> Evaluator:
 
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         data, axes = arrays
-        if data.dtype.kind not in kinds or not data.size:
+        if data.dtype.kind not in kinds or data.dtype in (np.float16, np.float64) or not data.size:
             raise UnknownError
         exact = data.astype(np.float64) if data.dtype.kind == "f" else data
         over = tuple(axis_of(int(axis), data.ndim) for axis in axes.reshape(-1))
-        with np.errstate(all="ignore"):
-            return [np.asarray(function(exact, axis=over, keepdims=bool(call.option("keep_dims"))), data.dtype)]
+        return [np.asarray(function(exact, axis=over, keepdims=bool(call.option("keep_dims"))), data.dtype)]
 
     return evaluate
 
@@ -72,36 +70,37 @@ def _power(call: Call, arrays: list[Array]) -> list[Array]:
     a, b = arrays
     _numbers(a, b)
     bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
-    with np.errstate(all="ignore"):
-        return [np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)), a.dtype)]
+    return [np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)), a.dtype)]
 
 
 def _squared_difference(call: Call, arrays: list[Array]) -> list[Array]:
     a, b = arrays
     _numbers(a, b)
     bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
-    with np.errstate(all="ignore"):
-        return [np.asarray(np.square(a - b), a.dtype)]
+    return [np.asarray(np.square(a - b), a.dtype)]
 
 
 def _softmax(call: Call, arrays: list[Array]) -> list[Array]:
     (x,) = arrays
     _numbers(x)
-    with np.errstate(all="ignore"):
-        scaled = x.astype(np.float64) * call.option("beta", 1.0)
-        powers = np.exp(scaled - scaled.max(-1, keepdims=True))
-        return [np.asarray(powers / powers.sum(-1, keepdims=True), x.dtype)]
+    if not x.ndim:
+        raise UnknownError
+    scaled = x.astype(np.float64) * call.option("beta", 1.0)
+    powers = np.exp(scaled - scaled.max(-1, keepdims=True))
+    return [np.asarray(powers / powers.sum(-1, keepdims=True), x.dtype)]
 
 
 def _cumulated(call: Call, arrays: list[Array]) -> list[Array]:
     x, (axis, *_) = arrays[0], arrays[1].reshape(-1).tolist()
-    if x.dtype.kind not in "if":
+    if x.dtype.name not in ("float32", "int32", "int64") or not x.ndim:
         raise UnknownError
-    lines = np.flip(x, axis) if call.option("reverse") else x
-    found = np.cumsum(lines, axis, np.float64 if x.dtype.kind == "f" else x.dtype)
+    lines = np.moveaxis(x, axis, 0)
+    lines = lines[::-1] if call.option("reverse") else lines
+    found = np.cumsum(lines, 0, np.float64 if x.dtype.kind == "f" else x.dtype)
     if call.option("exclusive"):
-        found = found - lines
-    return [np.asarray(np.flip(found, axis) if call.option("reverse") else found, x.dtype)]
+        found = np.concatenate([np.zeros_like(found[:1]), found[:-1]])
+    found = found[::-1] if call.option("reverse") else found
+    return [np.asarray(np.moveaxis(found, 0, axis), x.dtype)]
 
 
 def _gathered(call: Call, arrays: list[Array]) -> list[Array]:
@@ -123,15 +122,18 @@ def _looked_up(call: Call, arrays: list[Array]) -> list[Array]:
 
 def _dense(call: Call, arrays: list[Array]) -> list[Array]:
     data, weights, *bias = arrays
-    if call.option("fused_activation_function") or call.option("weights_format"):
+    if call.option("fused_activation_function") or call.option("weights_format") or not data.ndim:
         raise UnknownError
     rows = data.reshape(-1, weights.shape[1])
     shape = data.shape[:-1] if call.option("keep_num_dims") else (len(rows),)
-    found = _product(rows, weights.T)
+    found = _product(call, rows, weights.T)
     for each in bias:
         _numbers(each)
-        found = found + each
-    return [np.asarray(found, data.dtype).reshape(*shape, len(weights))]
+        if each.size != len(weights):
+            raise UnknownError
+        found = found + each.reshape(-1)
+    largest = np.finfo(np.float32).max  # beyond which LiteRT does not go
+    return [np.asarray(np.clip(found, -largest, largest), data.dtype).reshape(*shape, len(weights))]
 
 
 def _multiplied(call: Call, arrays: list[Array]) -> list[Array]:
@@ -139,29 +141,28 @@ def _multiplied(call: Call, arrays: list[Array]) -> list[Array]:
         np.swapaxes(each, -1, -2) if call.option(option) else each
         for each, option in zip(arrays, ("adj_x", "adj_y"), strict=True)
     )
-    return [np.asarray(_product(a, b), a.dtype)]
+    return [np.asarray(_product(call, a, b), a.dtype)]
 
 
-def _product(a: Array, b: Array) -> Array:
+def _product(call: Call, a: Array, b: Array) -> Array:
     """A matrix product of real numbers in double ones."""
     _numbers(a, b)
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     bounded(prod(shape), a, b)
-    if prod(shape) * a.shape[-1] > PRODUCTS:
+    if not call.draft.budget.computes(prod(shape) * (1 + a.shape[-1] // AS_LONG)):
         raise UnknownError
-    with np.errstate(all="ignore"):
-        return np.asarray(a.astype(np.float64) @ b.astype(np.float64))
+    return np.asarray(a.astype(np.float64) @ b.astype(np.float64))
 
 
 def _resized(call: Call, arrays: list[Array]) -> list[Array]:
-    data, sizes = _image(arrays)
+    data, sizes = _image(call, arrays)
     for axis, size in zip((1, 2), sizes, strict=True):
         data = np.take(data, positions(data.shape[axis], size, is_aligned(call), has_halves(call)), axis)
     return [data]
 
 
 def _interpolated(call: Call, arrays: list[Array]) -> list[Array]:
-    data, sizes = _image(arrays)
+    data, sizes = _image(call, arrays)
     _numbers(data)
     found = data.astype(np.float64)
     for axis, size in zip((1, 2), sizes, strict=True):
@@ -171,22 +172,26 @@ def _interpolated(call: Call, arrays: list[Array]) -> list[Array]:
     return [np.asarray(found, data.dtype)]
 
 
-def _image(arrays: list[Array]) -> tuple[Array, list[int]]:
+def _image(call: Call, arrays: list[Array]) -> tuple[Array, list[int]]:
     """An image, and the rows and columns that it is to have."""
     data, sizes = arrays[0], arrays[1].reshape(-1).tolist()
     if data.dtype == object or data.ndim != 4 or not data.size or min(sizes) < 1:
         raise UnknownError
-    bounded(data.shape[0] * prod(sizes) * data.shape[3], data)
+    if is_aligned(call) and has_halves(call):
+        raise UnknownError
+    rows = data.shape[0] * data.shape[3] * sizes[0]  # which are resized first
+    bounded(rows * max(sizes[1], data.shape[2]), data)
     return data, sizes
 
 
 def _quantised(call: Call, arrays: list[Array]) -> list[Array]:
     """In steps, halves to the even one, the quotient rounded to float32."""
     (x,), slot = arrays, call.slot()
-    if x.dtype != np.float32 or slot.quant is None or slot.quant.axis is not None or slot.quant.block:
+    _numbers(x)
+    plain = slot.quant is not None and slot.quant.axis is None and not slot.quant.block
+    if slot.quant is None or not plain or slot.dtype not in ("int8", "uint8", "int16") or call.draft.reading.exact:
         raise UnknownError
-    with np.errstate(all="ignore"):
-        steps = np.rint(x / slot.quant.scale.reshape(())).astype(np.float64)
+    steps = np.rint(x / slot.quant.scale.reshape(())).astype(np.float64)
     if not np.isfinite(steps).all():
         raise UnknownError
     return [np.clip(steps + int(slot.quant.zero_point.reshape(())), *limits(slot.dtype)).astype(slot.dtype)]

@@ -36,11 +36,19 @@ def fold(call: Call) -> bool:
     arrays = _known_inputs(call)
     if arrays is None or GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:
         return False
+    ahead = call.operator.name in NUMBERS
+    if ahead and not call.draft.budget.computes((GROWTH + 1) * sum(array.size for array in arrays)):
+        return False
+    if ahead:
+        arrays = [_as_declared(call, position, array) for position, array in enumerate(arrays)]
     try:
-        results = [_array(result) for result in evaluator(call, arrays)]
+        with np.errstate(all="ignore"):
+            results = [_array(result) for result in evaluator(call, arrays)]
     except (UnknownError, *_BROKEN):
         return False
     slots = [call.slot(position) for position in range(len(results))]
+    if ahead and any(result.dtype.name != slot.dtype for result, slot in zip(results, slots, strict=True)):
+        return False
     finished = [_concrete(result, slot.dtype) for result, slot in zip(results, slots, strict=True)]
     if any(result is None for result in finished):
         for result, slot in zip(results, slots, strict=True):
@@ -95,8 +103,14 @@ def _known_inputs(call: Call) -> list[Array] | None:
     if len(known) != len(arrays):
         return None
     if any(array.dtype == object for array in known):
-        return [array.astype(object) for array in known]
+        whole = all(array.dtype.kind in "Oiub" for array in known)
+        return [array.astype(object) for array in known] if whole else None
     return known
+
+
+def _as_declared(call: Call, position: int, array: Array) -> Array:
+    """Halves that a DEQUANTIZE gives as floats, as these."""
+    return array.astype(np.float32) if array.dtype == np.float16 and call.declared(position) == "float32" else array
 
 
 def _known(call: Call, position: int) -> Array | None:

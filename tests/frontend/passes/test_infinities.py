@@ -75,6 +75,32 @@ def test_a_row_that_is_masked_as_a_whole_is_as_in_litert(adding: str, view: str,
         same(source, [x, kept] if chosen else [x], 1e-6)
 
 
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("half", [False, True])
+def test_two_masks_one_after_the_other(joined: bool, half: bool) -> None:
+    """Added to numbers in turn, or to each other first; one of them may be half computed."""
+    builder, shape = Builder(), (ROWS, COLUMNS)
+    x, kept = builder.input("x", shape), builder.input("kept", shape, "bool")
+    ends = [builder.constant(name, np.array(value, np.float32)) for name, value in (("0", 0), ("inf", -np.inf))]
+    causal = np.where(np.arange(COLUMNS) > np.arange(ROWS)[:, None], -np.inf, 0).astype(np.float32)
+    causal[0] = -np.inf
+    masks = [builder.tensor("chosen", shape), builder.constant("causal", causal)]
+    builder.operator("SELECT_V2", [kept, *ends], masks[:1], {})
+    if half:
+        sides = [builder.constant("left", causal[:, :2]), builder.input("right", (ROWS, 2))]
+        masks[1] = builder.tensor("halves", shape)
+        builder.operator("CONCATENATION", sides, [masks[1]], {"axis": 1})
+    order = [masks[0], masks[1], x] if joined else [x, masks[0], masks[1]]
+    first, second, result = (builder.tensor(name, shape) for name in ("first", "second", "result"))
+    builder.operator("ADD", order[:2], [first], {})
+    builder.operator("ADD", [first, order[2]], [second], {})
+    builder.operator("SOFTMAX", [second], [result], {"beta": 1.0})
+    random = np.random.default_rng(0)
+    for share in (0, 0.5, 1):
+        given = [random.normal(size=shape).astype(np.float32), random.random(shape) < share]
+        same(builder.finish(result), [*given, np.zeros((ROWS, 2), np.float32)] if half else given, 1e-6)
+
+
 @pytest.mark.parametrize("operator", ["ADD", "SUB", "MUL", "DIV"])
 def test_constants_are_as_litert_computes_them(operator: str) -> None:
     builder = Builder()

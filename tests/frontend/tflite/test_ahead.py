@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
+import layoutsolve
 from layoutsolve.frontend.tflite.ahead import NUMBERS
 from layoutsolve.graph import Array
 from tests.builder import Builder, Quant
-from tests.truth import same
+from tests.truth import litert, same
 
 Case = tuple[list[Any], tuple[int, ...], Mapping[str, Any]]
 """The constants that an operator reads, the shape of its result, and its options."""
@@ -140,11 +143,78 @@ def test_truths_are_reduced_as_litert_does(operator: str, seed: int) -> None:
 
 
 def test_products_that_would_take_long_are_left_to_the_model() -> None:
-    builder = Builder()
-    x = builder.input("x", (600, 600))
-    a = builder.constant("a", np.ones((600, 600), np.float32))
-    made, result = builder.tensor("made", (600, 600)), builder.tensor("result", (600, 600))
-    builder.operator("BATCH_MATMUL", [a, a], [made], {})
+    """And so are others, when as many numbers have been computed as the size of the file allows."""
+    builder, shape = Builder(), (256, 256)
+    x, a = builder.input("x", shape), builder.constant("a", np.full(shape, 1 / 256, np.float32))
+    made = a
+    for number in range(60):
+        product = builder.tensor(f"made{number}", shape)
+        builder.operator("BATCH_MATMUL", [made, a], [product], {})
+        made = product
+    result = builder.tensor("result", shape)
     builder.operator("ADD", [x, made], [result], {})
-    found = same(builder.finish(result), [np.ones((600, 600), np.float32)], 1e-5)
-    assert "MatMul" in {node.op_type for node in found.model.graph.node}
+    found = same(builder.finish(result), [np.ones(shape, np.float32)], 1e-5)
+    assert 0 < [node.op_type for node in found.model.graph.node].count("MatMul") < 60
+
+
+def _sources() -> dict[str, bytes]:
+    """Small files whose constants could become large, or take long."""
+    found = {}
+    for name, sizes in (
+        ("RESIZE_BILINEAR", (1000, 1)),
+        ("RESIZE_NEAREST_NEIGHBOR", (1000, 1)),
+        ("FULLY_CONNECTED", ()),
+    ):
+        builder, wide = Builder(), 1 << 14
+        if name == "FULLY_CONNECTED":
+            bias = builder.constant("bias", np.zeros((wide, 1, 1), np.float32))
+            given = [*(builder.constant(n, np.ones((64, 2), np.float32)) for n in "ab"), bias]
+            shape: tuple[int, ...] = (64, 64)
+        else:
+            image = builder.constant("image", np.zeros((1, 1, wide, 1), np.float32))
+            given, shape = [image, builder.constant("sizes", np.array(sizes, np.int32))], (1, *sizes, 1)
+        x, made, result = (builder.input("x", shape), builder.tensor("made", shape), builder.tensor("result", shape))
+        builder.operator(name, given, [made], {})
+        builder.operator("ADD", [x, made], [result], {})
+        found[name] = builder.finish(result)
+    return found
+
+
+@pytest.mark.parametrize("operator", ["FULLY_CONNECTED", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+def test_nothing_on_the_way_is_much_larger_than_the_file(operator: str) -> None:
+    source = _sources()[operator]
+    tracemalloc.start()
+    with suppress(layoutsolve.ConversionError):
+        layoutsolve.convert(source)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 16 << 20
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("middle", [np.inf, np.nan, 3.4e38, 1e15])
+def test_exclusive_sums_are_those_of_what_comes_before(middle: float, reverse: bool) -> None:
+    builder = Builder()
+    numbers = builder.constant("numbers", np.array([0.3, middle, 0.3], np.float32))
+    x, made, result = builder.input("x", (3,), "bool"), builder.tensor("made", (3,)), builder.tensor("result", (3,))
+    axis = builder.constant("axis", np.int32(0))
+    builder.operator("CUMSUM", [numbers, axis], [made], {"exclusive": True, "reverse": reverse})
+    builder.operator("SELECT_V2", [x, made, builder.constant("none", np.zeros(3, np.float32))], [result], {})
+    same(builder.finish(result), [np.ones(3, bool)], 1e-6)
+
+
+def test_exact_bytes_are_left_to_exact_arithmetic() -> None:
+    """LiteRT rounds halves in two ways, by where they lie."""
+    builder, quant = Builder(), Quant([1.0], [-3])
+    numbers = builder.constant("numbers", (np.arange(60) - 30 + 0.5).astype(np.float32))
+    x, made, result = (
+        builder.input("x", (60,), "int8", quant=quant),
+        builder.tensor("made", (60,), "int8", quant=quant),
+        builder.tensor("result", (60,), "int8", quant=quant),
+    )
+    builder.operator("QUANTIZE", [numbers], [made], {})
+    builder.operator("MAXIMUM", [x, made], [result], {})
+    source, given = builder.finish(result), np.full(60, -128, np.int8)
+    found = layoutsolve.convert(source, quant="exact").session().run({"x": given})
+    (truth,) = litert().run(source, [given]).results
+    assert all(np.array_equal(each, truth) for each in found.values())
