@@ -333,8 +333,8 @@ def convert(
             assignment = assign(graph, boundary, strategy=how, objective=objective, target=goal.target, limit=limit)
         with stage("emit"):
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
-            counted = budget if objective == goal.objective else budget.fresh()
-            model, external = emitted(graph, boundary, assignment, reading, made, *asked, counted, origins)
+            own = budget if objective == goal.objective else budget.fresh()
+            model, external = emitted(graph, boundary, assignment, reading, made, *asked, own, origins)
             unchanged(content.mapped)
         how_read = (boundary, reading, external, content.path, origins)
         return Conversion(graph, assignment, model, stage.seconds, *how_read, mapped=content.mapped)

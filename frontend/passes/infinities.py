@@ -6,7 +6,7 @@ which minus infinity was added to everything has equal parts there, where ONNX's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -25,12 +25,11 @@ PASSING: Mapping[str, frozenset[int]] = {
         ("Expand", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose"),
         frozenset((0,)),
     ),
-    "Concat": frozenset(range(1 << 10)),
     "Pad": frozenset((0, 2)),
     "Unsqueeze": frozenset((0,)),
     "Where": frozenset((1, 2)),
 }
-"""By operator, the inputs of which elements go on as they are."""
+"""By operator, the inputs of which elements go on as they are; of a Concat those are all."""
 
 
 def bounded(graph: Graph) -> Graph:
@@ -48,44 +47,53 @@ def bounded(graph: Graph) -> Graph:
         else:
             apart.update(reached)
     found = replace(graph, values={**graph.values, **changed}) if changed else graph
-    sums = _sums(graph, low) if low else []
+    sums = _sums(graph, low) if low else set()
     return _clipped(found, apart, sums) if apart or sums else found
 
 
-def _sums(graph: Graph, low: set[str]) -> list[str]:
+def _sums(graph: Graph, low: set[str]) -> set[str]:
     """The sums of two values that may both be the largest numbers, as two masks are that are added one by one."""
-    sums = list[str]()
+    sums = set[str]()
     for node in graph.nodes:
-        ports = PASSING.get(node.op, frozenset())
         if _adds(node):
             count = len([name for name in node.inputs if name in low])
             low.update(node.outputs if count else ())
-            sums += node.outputs if count > 1 else ()
-        elif not node.domain and any(name in low for port, name in enumerate(node.inputs) if port in ports):
+            sums.update(node.outputs if count > 1 else ())
+        elif any(node.inputs[port] in low for port in _passing(node) if port < len(node.inputs)):
             low.update(each for each in node.outputs if each)
     return sums
 
 
-def _reached(graph: Graph, constant: str) -> tuple[list[str], bool]:
+def _reached(graph: Graph, constant: str) -> tuple[set[str], bool]:
     """What becomes of a constant, and whether all of it is added to something."""
-    reached, alone = [constant], True
-    for name in reached:  # which grows on the way
-        readers = [node for node in graph.readers.get(name, []) if not _adds(node)]
+    reached, waiting, alone = {constant}, [constant], True
+    for name in waiting:  # which grows on the way
         alone = alone and name not in graph.results
-        for node in readers:
+        for node in graph.readers.get(name, []):
+            if _adds(node):
+                continue
             ports = {port for port, each in enumerate(node.inputs) if each == name}
-            if node.domain or not ports <= PASSING.get(node.op, frozenset()):
-                alone = False
+            if ports <= _passing(node):
+                found = [each for each in node.outputs if each and each not in reached]
+                reached.update(found)
+                waiting += found
             else:
-                reached += (each for each in node.outputs if each and each not in reached)
+                alone = False
     return reached, alone
+
+
+def _passing(node: Node) -> AbstractSet[int]:
+    """The inputs of a node of which elements go on as they are."""
+    if node.domain:
+        return frozenset()
+    return {*range(len(node.inputs))} if node.op == "Concat" else PASSING.get(node.op, frozenset())
 
 
 def _adds(node: Node) -> bool:
     return node.origin is not None and ADDING.get(node.origin.operator) == node.op and not node.domain
 
 
-def _clipped(graph: Graph, infinite: AbstractSet[str], sums: Sequence[str]) -> Graph:
+def _clipped(graph: Graph, infinite: AbstractSet[str], sums: AbstractSet[str]) -> Graph:
     """The graph with some values clipped where they are added, and some sums."""
     values, taken, nodes = dict(graph.values), Names(graph.values), list[Node]()
     bounds = [taken.derived(name, "finite") for name in ("lowest", "largest")]

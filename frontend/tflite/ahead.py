@@ -41,6 +41,12 @@ def _numbers(*arrays: Array) -> None:
         raise UnknownError
 
 
+def finite(numbers: Array, dtype: Any) -> Array:
+    """Real numbers of a type as LiteRT keeps them, with the largest in place of infinite ones."""
+    largest = np.finfo(dtype).max
+    return np.asarray(np.clip(numbers, -largest, largest), dtype)
+
+
 def real(function: Callable[[Array], Any]) -> Evaluator:
     """An operator on single real numbers, by a function on double ones."""
 
@@ -66,18 +72,16 @@ def reduced(function: Callable[..., Any], kinds: str) -> Evaluator:
     return evaluate
 
 
-def _power(call: Call, arrays: list[Array]) -> list[Array]:
-    a, b = arrays
-    _numbers(a, b)
-    bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
-    return [np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)), a.dtype)]
+def paired(function: Callable[[Array, Array], Any]) -> Evaluator:
+    """An operator on pairs of real numbers."""
 
+    def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
+        a, b = arrays
+        _numbers(a, b)
+        bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
+        return [np.asarray(function(a, b), a.dtype)]
 
-def _squared_difference(call: Call, arrays: list[Array]) -> list[Array]:
-    a, b = arrays
-    _numbers(a, b)
-    bounded(prod(np.broadcast_shapes(a.shape, b.shape)), a, b)
-    return [np.asarray(np.square(a - b), a.dtype)]
+    return evaluate
 
 
 def _softmax(call: Call, arrays: list[Array]) -> list[Array]:
@@ -106,7 +110,7 @@ def _cumulated(call: Call, arrays: list[Array]) -> list[Array]:
 def _gathered(call: Call, arrays: list[Array]) -> list[Array]:
     data, indices = arrays
     places = indices.astype(np.int64)
-    if data.dtype == object or not places.size or (places < 0).any():
+    if not places.size or (places < 0).any():
         raise UnknownError
     bounded(prod(places.shape[:-1]) * prod(data.shape[places.shape[-1] :]), data, indices)
     return [data[tuple(np.moveaxis(places, -1, 0))]]
@@ -114,7 +118,7 @@ def _gathered(call: Call, arrays: list[Array]) -> list[Array]:
 
 def _looked_up(call: Call, arrays: list[Array]) -> list[Array]:
     rows, table = arrays
-    if table.dtype == object or rows.ndim != 1 or (rows < 0).any():
+    if rows.ndim != 1 or (rows < 0).any():
         raise UnknownError
     bounded(rows.size * prod(table.shape[1:]), rows, table)
     return [table[rows.astype(np.int64)]]
@@ -132,8 +136,7 @@ def _dense(call: Call, arrays: list[Array]) -> list[Array]:
         if each.size != len(weights):
             raise UnknownError
         found = found + each.reshape(-1)
-    largest = np.finfo(np.float32).max  # beyond which LiteRT does not go
-    return [np.asarray(np.clip(found, -largest, largest), data.dtype).reshape(*shape, len(weights))]
+    return [finite(found, data.dtype).reshape(*shape, len(weights))]
 
 
 def _multiplied(call: Call, arrays: list[Array]) -> list[Array]:
@@ -175,9 +178,7 @@ def _interpolated(call: Call, arrays: list[Array]) -> list[Array]:
 def _image(call: Call, arrays: list[Array]) -> tuple[Array, list[int]]:
     """An image, and the rows and columns that it is to have."""
     data, sizes = arrays[0], arrays[1].reshape(-1).tolist()
-    if data.dtype == object or data.ndim != 4 or not data.size or min(sizes) < 1:
-        raise UnknownError
-    if is_aligned(call) and has_halves(call):
+    if data.ndim != 4 or not data.size or min(sizes) < 1 or (is_aligned(call) and has_halves(call)):
         raise UnknownError
     rows = data.shape[0] * data.shape[3] * sizes[0]  # which are resized first
     bounded(rows * max(sizes[1], data.shape[2]), data)
@@ -211,8 +212,8 @@ NUMBERS: dict[str, Evaluator] = {
     "RELU6": real(lambda x: np.clip(x, 0, 6)),
     "RELU_0_TO_1": real(lambda x: np.clip(x, 0, 1)),
     "RELU_N1_TO_1": real(lambda x: np.clip(x, -1, 1)),
-    "POW": _power,
-    "SQUARED_DIFFERENCE": _squared_difference,
+    "POW": paired(lambda a, b: np.power(a.astype(np.float64), b.astype(np.float64))),
+    "SQUARED_DIFFERENCE": paired(lambda a, b: np.square(a - b)),
     "MEAN": reduced(np.mean, "f"),
     "REDUCE_ALL": reduced(np.all, "b"),
     "REDUCE_ANY": reduced(np.any, "b"),
@@ -226,4 +227,4 @@ NUMBERS: dict[str, Evaluator] = {
     "RESIZE_BILINEAR": _interpolated,
     "QUANTIZE": _quantised,
 }
-"""By operator, what computes it."""
+"""By operator, what computes it from numbers that are known, with numpy's warnings left out."""

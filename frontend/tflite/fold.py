@@ -15,7 +15,7 @@ import numpy as np
 
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
-from layoutsolve.frontend.tflite.ahead import GROWTH, NUMBERS, Evaluator, UnknownError, bounded, reduced
+from layoutsolve.frontend.tflite.ahead import GROWTH, NUMBERS, Evaluator, UnknownError, bounded, finite, reduced
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
 from layoutsolve.frontend.tflite.operators.slicing import resolved
@@ -37,9 +37,10 @@ def fold(call: Call) -> bool:
     if arrays is None or GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:
         return False
     ahead = call.operator.name in NUMBERS
-    if ahead and not call.draft.budget.computes((GROWTH + 1) * sum(array.size for array in arrays)):
-        return False
     if ahead:
+        work = (GROWTH + 1) * sum(array.size for array in arrays)
+        if any(array.dtype == object for array in arrays) or not call.draft.budget.computes(work):
+            return False
         arrays = [_as_declared(call, position, array) for position, array in enumerate(arrays)]
     try:
         with np.errstate(all="ignore"):
@@ -214,12 +215,10 @@ def _cast(call: Call, arrays: list[Array]) -> list[Array]:
         return arrays
     if arrays[0].dtype.kind == "f" and np.dtype(target).kind in "iu":
         low, high = limits(target)
-        with np.errstate(invalid="ignore", over="ignore"):
-            fits = arrays[0] < np.asarray(high + 1, arrays[0].dtype)
-            whole = np.maximum(arrays[0], np.asarray(low, arrays[0].dtype)).astype(target)
+        fits = arrays[0] < np.asarray(high + 1, arrays[0].dtype)
+        whole = np.maximum(arrays[0], np.asarray(low, arrays[0].dtype)).astype(target)
         return [np.where(fits, whole, np.asarray(high, target))]
-    with np.errstate(over="ignore"):
-        return [arrays[0].astype(target)]
+    return [arrays[0].astype(target)]
 
 
 def _dequantize(call: Call, arrays: list[Array]) -> list[Array]:
@@ -247,23 +246,15 @@ def _binary(numbers: Number, sizes: SizeOperation) -> Evaluator:
             results = np.empty(shape, object)
             results[...] = np.frompyfunc(partial(_of_sizes, call.arithmetic, numbers, sizes), 2, 1)(a, b)
             return [results]
-        with np.errstate(all="ignore"):
-            found = np.asarray(numbers(a, b))
-        return [_finite(found) if call.operator.name in _BOUNDED else found]
+        found = np.asarray(numbers(a, b))
+        kept = call.operator.name in _BOUNDED and found.dtype.kind == "f"
+        return [finite(found, found.dtype) if kept else found]
 
     return evaluate
 
 
 _BOUNDED = frozenset(("ADD", "DIV", "MUL", "SUB"))
 """The operators whose floats LiteRT keeps within the finite numbers, whatever their activation."""
-
-
-def _finite(numbers: Array) -> Array:
-    """The numbers, with the largest in place of infinite ones."""
-    if numbers.dtype.kind != "f" or not np.isinf(numbers).any():
-        return numbers
-    largest = np.finfo(numbers.dtype).max
-    return np.asarray(np.clip(numbers, -largest, largest))
 
 
 def _of_sizes(arithmetic: Arithmetic, numbers: Number, sizes: SizeOperation, a: Any, b: Any) -> Dim:
@@ -379,8 +370,7 @@ def _unary(function: Callable[[Array], Any]) -> Evaluator:
     def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
         if arrays[0].dtype == object:
             raise UnknownError
-        with np.errstate(all="ignore"):
-            return [np.asarray(function(arrays[0]))]
+        return [np.asarray(function(arrays[0]))]
 
     return evaluate
 

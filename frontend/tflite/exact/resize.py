@@ -4,6 +4,9 @@ uint8 in float32, one neighbour after the other.
 
 from __future__ import annotations
 
+from functools import partial, reduce
+from itertools import product
+
 import numpy as np
 
 from layoutsolve.frontend.tflite.exact.registry import exactly
@@ -45,13 +48,13 @@ def _write_integers(call: Call, x: Value, rows: Neighbours, columns: Neighbours)
 def _write_floats(call: Call, x: Value, rows: Neighbours, columns: Neighbours) -> None:
     """Four products in turn, each by a product of two weights: float32 rounds every one, and every sum."""
     lines = [(_taken(call, stored(call, x, "float32"), 1, places), weights) for places, weights in rows]
-    total: Value | None = None
-    for line, high in lines:
-        for places, wide in columns:
-            weight = step(call, "Mul", call.constant(high[:, None, None], "rows", "float32"), wide[:, None])
-            term = step(call, "Mul", _taken(call, line, 2, places), weight)
-            total = term if total is None else step(call, "Add", total, term)
-    assert total is not None
+
+    def term(line: Value, high: Array, places: Array, wide: Array) -> Value:
+        weight = step(call, "Mul", call.constant(high[:, None, None], "rows", "float32"), wide[:, None])
+        return step(call, "Mul", _taken(call, line, 2, places), weight)
+
+    terms = (term(*row, *column) for row, column in product(lines, columns))  # each written when it is added
+    total = reduce(partial(step, call, "Add"), terms)
     store(call, step(call, "Floor", step(call, "Add", total, 0.5)))
 
 
