@@ -1,4 +1,4 @@
-.PHONY: help install check test lint types imports operators site
+.PHONY: help install check test runtimes lint types imports operators site
 
 PYTHON ?= .venv/bin/python
 
@@ -21,6 +21,11 @@ imports:  ## The direction of imports between rooms
 
 test:  ## All tests
 	$(PYTHON) -m pytest -n auto
+
+runtimes:  ## What depends on ONNX Runtime and LiteRT, with the oldest ones that are supported
+	python3 -m venv .venv-oldest && .venv-oldest/bin/pip install -q -c tests/oldest_runtimes.txt -e '.[dev]'
+	.venv-oldest/bin/python -m pytest -n auto tests/emit tests/verification tests/measurement \
+		--deselect tests/emit/test_check.py::test_corrupted_graphs  # LiteRT 2.1 compares no int16
 
 operators:  ## Write docs/operators.md anew
 	$(PYTHON) -m tests.operators

@@ -14,8 +14,8 @@ import pytest
 
 import layoutsolve
 from experiments.levels import gaps
-from layoutsolve.emit.opset import HIGHEST_OPSET
 from tests.neighbours import FOLLOWERS, KINDS, Neighbours, neighbours
+from tests.truth import HIGHEST_OPSET
 
 pytestmark = pytest.mark.usefixtures("briefly")
 

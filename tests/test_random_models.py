@@ -17,7 +17,6 @@ import pytest
 
 import layoutsolve
 from layoutsolve import Conversion
-from layoutsolve.emit.opset import HIGHEST_OPSET
 from layoutsolve.errors import ConversionError, LayoutError, StrategyError
 from layoutsolve.graph import Array
 from layoutsolve.solver.search.search import solve
@@ -28,7 +27,7 @@ from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Run
 from layoutsolve.verification.verify import feeds
 from tests.audited import audited
 from tests.random_models import Network, network
-from tests.truth import litert
+from tests.truth import HIGHEST_OPSET, litert
 
 pytestmark = pytest.mark.usefixtures("briefly")
 

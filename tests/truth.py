@@ -7,10 +7,29 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+from onnx import helper
 
 import layoutsolve
+from layoutsolve.emit import opset
+from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime
+
+
+def _is_loaded(version: int) -> bool:
+    """Whether the installed ONNX Runtime loads models of an operator set."""
+    port = helper.make_tensor_value_info("x", 1, [1])
+    graph = helper.make_graph([], "empty", [port], [port])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=10)
+    try:
+        OnnxRuntime(model.SerializeToString(), level="none")
+    except VerifyError:
+        return False
+    return True
+
+
+HIGHEST_OPSET = max(filter(_is_loaded, range(opset.LOWEST_OPSET, opset.HIGHEST_OPSET + 1)))
+"""The highest operator set that can be written and that the installed ONNX Runtime loads."""
 
 
 @cache
