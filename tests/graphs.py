@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
+from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 from layoutsolve.emit import serialise
 from layoutsolve.graph import Array, Graph, Node, Quant, Region, Shape, Size, Value, product
@@ -188,12 +191,18 @@ class GraphBuilder:
 
 
 def run(graph: Graph, feeds: Sequence[Array]) -> list[Array]:
-    """The outputs that ONNX Runtime computes for a graph written as it stands, without any optimisation."""
+    """The outputs that ONNX Runtime computes for a graph written as it stands, without any optimisation; what ONNX's
+    reference evaluator does where ONNX Runtime has no kernel.
+    """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     model = serialise(graph)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except NotImplemented:
+        made = ReferenceEvaluator(onnx.ModelProto.FromString(model.SerializeToString()))
+        return list(made.run(None, dict(zip(graph.inputs, feeds, strict=True))))[: len(graph.outputs)]
     names = [item.name for item in session.get_inputs()]
     return list(session.run(None, dict(zip(names, feeds, strict=True))))[: len(graph.outputs)]
 

@@ -28,15 +28,17 @@ class Arranger:
         self.ports, self.form, self.limit, self.weigh = ports, form, limit, weigh
         self.outputs = range(len(ports) - outputs, len(ports))
         self._broadcast = [port for port in range(len(ports) - outputs) if port not in form.pinned]
-        frame = ports[form.frame]
+        self._frame = frame = ports[form.frame]
         moving = [port for number, port in enumerate(ports) if number not in form.pinned]
         self.slots = frozenset(slot for port in moving for slot in port.atoms)
         self._tails = {
             frame.slots[head]: frame.slots[tail] for group in frame.logical for head, tail in pairwise(group)
         }
-        self.logical = self._legal(self._whole(next(frame.readings(frame.logical)), together=False))
+        read = moving if form.apart else [frame]
+        wholes = (self._whole(next(port.readings(port.logical)), False, port) for port in read)
+        self.logical = self._legal(tuple(chain.from_iterable(wholes)))
         self._stored = [
-            _Stored(port, form.dropped if number in self.outputs else frozenset(), form.spread)
+            _Stored(port, form.dropped if number in self.outputs else form.gained, form)
             for number, port in enumerate(ports)
         ]
         self._short = [self.short(number) for number in range(len(ports))]
@@ -67,7 +69,7 @@ class Arranger:
                 yield from self._push_partial(reading)
             else:
                 for together in (False, True):
-                    yield from self._push_full(self._legal(self._whole(reading, together)))
+                    yield from self._push_full(self._legal(self._whole(reading, together, self._frame)))
 
     def _push_full(self, arrangement: Arrangement) -> Iterator[Row]:
         """The rows of an arrangement and of all that partial ones make of it, one at a time in the order found."""
@@ -162,14 +164,14 @@ class Arranger:
             return full
         return self._legal(_merged(full, wanted))
 
-    def _whole(self, reading: Arrangement, together: bool) -> Arrangement:
-        """The arrangement with slots added that no port of this layout shows because their size is 1 there.
+    def _whole(self, reading: Arrangement, together: bool, port: Port) -> Arrangement:
+        """The arrangement with the slots of a port added that a layout does not show because their size is 1 there.
 
         With ``together`` a slot that heads a dimension comes before the rest of it, wherever that lies.
         """
         groups = list(reading)
         visible = {slot for group in reading for slot in group}
-        sequence = list(self.ports[self.form.frame].atoms)
+        sequence = list(port.atoms)
         for slot in sequence:
             if slot in visible or slot not in self.slots:
                 continue
@@ -235,15 +237,15 @@ class Arranger:
 class _Stored(dict[tuple[Slot, ...], tuple[Group, ...]]):
     """The stored dimensions that groups of slots are at a port: arrangements are many, and groups few."""
 
-    def __init__(self, port: Port, dropped: frozenset[str], spread: frozenset[str]) -> None:
+    def __init__(self, port: Port, dropped: frozenset[str], form: Arranged) -> None:
         super().__init__()
-        self.port, self.dropped, self.spread = port, dropped, spread
+        self.port, self.dropped, self.spread, self.apart = port, dropped, form.spread, form.apart
 
     def __missing__(self, group: tuple[Slot, ...]) -> tuple[Group, ...]:
         return self.setdefault(group, tuple(self._found(group)))
 
     def _found(self, group: tuple[Slot, ...]) -> list[Group]:
-        if any(slot[0] in self.dropped for slot in group):
+        if any(slot[0] in self.dropped for slot in group) or (self.apart and not self.port.atoms.keys() >= {*group}):
             return []
         atoms = self.port.expand(group)
         if any(slot[0] in self.spread for slot in group):

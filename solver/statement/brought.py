@@ -76,7 +76,8 @@ def _own(form: Form, kind: Kind, ports: Sequence[Port], moving: Sequence[int]) -
         free = [port for port in moving if port not in form.pinned]
         if not level(kind):
             return {port: ports[port].units for port in free}
-        return {port: sum(not ports[port].atoms.get(slot) for slot in slots) for port in free}
+        own = {port: slots.intersection(ports[port].atoms) if form.apart else slots for port in free}
+        return {port: sum(not ports[port].atoms.get(slot) for slot in own[port]) for port in free}
     if not form.prefix:
         return {}
     around = [slot for slot in slots if slot[0] in form.prefix]

@@ -9,6 +9,8 @@ others may bring along (:mod:`layoutsolve.solver.statement.brought`). Why nothin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
+from math import prod
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.arranger import Arranger
@@ -122,8 +124,22 @@ class Filler:
         pinned = [port for port in self.moving if port in form.pinned]
         if any(order(form.pin(port, ports[port].logical)) != orders[port] for port in pinned):
             return
-        for slots in self._sequences(ports, free, orders, sorted(maker.slots)):
+        for slots in (
+            self._apart(maker, free, orders)
+            if form.apart
+            else self._sequences(ports, free, orders, sorted(maker.slots))
+        ):
             yield ArrangedFilling(number, slots, self._even(maker, number, free), maker)
+
+    def _apart(self, maker: Arranger, free: Sequence[int], orders: Mapping[int, Order]) -> list[Slots]:
+        """The same of a form whose ports have no slots in common: those of each port, one port after the other."""
+        ports = maker.ports
+        own = [self._sequences(ports, [port], orders, sorted(ports[port].atoms)) for port in free]
+        rest = tuple(sorted(maker.slots.difference(slot for port in free for slot in ports[port].atoms)))
+        if prod(map(len, own)) > SEQUENCES:
+            self._left_out = True
+            return []
+        return [(*chain.from_iterable(each), *rest) for each in product(*own)]
 
     def _sequences(
         self, ports: Sequence[Port], free: Sequence[int], orders: Mapping[int, Order], slots: Sequence[Slot]
@@ -147,7 +163,7 @@ class Filler:
     def _even(self, maker: Arranger, number: int, free: Sequence[int]) -> bool:
         """Whether the finest grouping of a form costs what any other does, with one atom for each slot at each port."""
         form = maker.form
-        if form.dropped or form.spread or form.price.reshapes or form.price.transposes:
+        if form.dropped or form.gained or form.apart or form.spread or form.price.reshapes or form.price.transposes:
             return False
         if self.kinds and not level(self.kinds[number]):
             return False

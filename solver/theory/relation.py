@@ -30,15 +30,16 @@ Operators may add one each time that a layout goes round through them.
 class Arranged:
     """Any arrangement of the slots.
 
-    ``alone`` labels make up a stored dimension by themselves. ``heads`` begin theirs. ``dropped`` labels are missing
-    from the outputs, dimension and all. ``frame`` is the port that has every label: its logical layout is the
-    operator's. Labels that occur at some ports only broadcast at the others; with ``broadcast`` those ports may leave
-    out leading dimensions of size 1, but for the ports in ``complete``. A label in ``heads`` shares its stored
-    dimension with labels in ``tails`` alone. ``pinned`` ports always have their logical layout, or where they are
-    ``backwards`` too that with its dimensions in reverse, where they are ``bare`` that without those of size 1. How
-    fast a row is depends on where the ``sensitive`` labels lie. A label in ``spread`` is stored as the dimensions that
-    it has in the source, one after the other. ``price`` is what each row costs by itself: Transposes and Reshapes that
-    it is written with.
+    ``alone`` labels make up a stored dimension by themselves. ``heads`` begin theirs. ``dropped`` labels are
+    missing from the outputs, dimension and all, ``gained`` ones from the inputs. ``frame`` is the port that has
+    every label: its logical layout is the operator's. With ``apart`` no port has a label of another one: each is in
+    an order of its own, without dimensions for the labels of others. Labels that occur at some ports only broadcast
+    at the others; with ``broadcast`` those ports may leave out leading dimensions of size 1, but for the ports in
+    ``complete``. A label in ``heads`` shares its stored dimension with labels in ``tails`` alone. ``pinned`` ports
+    always have their logical layout, or where they are ``backwards`` too that with its dimensions in reverse, where
+    they are ``bare`` that without those of size 1. How fast a row is depends on where the ``sensitive`` labels lie.
+    A label in ``spread`` is stored as the dimensions that it has in the source, one after the other. ``price`` is
+    what each row costs by itself: Transposes and Reshapes that it is written with.
     """
 
     frame: int
@@ -46,6 +47,8 @@ class Arranged:
     heads: frozenset[str] = frozenset()
     tails: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
+    gained: frozenset[str] = frozenset()
+    apart: bool = False
     broadcast: bool = False
     complete: frozenset[int] = frozenset()
     pinned: frozenset[int] = frozenset()

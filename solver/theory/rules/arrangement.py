@@ -160,40 +160,49 @@ def tile(site: Site) -> Rule | None:
 @rule("Expand")
 def expand(site: Site) -> Rule | None:
     """Broadcasting to a given shape; where that depends on data, its dimensions stay whole and the shape follows."""
+    return to_shape(site, 1, site.required(0).shape)
+
+
+@rule("ConstantOfShape")
+def filled(site: Site) -> Rule | None:
+    """As Expand of a single number."""
+    return to_shape(site, 0, None)
+
+
+def to_shape(site: Site, number: int, data: Shape | None) -> Rule | None:
+    """The rule of an operator whose input of a ``number`` is the shape of its result, given the sizes of the data that
+    it repeats, None where it reads none.
+    """
     shape = site.output().shape
-    if site.dims(1) is None:
-        return _expand_to_computed(site)
+    read, first = ((), ()) if data is None else ((0,), (aligned(data, shape)[0],))
+    if site.dims(number) is not None:
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        steps, vector = sizes(shapes[-1])
-        return (*steps, *site.same(inputs={1: vector}))
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            steps, vector = sizes(shapes[-1])
+            return (*steps, *site.same(inputs={number: vector}))
 
-    data, apart = aligned(site.required(0).shape, shape)
-    return Rule((0,), (data, numbered(shape)), (Way(Arranged(frame=1, alone=apart), rewrite),), solid=apart)
-
-
-def _expand_to_computed(site: Site) -> Rule:
-    shape = site.output().shape
-    data, _ = aligned(site.required(0).shape, shape)
+        apart = frozenset[str]() if data is None else aligned(data, shape)[1]
+        way = Way(Arranged(frame=len(read), alone=apart), rewrite)
+        return Rule(read, (*first, numbered(shape)), (way,), solid=apart)
     dims = tuple((f"d{axis}",) for axis in range(len(shape)))
     labels = frozenset(label for (label,) in dims)
-    form = Arranged(frame=2, alone=labels, pinned=frozenset({1}))
+    form = Arranged(frame=1 + len(read), alone=labels, pinned=frozenset({len(read)}))
 
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+    def following(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         axes = {position(row.arrangement, label): axis for axis, (label,) in enumerate(dims)}
         picks = [axes.get(index) for index in range(len(row.arrangement))]
-        steps, vector = reordered(1, picks, len(shape), 1)
-        return (*steps, *site.same(inputs={1: vector}))
+        steps, vector = reordered(number, picks, len(shape), 1)
+        return (*steps, *site.same(inputs={number: vector}))
 
-    return Rule((0, 1), (data, (("vector",),), dims), (Way(form, rewrite),), solid=labels | {"vector"})
+    return Rule((*read, number), (*first, (("vector",),), dims), (Way(form, following),), solid=labels | {"vector"})
 
 
 @rule("Shape")
 def shape(site: Site) -> Rule | None:
     """The sizes of a tensor in another layout are picked back into the order of its logical dimensions."""
-    if site.attribute("start", 0) or site.attribute("end") is not None:
-        return None
-    dims = tuple((f"d{axis}",) for axis in range(len(site.required(0).shape)))
+    rank = len(site.required(0).shape)
+    dims = tuple((f"d{axis}",) for axis in range(rank))
+    asked = dims[slice(site.attribute("start", 0), site.attribute("end"))]
     labels = frozenset(label for (label,) in dims)
     form = Arranged(frame=0, alone=labels, pinned=frozenset({1}))
 
@@ -201,6 +210,7 @@ def shape(site: Site) -> Rule | None:
         picks = [position(row.arrangement, label) for (label,) in dims]
         if picks == list(range(len(row.arrangement))):
             return site.same()
+        picks = [position(row.arrangement, label) for (label,) in asked]
         stored = Step("Shape", (0,), (integers("stored", len(row.arrangement)),))
         return (stored, Step("Gather", ("stored", int64(*picks)), (0,), {"axis": 0}))
 

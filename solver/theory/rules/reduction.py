@@ -27,9 +27,14 @@ UNCHANGED = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "Re
 """What leaves a single number as it is, so that it need not name an axis; the others take its absolute value, say."""
 
 
+WHOLE = frozenset("k")
+"""The label of an axis that stays whole."""
+
+
 @rule(
     "ReduceL1",
     "ReduceL2",
+    "ReduceLogSum",
     "ReduceLogSumExp",
     "ReduceMax",
     "ReduceMean",
@@ -44,11 +49,16 @@ def reduce(site: Site) -> Rule | None:
     given = site.integers(1)
     if given is None and site.input(1) is not None:
         return None
-    axes = range(len(shape)) if not given else [axis % len(shape) for axis in given]
     dims = numbered(shape)
+    if not given and site.attribute("noop_with_empty_axes", 0):
+        return Rule((0,), (dims, dims), (Way(Arranged(frame=0), site.unchanged),))
+    axes = range(len(shape)) if not given else [axis % len(shape) for axis in given]
     reduced = frozenset(label for axis in axes for label in dims[axis])
+    solid = frozenset[str]()
     if not reduced and site.node.op not in UNCHANGED:
-        return None
+        if not shape:
+            return Rule((0,), ((), ()), (Way(Arranged(frame=0), site.unchanged),))
+        dims, reduced, solid = _axis(shape, axes[0], "k"), WHOLE, WHOLE
     kept = tuple(() if axis in axes else labels for axis, labels in enumerate(dims))
     if not site.attribute("keepdims", 1):
         kept = tuple(labels for axis, labels in enumerate(kept) if axis not in axes)
@@ -63,10 +73,10 @@ def reduce(site: Site) -> Rule | None:
         return site.same({"keepdims": keepdims, "noop_with_empty_axes": 1}, {1: int64(*where)})
 
     ways = (
-        Way(Arranged(frame=0, sensitive=reduced), keeping, Runs(reduced)),
-        Way(Arranged(frame=0, dropped=reduced, sensitive=reduced), dropping, Runs(reduced)),
+        Way(Arranged(frame=0, alone=solid, sensitive=reduced), keeping, Runs(reduced)),
+        Way(Arranged(frame=0, alone=solid, dropped=reduced, sensitive=reduced), dropping, Runs(reduced)),
     )
-    return Rule((0,), (dims, kept), ways)
+    return Rule((0,), (dims, kept), ways, solid=solid)
 
 
 def _with_units(shape: Shape, axes: Sequence[int]) -> list[int]:
@@ -83,7 +93,7 @@ def _with_units(shape: Shape, axes: Sequence[int]) -> list[int]:
     return found
 
 
-@rule("LayerNormalization")
+@rule("LayerNormalization", "RMSNormalization")
 def layer_normalization(site: Site) -> Rule | None:
     """The operator where the normalised dimensions are innermost; written out in any other layout."""
     constants = tuple(range(1, len(site.node.inputs)))
@@ -113,14 +123,18 @@ def layer_normalization(site: Site) -> Rule | None:
         def reduced(name: str) -> Between:
             return Between(name, site.real, kept)
 
-        return (
+        centred: int | str = 0 if site.node.op == "RMSNormalization" else "centred"  # which takes the mean to be 0
+        centring = (
             Step("ReduceMean", (0, axes), (reduced("mean"),)),
             Step("Sub", (0, "mean"), (full("centred"),)),
-            Step("Mul", ("centred", "centred"), (full("squares"),)),
+        )
+        return (
+            *(centring if centred else ()),
+            Step("Mul", (centred, centred), (full("squares"),)),
             Step("ReduceMean", ("squares", axes), (reduced("variance"),)),
             Step("Add", ("variance", epsilon), (reduced("shifted"),)),
             Step("Sqrt", ("shifted",), (reduced("deviation"),)),
-            Step("Div", ("centred", "deviation"), (full("normal"),)),
+            Step("Div", (centred, "deviation"), (full("normal"),)),
             *((Step("Mul", ("normal", 1), (0 if len(constants) == 1 else full("scaled"),)),)),
             *(Step("Add", ("scaled", number), (0,)) for number in constants[1:]),
         )
@@ -132,15 +146,12 @@ def layer_normalization(site: Site) -> Rule | None:
     return Rule((0, *constants), dims, tuple(ways))
 
 
-WHOLE = frozenset("k")
-
-
 def _axis(shape: Shape, axis: int, label: str) -> Dims:
     """Numbered dimensions, but for the axis, which is labelled even where its size is 1."""
     return tuple((label,) if index == axis else labels for index, labels in enumerate(numbered(shape)))
 
 
-@rule("Softmax", "LogSoftmax")
+@rule("Hardmax", "LogSoftmax", "LpNormalization", "Softmax")
 def softmax(site: Site) -> Rule:
     """The axis stays whole, the others follow any layout."""
     shape = site.output().shape
@@ -153,8 +164,8 @@ def softmax(site: Site) -> Rule:
     return Rule((0,), (dims, dims), (Way(form, rewrite, Along("k")),), solid=WHOLE)
 
 
-@rule("CumSum")
-def cumsum(site: Site) -> Rule | None:
+@rule("CumProd", "CumSum")
+def cumulative(site: Site) -> Rule | None:
     """As softmax; the axis is an input."""
     axes = site.integers(1)
     if axes is None:

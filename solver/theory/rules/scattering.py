@@ -1,4 +1,4 @@
-"""Operators that put elements by index, reverse parts of sequences, or transform along an axis."""
+"""Operators that put slices by index, reverse parts of sequences, or transform along an axis."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import numpy as np
 
 from layoutsolve.graph import Array, Dim, Shape
 from layoutsolve.records import dataclass
-from layoutsolve.solver.theory.kind import Along
-from layoutsolve.solver.theory.row import Row, position
+from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import (
-    Arranged,
     Between,
     Dims,
     Placed,
@@ -21,7 +19,6 @@ from layoutsolve.solver.theory.rule import (
     Site,
     Step,
     Way,
-    marked,
     numbered,
     rule,
     static,
@@ -30,23 +27,6 @@ from layoutsolve.solver.theory.rule import sizes as sizes_of
 
 MERGED = 3
 """The most dimensions beside batch and time of a ReverseSequence for which ways to merge them are listed."""
-
-
-@rule("ScatterElements")
-def scatter_elements(site: Site) -> Rule | None:
-    """The axis stays whole; where updates are as large as the data along all others, those follow any layout."""
-    data, updates = site.required(0).shape, site.required(2).shape
-    axis = site.attribute("axis", 0) % len(data)
-    if any(a != b for at, (a, b) in enumerate(zip(data, updates, strict=True)) if at != axis):
-        return None
-    whole, part, label = marked(data, [axis], "i"), marked(data, [axis], "o"), f"k{axis}"
-    labels = frozenset({label})
-
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return site.same({"axis": position(row.arrangement, label)})
-
-    way = Way(Arranged(frame=0, alone=labels, sensitive=labels), rewrite, Along(label))
-    return Rule((0, 1, 2), (whole, part, part, whole), (way,), solid=labels)
 
 
 @rule("ScatterND")

@@ -63,8 +63,13 @@ SIBLINGS = {
     f"{CONTRIB}:FusedConv": Sibling("Conv", (0, 1, 2), CONV, whole=(3,)),
     f"{CONTRIB}:FusedGemm": Sibling("Gemm", (0, 1, 2), GEMM),
     f"{CONTRIB}:Gelu": Sibling("Gelu", (0,)),
+    f"{CONTRIB}:GatherND": Sibling("GatherND", (0, 1)),
+    f"{CONTRIB}:GridSample": Sibling("GridSample", (0, 1)),
+    f"{CONTRIB}:MatMulInteger16": Sibling("MatMul", (0, 1), MATMUL),
     f"{CONTRIB}:MatMulIntegerToFloat": Sibling("MatMul", (0, 1), MATMUL, (3, 5, 6), COLUMNS),
+    f"{CONTRIB}:MurmurHash3": Sibling("Identity", (0,)),
     f"{CONTRIB}:NhwcMaxPool": Sibling("MaxPool", (0,), POOL, channels_last=None),
+    f"{CONTRIB}:Pad": Sibling("Pad", (0, 1, 2)),
     f"{CONTRIB}:QGemm": Sibling("Gemm", (0, 3, 6), GEMM, (4, 5), COLUMNS),
     f"{CONTRIB}:QLinearAdd": Sibling("Add", (0, 3)),
     f"{CONTRIB}:QLinearAveragePool": Sibling("AveragePool", (0,), POOL, channels_last=True),
@@ -76,6 +81,8 @@ SIBLINGS = {
     f"{CONTRIB}:QLinearWhere": Sibling("Where", (0, 1, 4)),
     f"{CONTRIB}:QuantizeLinear": Sibling("Identity", (0,)),
     f"{CONTRIB}:QuickGelu": Sibling("Gelu", (0,)),
+    f"{CONTRIB}:SampleOp": Sibling("Identity", (0,)),
+    f"{CONTRIB}:ScaledSiLU": Sibling("Swish", (0,)),
 }
 
 
@@ -234,7 +241,7 @@ def _behind(
     return (lines,) if around else (Way(Placed(ports, free), rewrite, "as in the source"), lines)
 
 
-@rule(f"{CONTRIB}:MatMulNBits")
+@rule(f"{CONTRIB}:MatMulBnb4", f"{CONTRIB}:MatMulNBits")
 def packed(site: Site) -> Rule:
     """Lines in any arrangement times weights that stay as they are packed."""
     dims = numbered(site.required(0).shape)[:-1]
