@@ -126,6 +126,7 @@ class Conversion:
             "bound": self.bound,
             "tiers": [asdict(tier) for tier in self.tiers],
             **({"planned": [asdict(tier) for tier in planned]} if (planned := self.assignment.planned) else {}),
+            "kept_operators": dict(self.assignment.kept),
             "ended": self.assignment.ended,
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
 
 from layoutsolve.arguments import Options
@@ -37,6 +37,7 @@ from layoutsolve.solver.statement.target_file import KNOWN, shipped
 from layoutsolve.source import Content
 from layoutsolve.stages import Stages
 from layoutsolve.translation import content_of, emitted, kernels_of, reference
+from layoutsolve.wording import kept_as_is
 
 TRUSTED = "trusted: reading the source, the rules and closure, the writer"
 """What a check relies on, for people."""
@@ -62,9 +63,12 @@ class CheckedTier:
 
 @dataclass(frozen=True)
 class Recheck:
-    """How far a check went, tier by tier."""
+    """How far a check went, tier by tier. ``kept_operators`` counts by name those that are kept in their own layout:
+    what is proven is relative to these.
+    """
 
     tiers: tuple[CheckedTier, ...]
+    kept_operators: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def proven(self) -> bool:
@@ -78,7 +82,10 @@ class Recheck:
         found: dict[str, list[str]] = {kind: [] for kind in kinds}
         for each in self.tiers:
             found[kinds[2 if each.capped else int(each.bound != each.value)]].append(str(each))
-        said = [f"{kind}: {', '.join(tiers)}" for kind, tiers in found.items() if tiers]
+        kept = kept_as_is(self.kept_operators)
+        said = [
+            f"{kind}{kept if kind == kinds[0] else ''}: {', '.join(tiers)}" for kind, tiers in found.items() if tiers
+        ]
         return ["the file is what its rows say", *said]
 
     def __str__(self) -> str:
@@ -124,7 +131,7 @@ def check(
         raise CertificateError("the ONNX file is not what the recorded rows are written as")
     _check_options(options, goal, certificate)
     _check_count(stated, assignment, graph, written, certificate)
-    return _check_bounds(stated, certificate)
+    return replace(_check_bounds(stated, certificate), kept_operators=assignment.kept)
 
 
 def _target(certificate: Certificate, given: Target | None) -> Target:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from layoutsolve.files import STANDARD_OUTPUT
 from layoutsolve.graph import BYTES
 from layoutsolve.records import dataclass
-from layoutsolve.wording import counted, printable
+from layoutsolve.wording import counted, kept_as_is, printable
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
@@ -87,9 +87,10 @@ def as_text(done: Done) -> str:
     """The summary for people, in which a name takes no line of its own."""
     conversion, report = done.conversion, done.conversion.report
     chosen, written = conversion.price.transposes, report["transposes"]
-    proven = "proven minimal"
+    kept = kept_as_is(conversion.assignment.kept)
+    proven = f"proven minimal{kept}"
     if isinstance(written, int) and written > chosen:  # an operator, or the model, stays as it stands
-        proven = f"{chosen} proven minimal, {written - chosen} as they stand"
+        proven = f"{chosen} proven minimal{kept}, {written - chosen} as they stand"
     fewer = isinstance(written, int) and written < chosen  # the source, where others would take less time
     proof = f" ({proven})" if conversion.assignment.status == "optimal" and not fewer else ""
     ended = f"; the search ended by its limit on {report['ended']}" if report["ended"] else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from reprlib import repr as shortened
 
@@ -60,6 +60,16 @@ def nearest(given: str, known: Iterable[str]) -> str:
 def counted(count: object, noun: str) -> str:
     """A number of things, of which one is not several."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def kept_as_is(operators: Mapping[str, int]) -> str:
+    """What a minimum is relative to, such as ``" with Einsum (1) kept as it is"``; nothing where that is nothing."""
+    shown = [f"{printable(name)} ({count})" for name, count in islice(operators.items(), _LISTED)]
+    if len(operators) > len(shown):
+        shown.append(f"{len(operators) - len(shown)} others")
+    several = len(operators) > 1 or sum(operators.values()) > 1
+    names = " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+    return f" with {names} kept as {'they are' if several else 'it is'}" if shown else ""
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:

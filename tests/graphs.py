@@ -224,5 +224,6 @@ def feeds(graph: Graph, seed: int = 0) -> list[Array]:
         value = graph.values[name]
         shape = [2 if isinstance(dim, Size) else dim for dim in value.shape]
         data = random.normal(size=shape) if value.dtype == "float32" else random.integers(0, 2, shape)
-        result.append(np.asarray(data).astype(value.dtype))
+        texts = value.dtype == "string"
+        result.append(np.asarray(data).astype(str).astype(object) if texts else np.asarray(data).astype(value.dtype))
     return result

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from layoutsolve.reporting.markup import Markup, asset, element, page
 from layoutsolve.reporting.sections import asked, figures, head, measured, sized
 from layoutsolve.version import VERSION
+from layoutsolve.wording import kept_as_is
 
 if TYPE_CHECKING:
     from layoutsolve.many.jobs import Done
@@ -62,7 +63,8 @@ def _cells(done: Done, folder: str) -> Iterator[Markup]:
         yield element("td", done.reason, colspan=len(HEADS) - 2)
         return
     proven = report["status"] == "optimal"
-    yield element("td", "proven minimal" if proven else "not proven", class_="good" if proven else "bad")
+    least = f"proven minimal{kept_as_is(report['kept_operators'])}"
+    yield element("td", least if proven else "not proven", class_="good" if proven else "bad")
     names = ("transposes", "hidden_transposes", "reshapes", "bytes_moved", "operators")
     for name in names:
         shown = sized(report[name]) if name == "bytes_moved" else report[name]

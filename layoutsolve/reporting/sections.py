@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutsolve.errors import StrategyError
 from layoutsolve.reporting.markup import Markup, element, joined, table
+from layoutsolve.wording import kept_as_is
 
 if TYPE_CHECKING:
     from layoutsolve.api import Comparison, Conversion
@@ -84,7 +85,8 @@ PLANNED = "by a plan, not proven again"
 def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Markup:
     """What it comes to."""
     report: Mapping[str, Any] = conversion.report
-    proof = {"optimal": "proven minimal", "planned": PLANNED}.get(conversion.assignment.status, "not proven")
+    least = f"proven minimal{kept_as_is(conversion.assignment.kept)}"
+    proof = {"optimal": least, "planned": PLANNED}.get(conversion.assignment.status, "not proven")
     rows = [
         ("Transposes", report["transposes"], proof),
         ("hidden in kernels", report["hidden_transposes"], ""),
@@ -99,7 +101,8 @@ def numbers(conversion: Conversion, files: Sequence[File], seconds: float) -> Ma
 
 def tiers(conversion: Conversion) -> Markup:
     """What was minimised, the most important first, and what is proven of it."""
-    said = {"optimal": "proven minimal", "feasible": "not proven", "planned": PLANNED}
+    kept = kept_as_is(conversion.assignment.kept)
+    said = {"optimal": f"proven minimal{kept}", "feasible": "not proven", "planned": PLANNED}
     rows = []
     for tier in conversion.tiers:
         known = said.get(tier.status, f"minimal {tier.among}")

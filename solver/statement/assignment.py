@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -9,12 +10,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from layoutsolve.errors import StrategyError
-from layoutsolve.graph import Graph
+from layoutsolve.graph import KEPT, Graph
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
-from layoutsolve.solver.theory.rule import Rule
+from layoutsolve.solver.theory.rule import Rule, operator_name
 from layoutsolve.wording import counted, html_table
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class Part:
     bounds: tuple[int, ...]
     method: str
 
+
+MOVES = frozenset(("Reshape", "Transpose"))
+"""Operators that are counted where they stay what they are."""
 
 _AMONG: Mapping[tuple[str, ...], str] = {("reshapes",): "for these orders", ("copies",): "for these layouts"}
 """What tiers of their own are minimised for, where those before them decide what is left to choose."""
@@ -216,6 +220,24 @@ class Assignment:
                 logical = self.problem.variables[operator.ports[0]].readings[operator.end]
                 found[operator.end, bool(operator.inputs)] = logical, self.row(number).layouts[0]
         return found
+
+    @cached_property
+    def kept(self) -> dict[str, int]:
+        """How many operators of each name are kept in their own layout, the most frequent first: what is proven is
+        relative to these. Those whose tensors have one order alone make no difference.
+        """
+        nodes = (self.graph.nodes[number] for number, rule in self.rules.items() if rule.kept)
+        found = Counter(
+            operator_name(node).removeprefix(KEPT)
+            for node in nodes
+            if node.op not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs)))
+        )
+        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+    def _has_orders(self, name: str) -> bool:
+        """Whether a tensor that is computed has more than one order of dimensions."""
+        value = self.graph.values[name] if name else None
+        return value is not None and value.data is None and sum(dim != 1 for dim in value.shape) > 1
 
     def row(self, operator: int) -> Row:
         """The chosen row of an operator."""

@@ -100,7 +100,8 @@ class Rule:
     ask for. ``solid`` labels keep their factors together in order. The first of the ``idioms`` that fits a row is
     written in place of its way. ``letters`` name the dimensions of each port, where these are a format that others may
     have in another order (:mod:`layoutsolve.solver.theory.letters`). A ``closed`` rule has no other ways than these,
-    where one is not available either; where none is, the node has the rule ``otherwise``, if there is one.
+    where one is not available either; where none is, the node has the rule ``otherwise``, if there is one. A node of
+    which nothing is known is ``kept`` in its own layout.
     """
 
     inputs: tuple[int, ...]
@@ -112,6 +113,7 @@ class Rule:
     letters: tuple[str, ...] = ()
     closed: bool = False
     otherwise: Rule | None = None
+    kept: bool = False
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -348,7 +350,7 @@ def opaque(site: Site) -> Rule:
     ]
     dims = tuple(tuple((f"{port}.{axis}",) for axis in range(len(value.shape))) for port, value in enumerate(values))
     solid = frozenset(label for port in dims for labels in port for label in labels)
-    return Rule(inputs, dims, (Way(Placed(dims), site.unchanged),), solid=solid)
+    return Rule(inputs, dims, (Way(Placed(dims), site.unchanged),), solid=solid, kept=True)
 
 
 def image(channels: str, rank: int) -> str:
