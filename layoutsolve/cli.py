@@ -26,7 +26,7 @@ from layoutsolve.errors import (
     UnsupportedError,
 )
 from layoutsolve.options import arguments_of, reading_of
-from layoutsolve.wording import printable
+from layoutsolve.wording import aligned, printable
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
@@ -94,6 +94,14 @@ def _ops(options: argparse.Namespace) -> int:
     """List operators."""
     from layoutsolve.stages import Stages
 
+    if options.onnx:
+        from layoutsolve.inventory import onnx_operators
+
+        every = onnx_operators()
+        rows = aligned([(each.operator, str(each)) for each in every], ())
+        facts = {"operators": [each.as_dict() for each in every]}
+        console.tell(json.dumps(facts) if options.json else "\n".join(rows), [])
+        return 0
     content = _loaded(options)
     with Stages(content)("ops"):
         from layoutsolve.arguments import Options

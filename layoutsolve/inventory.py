@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend import Model, Reading, listed, lowered, parse
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
-from layoutsolve.graph import KEPT, Graph
+from layoutsolve.graph import CONTROL, KEPT, OPENING, Graph
 from layoutsolve.source import Content
 from layoutsolve.wording import aligned, printable
 
@@ -82,6 +82,43 @@ def inventory(content: Content, reading: Reading) -> Inventory:
     return Inventory(
         tuple(sorted(found, key=lambda kind: (bool(kind.refused), -kind.count, kind.operator, kind.types)))
     )
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """What becomes of the layouts of an ONNX operator, as its ``treatment`` says: it has a ``rule``, is ``written`` as
+    something else, or is ``kept`` in its own layout. ``detail`` is what it is written as, or why it is kept.
+    """
+
+    operator: str
+    treatment: str
+    detail: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """What there is to tell, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.treatment == "rule":
+            return "other layouts by a rule"
+        written = self.treatment == "written"
+        return f"written as {self.detail}" if written else f"kept in its own layout: {self.detail}"
+
+
+def onnx_operators() -> tuple[Layouts, ...]:
+    """All operators of ONNX and of ONNX Runtime's own domain, as ``domain:Name``, and what becomes of their layouts."""
+    from layoutsolve.solver.theory.rules import RULES
+    from layoutsolve.solver.theory.unruled import UNRULED, WRITTEN
+
+    names = {name for name in RULES if name not in INNER}
+    found = [Layouts(name, "rule") for name in names]
+    found += [Layouts(name, "written", detail) for name, detail in WRITTEN.items()]
+    found += [Layouts(name, "kept", reason) for name, reason in UNRULED.items()]
+    return tuple(sorted(found, key=lambda each: (":" in each.operator, each.operator)))
+
+
+INNER = CONTROL - OPENING
+"""Operators of the reference graph that are none of ONNX."""
 
 
 Found = Iterator[tuple[tuple[int, int], str, str]]

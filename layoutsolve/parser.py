@@ -183,12 +183,22 @@ def is_many(name: str) -> bool:
 
 def parse_ops(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``layoutsolve ops``. Raises :class:`OptionError` where they cannot be understood."""
-    return _ops_parser().options(arguments)
+    parser = _ops_parser()
+    options = parser.options(arguments)
+    asked = [key for key, value in vars(options).items() if value != parser.get_default(key)]
+    if options.onnx and not {*asked} <= {"onnx", "json", "debug"}:
+        raise OptionError("argument --onnx: it is about all operators of ONNX, not about a model: give nothing else")
+    if not options.onnx and options.model is None:
+        raise OptionError("a model is missing: give its file, or --onnx for all operators of ONNX")
+    return options
 
 
 def _ops_parser() -> Parser:
     parser = Parser(prog="layoutsolve ops", description="Which operators a model has, and what becomes of each.")
-    parser.add_argument("model", metavar="MODEL.tflite", help="the model")
+    parser.add_argument("model", metavar="MODEL.tflite", nargs="?", help="the model")
+    parser.add_argument(
+        "--onnx", action="store_true", help="list all operators of ONNX, and what becomes of their layouts, of no model"
+    )
     add_reading(parser.add_argument_group("how it is read"))
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an unexpected error")

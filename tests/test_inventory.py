@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 
+import onnx
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 import layoutsolve
 from layoutsolve.arguments import Options
 from layoutsolve.cli import main
 from layoutsolve.frontend import parse
 from layoutsolve.graph import KEPT
-from layoutsolve.inventory import inventory
+from layoutsolve.inventory import INNER, inventory
 from layoutsolve.scopes import nodes_of
+from layoutsolve.solver.theory.rule import RULES
+from layoutsolve.solver.theory.unruled import UNRULED, WRITTEN
 from layoutsolve.source import load
 from tests.builder import Builder
 from tests.random_flow import random_flow
@@ -129,3 +134,75 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "2 models: 2 converted" in capsys.readouterr().out
     assert main([path, "--dry-run", "--certify", "c.json"]) == 2
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.tflite", "b.tflite"]
+
+
+def test_every_operator_of_onnx_has_a_rule_or_is_kept_for_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that the installed libraries know stand in exactly one list, and nothing else does."""
+    known = {(each.domain, each.name) for each in onnx.defs.get_all_schemas_with_history()}
+    known |= {(each.domain, each.name) for each in get_all_operator_schema() if each.domain == "com.microsoft"}
+    names = {f"{domain}:{name}" if domain else name for domain, name in known}
+    every = {name for name in RULES if name not in INNER}
+    assert names <= every | UNRULED.keys() | WRITTEN.keys()
+    for one, other in combinations((every, UNRULED.keys(), WRITTEN.keys()), 2):
+        assert not one & other
+    assert main(["ops", "--onnx", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["operators"]
+    assert {row["operator"] for row in told} == every | UNRULED.keys() | WRITTEN.keys()
+    assert all(row["detail"] for row in told if row["treatment"] != "rule")
+    assert main(["ops", "--onnx"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(told) and any(line.split()[:3] == ["NonZero", "kept", "in"] for line in lines)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--onnx", "a.tflite"], ["--onnx", "--quant", "float"]])
+def test_a_model_or_all_operators(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", *arguments]) == 2
+    assert "--onnx" in capsys.readouterr().err
+
+
+def kept(*operators: str) -> onnx.ModelProto:
+    """Operators one after the other between Transposes that cancel out, on images, behind others that do."""
+    there, back = {"perm": [0, 2, 3, 1]}, {"perm": [0, 3, 1, 2]}
+    nodes = [
+        onnx.helper.make_node("Transpose", ["x"], ["a"], **there),
+        onnx.helper.make_node("Relu", ["a"], ["b"]),
+        onnx.helper.make_node("Transpose", ["b"], ["c"], **back),
+        onnx.helper.make_node("Sigmoid", ["c"], ["d"]),
+        onnx.helper.make_node("Transpose", ["d"], ["t"], **there),
+    ]
+    last = "t"
+    for number, op in enumerate(operators):
+        nodes.append(onnx.helper.make_node(op, [last], [f"y{number}"]))
+        last = f"y{number}"
+    nodes.append(onnx.helper.make_node("Transpose", [last], ["z"], **back))
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3, 4, 5]) for name in "xz"]
+    graph = onnx.helper.make_graph(nodes, "kept", ports[:1], ports[1:])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_what_is_proven_is_told_with_what_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the summary, JSON, the report and when a certificate is checked; where nothing is kept nothing is told."""
+    path, out, proof = (str(tmp_path / name) for name in ("a.onnx", "b.onnx", "b.json"))
+    for operators, counts, words in (
+        (("RandomNormalLike",), {"RandomNormalLike": 1}, " with RandomNormalLike (1) kept as it is"),
+        (("Bernoulli", "Bernoulli"), {"Bernoulli": 2}, " with Bernoulli (2) kept as they are"),
+        (
+            ("RandomUniformLike", "Bernoulli", "Relu"),
+            {"Bernoulli": 1, "RandomUniformLike": 1},
+            " with Bernoulli (1) and RandomUniformLike (1) kept as they are",
+        ),
+        (("Celu", "Relu"), {}, ""),
+    ):
+        Path(path).write_bytes(kept(*operators).SerializeToString())
+        page = tmp_path / "page.html"
+        options = ["--objective", "min-transpose", "--certify", proof, "--report", str(page)]
+        assert main([path, "-o", out, *options]) == 0
+        told = capsys.readouterr().out
+        assert f"(proven minimal{words})" in told
+        assert f"proven minimal{words}" in page.read_text()
+        assert main([path, "-o", out, "--json", "--objective", "min-transpose"]) == 0
+        assert json.loads(capsys.readouterr().out)["kept_operators"] == counts
+        assert main([path, "-o", out, "--check", proof]) == 0
+        assert f"proven minimal again{words}:" in capsys.readouterr().out
+        assert main([path, "-o", out, "--check", proof, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["kept_operators"] == counts

@@ -378,7 +378,13 @@ def rotary(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 
 @case(
-    f"{ML}Binarizer", f"{ML}Imputer", f"{ML}Scaler", f"{ML}OneHotEncoder", f"{ML}ArrayFeatureExtractor", among=RELATED
+    f"{ML}Binarizer",
+    f"{ML}CategoryMapper",
+    f"{ML}Imputer",
+    f"{ML}Scaler",
+    f"{ML}OneHotEncoder",
+    f"{ML}ArrayFeatureExtractor",
+    among=RELATED,
 )
 def features(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     shape = dims(random, 2 if op.endswith(("Scaler", "Imputer")) else int(random.integers(2, 5)))
@@ -390,6 +396,12 @@ def features(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     if op.endswith("Encoder"):
         out = [*shape, 2]
         return [result(builder, random, own(builder, op, x, shape=out, dtype="float32", cats_int64s=(0, 1)))]
+    if op.endswith("Mapper"):
+        x = builder.op("Cast", x, shape=shape, dtype="int64", to="int64")
+        x = own(
+            builder, op, x, shape=shape, dtype="string", cats_int64s=(0, 1), cats_strings=("7", "8"), default_string="9"
+        )
+        return [result(builder, random, builder.op("Cast", x, shape=shape, dtype="int64", to="int64"))]
     how: dict[str, Any] = {
         "Binarizer": {"threshold": 0.25}, "Imputer": {"imputed_value_floats": (1.5,), "replaced_value_float": 0.0},
         "Scaler": {"offset": (0.5,), "scale": (2.0,)},

@@ -62,6 +62,17 @@ def bounded(call: Call) -> bool:
     return True
 
 
+@lowering("CastLike")
+def cast_like(call: Call) -> bool:
+    """A Cast to the type of the other input, which is known."""
+    if not (call.known(0) and call.known(1)) or call.outputs[0] in call.draft.asked:
+        return False
+    dtype = "float32" if call.draft.is_real(call.inputs[1]) else call.value(1).dtype
+    name = call.draft.declare(call.outputs[0], call.value(0).shape, dtype).name
+    call.emit("Cast", [call.plain(call.inputs[0])], [name], {**call.attributes, "to": dtype})
+    return True
+
+
 @lowering("DFT")
 def transformed(call: Call) -> bool:
     """As it stands, with the axis where an operator set before 20 has it as an attribute with a default."""

@@ -25,7 +25,7 @@ one, and SwiGLU repeats nothing.
 """
 
 
-@rule(*UNARY, "ai.onnx.ml:Binarizer", "ai.onnx.ml:LabelEncoder")
+@rule(*UNARY, "ai.onnx.ml:Binarizer", "ai.onnx.ml:CategoryMapper", "ai.onnx.ml:LabelEncoder")
 def unary(site: Site) -> Rule:
     """Any layout, the same on both sides; further inputs are scalars."""
     dims = numbered(site.output().shape)

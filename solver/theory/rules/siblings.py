@@ -177,26 +177,26 @@ def _either_way(site: Site, found: Rule, always: bool) -> Rule:
 
 @rule(f"{CONTRIB}:QLinearSoftmax")
 def softmax(site: Site) -> Rule | None:
-    """As Softmax; it stays innermost where it is, as it is moved there inside anyway. Before operator set 13 it is over
-    all dimensions from its axis on.
+    """As Softmax; where it is innermost all around it may be one dimension. Before operator set 13 it is over all
+    dimensions from its axis on.
     """
     shape, before = site.output().shape, site.attribute("opset", 0) < 13
     axis = site.attribute("axis", 1 if before else -1) % len(shape)
     others = tuple(label for at, labels in enumerate(numbered(shape)) for label in labels if at != axis)
     dims = tuple(("k",) if at == axis else labels for at, labels in enumerate(numbered(shape)))
     whole = frozenset("k")
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k")})
+
+    anywhere = () if before else (Way(Arranged(frame=1, alone=whole), rewrite, "anywhere"),)
     if axis == len(shape) - 1:
 
         def innermost(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             return site.same({"axis": -1})
 
-        return Rule((0,), (dims, dims), _behind(others, (dims, dims), innermost), solid=whole)
-
-    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return site.same({"axis": position(row.arrangement, "k")})
-
-    anywhere = Way(Arranged(frame=1, alone=whole), rewrite)
-    return None if before else Rule((0,), (dims, dims), (anywhere,), solid=whole)
+        return Rule((0,), (dims, dims), (*_behind(others, (dims, dims), innermost), *anywhere), solid=whole)
+    return Rule((0,), (dims, dims), anywhere, solid=whole) if anywhere else None
 
 
 LINES = {
