@@ -1,26 +1,33 @@
-"""What stands in for operators that only ONNX Runtime has, while types and sizes are inferred: operators of ONNX itself
-whose results have the same.
+"""What stands in for operators whose types and sizes the library does not infer, as ONNX Runtime's own, while those of
+others are inferred: operators of ONNX whose results have the same.
 
-They are those that ONNX Runtime's optimiser writes, and its quantiser (``docs/ContribOperators.md`` there).
+Most are those that ONNX Runtime's optimiser writes, and its quantiser (``docs/ContribOperators.md`` there).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from layoutsolve.protos import AttributeProto, NodeProto, attribute
+from layoutsolve.protos import AttributeProto, NodeProto, TensorProto, attribute
 
 CONTRIB = "com.microsoft"
 """The domain of these operators."""
+
+ML = "ai.onnx.ml"
+"""That of operators of classical models."""
 
 _WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
 """The attributes that the sizes of a window's results depend on."""
 
 _SAME = (
-    "BiasGelu", "DequantizeLinear", "FastGelu", "Gelu", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax",
-    "QuantizeLinear", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+    "BiasGelu", "DequantizeLinear", "FastGelu", "GatedAdd", "Gelu", "Inverse", "QLinearLeakyRelu", "QLinearSigmoid",
+    "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "RotaryEmbedding", "SampleOp", "ScaledSiLU",
+    "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Trilu",
 )  # fmt: skip
 """Operators whose results are as large as what they are given first."""
+
+_OTHERS = {"": ("GroupNormalization",), ML: ("Imputer", "Scaler")}
+"""The same of other domains."""
 
 _TYPED = {"DequantizeLinear": 1, "MatMulIntegerToFloat": 2, "QuantizeLinear": 2}
 """The input whose type a result has, where that is not the first one."""
@@ -33,13 +40,30 @@ def standing_in(nodes: Sequence[NodeProto]) -> list[NodeProto]:
 
 def stand_ins(node: NodeProto) -> list[NodeProto]:
     """Operators of ONNX whose results are called as those of one of ONNX Runtime's are; none where none is known."""
-    if node.domain != CONTRIB or not node.output:
+    if not node.output:
+        return []
+    if node.op_type in _OTHERS.get(node.domain, ()) and node.input:
+        return list(_of_others(node))
+    if node.domain != CONTRIB:
         return []
     given = {each.name: each for each in node.attribute}
     try:
         return list(_written(node, given, _is_last(node, given)))
     except LookupError:  # fewer inputs or attributes than the operator has
         return []
+
+
+def stand(node: NodeProto) -> bool:
+    """Whether something may stand in for an operator."""
+    return node.domain == CONTRIB or node.op_type in _OTHERS.get(node.domain, ())
+
+
+def _of_others(node: NodeProto) -> Iterator[NodeProto]:
+    """What stands in for operators of other domains."""
+    if node.op_type == "Scaler":
+        yield _node("Cast", node.input[:1], node.output[0], [attribute("to", TensorProto.FLOAT)])
+    else:
+        yield _node("Identity", node.input[:1], node.output[0])
 
 
 def _is_last(node: NodeProto, given: dict[str, AttributeProto]) -> bool:
@@ -60,13 +84,36 @@ def _written(node: NodeProto, given: dict[str, AttributeProto], last: bool) -> I
         found = [inputs[number] for number in numbers if number < len(inputs)]
         made = _node(kind, found, _before(op, output), sizes)
         yield from _channels_first(made, len(given["kernel_shape"].ints)) if last else [made]
-    elif op == "MatMulNBits":
+    elif op in ("MatMulBnb4", "MatMulNBits"):
         shape, weights = f"{output}/shape", f"{output}/weights"
         yield _node("Constant", [], shape, [attribute("value_ints", [given["K"].i, given["N"].i])])
         yield _node("ConstantOfShape", [shape], weights)
         yield _node("MatMul", [inputs[0], weights], output)
     elif op == "QLinearConcat":
         yield _node("Concat", inputs[2::3], output, [given["axis"]])
+    elif op == "CDist":
+        yield _node("Einsum", inputs[:2], output, [attribute("equation", "mk,nk->mn")])
+    elif op == "MatMulInteger16":
+        sides = [f"{output}/{number}" for number in range(2)]
+        yield from (_node("Cast", [name], side, [_INT32]) for name, side in zip(inputs[:2], sides, strict=True))
+        yield _node("MatMul", sides, output)
+    elif op == "MurmurHash3":
+        signed = "positive" in given and given["positive"].i == 0
+        yield _node("Cast", inputs[:1], output, [_INT32 if signed else attribute("to", TensorProto.UINT32)])
+    elif op in ("Attention", "QAttention") and "qkv_hidden_sizes" not in given:
+        parts = [f"{output}/{name}" for name in ("queries", "keys", "values")]
+        axis = [attribute("axis", 0), attribute("num_outputs", 3)]
+        yield NodeProto(op_type="Split", input=inputs[2:3], output=parts, attribute=axis)
+        yield _node("CastLike", [inputs[0], inputs[2]], f"{output}/lines")
+        yield _node("Einsum", [f"{output}/lines", parts[2]], output, [attribute("equation", "bsi,j->bsj")])
+    elif op == "MultiHeadAttention" and inputs[2]:
+        yield _node("Einsum", [inputs[0], inputs[2]], output, [attribute("equation", "bsi,btj->bsj")])
+    elif op == "EmbedLayerNormalization":
+        yield _node("Gather", [inputs[2], inputs[0]], output)
+        if len(node.output) > 1 and node.output[1]:
+            yield _node("Einsum", [inputs[0]], node.output[1], [attribute("equation", "bs->b")])
+        if len(node.output) > 2 and node.output[2]:
+            yield _node("Identity", [output], node.output[2])
     elif op in ("FusedMatMul", "TransposeMatMul"):
         yield _node("Einsum", inputs[:2], output, [attribute("equation", _equation(given))])
     elif op in ("FusedGemm", "QGemm"):
@@ -78,11 +125,17 @@ def _written(node: NodeProto, given: dict[str, AttributeProto], last: bool) -> I
         yield _node("CastLike", [_before(op, output), inputs[_TYPED[op]]], output)
 
 
+_INT32 = attribute("to", TensorProto.INT32)
+
 _AS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
     "DynamicQuantizeMatMul": ("MatMul", (0, 1), ()),
     "FusedConv": ("Conv", (0, 1, 2), _WINDOW),
+    "GatherND": ("GatherND", (0, 1), ()),
+    "GridSample": ("GridSample", (0, 1), ()),
     "MatMulIntegerToFloat": ("MatMul", (0, 1), ()),
+    "MaxpoolWithMask": ("MaxPool", (0,), _WINDOW),
     "NhwcMaxPool": ("MaxPool", (0,), _WINDOW),
+    "Pad": ("Pad", (0, 1, 2), ("mode",)),
     "QLinearAdd": ("Add", (0, 3), ()),
     "QLinearAveragePool": ("MaxPool", (0,), _WINDOW),
     "QLinearConv": ("QLinearConv", tuple(range(9)), _WINDOW),

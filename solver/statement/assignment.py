@@ -230,14 +230,16 @@ class Assignment:
         found = Counter(
             operator_name(node).removeprefix(KEPT)
             for node in nodes
-            if node.op not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs)))
+            if node.op.removeprefix(KEPT) not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs)))
         )
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
     def _has_orders(self, name: str) -> bool:
-        """Whether a tensor that is computed has more than one order of dimensions."""
+        """Whether a tensor that is computed has more than one order of dimensions, as far as is known."""
         value = self.graph.values[name] if name else None
-        return value is not None and value.data is None and sum(dim != 1 for dim in value.shape) > 1
+        if value is None or value.data is not None:
+            return False
+        return value.foreign is not None or sum(dim != 1 for dim in value.shape) > 1
 
     def row(self, operator: int) -> Row:
         """The chosen row of an operator."""

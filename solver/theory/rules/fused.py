@@ -42,7 +42,7 @@ def given(site: Site) -> Rule | None:
     batched = [{label for group in each for label in group if label[0] == "b"} for each in dims]
     found = [*_aligned(labels, matrix)]
     if matrix:
-        found += _by_matrix(labels)
+        found += _by_matrix(labels) if labels else _swapped()
     elif labels and batched[0] == batched[1]:
         found += _by_batch(labels)
     elif "b" in (left[1], right[1]):
@@ -85,6 +85,13 @@ def _by_matrix(labels: tuple[str, ...]) -> Iterator[tuple[str, Placed]]:
     sides = ((K, M), (K, N), (M, N)), ((M, K), (N, K), (N, M))
     for kind, side in zip(("fused bkm bkn", "fused swapped bnk bmk"), sides, strict=True):
         yield kind, Placed(side, frozenset("mkn"), prefix=labels, columns=frozenset({1}))
+
+
+def _swapped() -> Iterator[tuple[str, Placed]]:
+    """Two matrices with operands swapped, each either way round."""
+    for left, right in product_of(("nk", "kn"), ("km", "mk")):
+        places = _places(right, ()), _places(left, ()), (N, M)
+        yield f"fused swapped b{left} b{right}", Placed(places, frozenset("mkn"))
 
 
 def _by_batch(labels: tuple[str, ...]) -> Iterator[tuple[str, Placed]]:

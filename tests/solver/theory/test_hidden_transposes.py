@@ -27,6 +27,10 @@ LETTERS = "ABCDEFGHIJKL"
 OPERATORS = sorted({*CASES, *RELATED} - CONTROL - {"Reshape"})
 
 
+MERGED = frozenset(("Conv", "ConvTranspose", "ReverseSequence", "Slice"))
+"""Operators that are written on other dimensions where some of theirs are merged, and do not come back from there."""
+
+
 def alone(operator: str, seed: int) -> Graph:
     """An operator between the ends of a graph."""
     graph, _ = graph_of(operator, seed)
@@ -93,8 +97,10 @@ def hidden(operator: str, seed: int) -> Iterator[tuple[Graph, Graph]]:
         pair = (letters, "".join(letters[axis] for axis in perm))
         boundary = Boundary(inputs="free", outputs="free", layouts={name: pair})
         found = assign(graph, boundary, objective="min-transpose")
+        if found.price.transposes or (found.price.reshapes and operator in MERGED):
+            continue
         inner = apply(found)
-        if found.price.transposes == 0 and any(operator_name(node) == operator for node in inner.nodes):
+        if any(operator_name(node) == operator for node in inner.nodes):
             orders = {each: stored(found, each) for each in (*graph.inputs, *graph.outputs)}
             yield graph, between(graph, inner, orders)
 
