@@ -10,7 +10,11 @@ from layoutsolve.emit import serialise
 from tests.solver.theory.test_hidden_transposes import OPERATORS, hidden
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+COMPUTED = frozenset(("Slice",))
+"""Operators of whose results nothing but the file says the sizes, where their bounds are computed."""
+
+
+@pytest.mark.parametrize("operator", [name for name in OPERATORS if name not in COMPUTED])
 def test_transposes_around_an_operator_vanish(operator: str) -> None:
     """As the file says sizes of its ends alone, those of all else are inferred."""
     for _, around in [each for seed in range(2) for each in hidden(operator, seed)][:2]:
