@@ -9,7 +9,6 @@ import layoutsolve
 from layoutsolve.emit import serialise
 from tests.solver.theory.test_hidden_transposes import OPERATORS, hidden
 
-
 COMPUTED = frozenset(("Slice",))
 """Operators of whose results nothing but the file says the sizes, where their bounds are computed."""
 
