@@ -13,6 +13,9 @@ from layoutsolve.solver.theory.rule import Dims, Rule, Site, Step, Way, rule
 ELLIPSIS = "..."
 """What stands for the dimensions that an equation does not name."""
 
+SPARE = 8
+"""Letters that have to be left for dimensions of size 1."""
+
 Terms = tuple[tuple[str, ...], ...]
 """The letters of each operand, and of the result."""
 
@@ -36,6 +39,8 @@ def einsum(site: Site) -> Rule | None:
         for (label,), letter in zip(each, term, strict=True)
     }
     left = [letter for letter in ascii_letters if letter not in letters.values()]
+    if len(left) < SPARE:
+        return None
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         units = iter(left)

@@ -39,7 +39,8 @@ def cache(site: Site) -> Rule:
     places: Dims = (("b",), *((f"k{axis}",) if at == axis else labels for at, labels in enumerate(whole) if at))
     part: Dims = (("b",), *marked(shape, [axis], "o")[1:])
     vector: tuple[Dims, ...] = () if site.input(2) is None else ((("b",),),)
-    label, free = f"k{axis}", frozenset(each for each in _labels(places) if each != f"k{axis}")
+    label = f"k{axis}"
+    free = frozenset(each for labels in places for each in labels if each != label)
 
     def way(order: Sequence[int]) -> Way:
         stored = (places[0], *(places[1 + at] for at in order))
@@ -51,7 +52,7 @@ def cache(site: Site) -> Rule:
         return Way(Placed((stored, stored, *vector, stored), free), rewrite, kind)
 
     ways = tuple(way(order) for order in orders(len(shape) - 1))
-    inputs = (0, 1)[: 2 + len(vector)] if not vector else (0, 1, 2)
+    inputs = (0, 1, 2) if vector else (0, 1)
     return Rule(inputs, (whole, part, *vector, whole), ways, solid=frozenset({label}))
 
 
@@ -116,7 +117,12 @@ def _along(site: Site, label: str, before: Dims, read: Sequence[int], after: Dim
 
     form = Arranged(frame=0, alone=along, pinned=frozenset(ports), sensitive=along)
     dims = (before, *names[: len(inputs)], after, *names[len(inputs) :])
-    return Rule((0, *inputs), dims, (Way(form, rewrite, Along(label)),), solid=along | _labels(names))
+    return Rule(
+        (0, *inputs),
+        dims,
+        (Way(form, rewrite, Along(label)),),
+        solid=along | {name for each in names for (name,) in each},
+    )
 
 
 @rule("OneHot")
@@ -165,11 +171,3 @@ def quantised(site: Site) -> Rule | None:
     form = Arranged(frame=0, alone=along, pinned=pinned, sensitive=along)
     ports = (data, *(numbers for _ in read), data)
     return Rule((0, *read), ports, (Way(form, rewrite, Along(label)),), solid=along)
-
-
-def _labels(dims: Sequence[Dims] | Dims) -> frozenset[str]:
-    found: set[str] = set()
-    for each in dims:
-        for labels in each:
-            found.update((labels,) if isinstance(labels, str) else labels)
-    return frozenset(found)
