@@ -245,7 +245,7 @@ def known_rule(site: Site) -> Rule | None:
     try:
         found = _with_numbers(site, function(site))
         return found if found is not None and _covers(site, found) else None
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # what the rule does not cover
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # what the rule does not cover
         return None
 
 

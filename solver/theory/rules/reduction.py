@@ -93,6 +93,10 @@ def _with_units(shape: Shape, axes: Sequence[int]) -> list[int]:
     return found
 
 
+WIDE = frozenset(("float32", "float64"))
+"""Types whose squares are no larger than the type allows."""
+
+
 @rule("LayerNormalization", "RMSNormalization")
 def layer_normalization(site: Site) -> Rule | None:
     """The operator where the normalised dimensions are innermost; written out in any other layout."""
@@ -140,7 +144,9 @@ def layer_normalization(site: Site) -> Rule | None:
         )
 
     dims = (data, *(own for _ in constants), data)
-    ways = [Way(operator, innermost, "operator"), Way(written, by_steps, "written out")]
+    ways = [Way(operator, innermost, "operator")]
+    if site.node.op != "RMSNormalization" or site.real in WIDE:  # it squares in 32 bits, which others would overflow
+        ways.append(Way(written, by_steps, "written out"))
     if first and not around:  # nothing before it but dimensions of size 1, which a form has where it says so
         ways.insert(0, Way(Placed(dims, inner), innermost, "operator"))
     return Rule((0, *constants), dims, tuple(ways))
