@@ -264,7 +264,7 @@ def gather_nd(site: Site) -> Rule | None:
     """The indexed axes come first and in order; the others behind them in any arrangement, as one dimension."""
     data, indices = site.required(0).shape, site.required(1)
     batches, depth, rank = site.attribute("batch_dims", 0), indices.shape[-1], len(indices.shape)
-    if not isinstance(depth, int):
+    if not isinstance(depth, int) or not 0 <= batches < rank or batches + depth > len(data):
         return None
     inner = tuple((f"r{axis}",) if data[axis] != 1 else () for axis in range(batches + depth, len(data)))
     rest = tuple(label for labels in inner for label in labels)

@@ -34,7 +34,7 @@ def scatter_nd(site: Site) -> Rule | None:
     """The indexed axes come first and in order; the others behind them in any arrangement, as one dimension."""
     data, indices = site.required(0).shape, site.required(1)
     depth, outer = indices.shape[-1], len(indices.shape) - 1
-    if not isinstance(depth, int):
+    if not isinstance(depth, int) or depth > len(data):
         return None
     rest = tuple(f"r{axis}" for axis in range(depth, len(data)) if data[axis] != 1)
     inner = tuple((f"r{axis}",) if data[axis] != 1 else () for axis in range(depth, len(data)))
