@@ -166,6 +166,16 @@ class Site:
         """An attribute, or its default."""
         return self.node.attributes.get(name, default)
 
+    def axes(self, axes: Any, rank: int) -> list[int]:
+        """Axes that an attribute names, counted from the front. Raises TypeError where they are no integers."""
+        if not all(isinstance(axis, int) for axis in axes):
+            raise TypeError(f"{axes!r:.80} are no axes")
+        return [axis % rank for axis in axes]
+
+    def axis(self, default: int, rank: int) -> int:
+        """The axis that the node names, counted from the front. Raises TypeError where it is no integer."""
+        return self.axes([self.attribute("axis", default)], rank)[0]
+
     def constant(self, number: int) -> Array | None:
         """The data of an input, None where it is computed or left out."""
         value = self.input(number)

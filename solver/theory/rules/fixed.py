@@ -139,6 +139,8 @@ def formatted(site: Site) -> Rule | None:
     row = FORMATS[operator_name(site.node)]
     if len(site.required(0).shape) < row.least:
         return None
+    if row.changed is not None:
+        row.changed(site, True)  # which fails for attributes of other types than the operator has
     given, made = row.ports()
     inputs = [number for number, tokens in enumerate(given) if tokens != ["-"] and site.input(number) is not None]
     written = [(tokens, name) for tokens, name in zip(made, site.node.outputs, strict=False) if name]

@@ -16,7 +16,7 @@ from layoutsolve.solver.theory.rules.fixed import orders
 def elements(site: Site) -> Rule:
     """The axis stays whole, and so do the others along which indices are fewer than the data."""
     data, part = site.required(0).shape, site.required(1).shape
-    axis = site.attribute("axis", 0) % len(data)
+    axis = site.axis(0, len(data))
     along = [at for at, (one, other) in enumerate(zip(data, part, strict=True)) if at == axis or one != other]
     whole, some = marked(data, along, "i"), marked(data, along, "o")
     labels, label = frozenset(f"k{at}" for at in along), f"k{axis}"
@@ -31,10 +31,12 @@ def elements(site: Site) -> Rule:
 
 
 @rule("TensorScatter")
-def cache(site: Site) -> Rule:
+def cache(site: Site) -> Rule | None:
     """The batch comes first, and all else in any order."""
     shape = site.required(0).shape
-    axis = site.attribute("axis", -2) % len(shape)
+    axis = site.axis(-2, len(shape))
+    if not axis:
+        return None
     whole: Dims = (("b",), *marked(shape, [axis], "i")[1:])
     places: Dims = (("b",), *((f"k{axis}",) if at == axis else labels for at, labels in enumerate(whole) if at))
     part: Dims = (("b",), *marked(shape, [axis], "o")[1:])
@@ -62,7 +64,7 @@ def compress(site: Site) -> Rule | None:
     if site.attribute("axis") is None:
         return None
     shape = site.required(0).shape
-    axis = site.attribute("axis") % len(shape)
+    axis = site.axis(0, len(shape))
     label = f"k{axis}"
     return _along(site, label, marked(shape, [axis], "i"), [1], marked(site.output().shape, [axis], "o"))
 
@@ -71,7 +73,7 @@ def compress(site: Site) -> Rule | None:
 def center_crop_pad(site: Site) -> Rule:
     """The axes that are cut or padded stay whole, and are named in another place."""
     shape, result = site.required(0).shape, site.output().shape
-    axes = [axis % len(shape) for axis in site.attribute("axes", tuple(range(len(shape))))]
+    axes = site.axes(site.attribute("axes", tuple(range(len(shape)))), len(shape))
     whole = frozenset(f"k{axis}" for axis in axes)
     given = () if site.constant(1) is not None else (1,)
 
@@ -101,7 +103,7 @@ def unique(site: Site) -> Rule | None:
         return Rule((0,), (dims, *vectors), (Way(form, site.unchanged),), solid=solid)
     if site.attribute("sorted", 1):
         return None
-    axis %= len(shape)
+    axis = site.axis(0, len(shape))
     return _along(site, f"k{axis}", marked(shape, [axis], "i"), [], marked(site.output().shape, [axis], "o"), counted)
 
 
@@ -129,7 +131,7 @@ def _along(site: Site, label: str, before: Dims, read: Sequence[int], after: Dim
 def one_hot(site: Site) -> Rule:
     """What is counted is a dimension by itself, anywhere among the others."""
     result = site.output().shape
-    axis = site.attribute("axis", -1) % len(result)
+    axis = site.axis(-1, len(result))
     label = f"k{axis}"
     after, along = marked(result, [axis], "o"), frozenset({label})
     pair = () if site.constant(2) is not None else (2,)
@@ -154,7 +156,7 @@ def quantised(site: Site) -> Rule | None:
     axis = site.attribute("axis", 1)
     if not -len(shape) <= axis < len(shape):
         return None
-    axis %= len(shape)
+    axis = site.axis(1, len(shape))
     label, blocked = f"k{axis}", len(scale) > 1
     along = frozenset({label})
     data = marked(shape, [axis], "i")

@@ -86,7 +86,7 @@ LEAST = 1e-9
 def mean_variance(site: Site) -> Rule:
     """Any layout: written out where the operator has no kernel for the axes."""
     shape, dtype = site.output().shape, site.output().dtype
-    axes = [axis % len(shape) for axis in site.attribute("axes", (0, 2, 3))]
+    axes = site.axes(site.attribute("axes", (0, 2, 3)), len(shape))
     dims = marked(shape, axes, "n")
     labels = frozenset(f"k{axis}" for axis in axes)
 
