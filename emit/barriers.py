@@ -23,7 +23,7 @@ from layoutsolve.emit.guards.instead import (
     write_sum,
 )
 from layoutsolve.emit.guards.scope import Fresh, Scope
-from layoutsolve.protos import GraphProto, NodeProto, TensorProto
+from layoutsolve.protos import DOMAINS, GraphProto, NodeProto, TensorProto
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import graphs_of
 
@@ -85,7 +85,8 @@ def _guard(graph: GraphProto, version: int, around: Mapping[str, TensorProto], f
             _guard(inner, version, constants, fresh)
     scope = Scope(graph, version, constants, fresh)
     for node in nodes:
-        for each in _BY_OPERATOR.get(node.op_type, ()) if node.input and node.output else ():
+        own = node.domain in DOMAINS and node.input and node.output
+        for each in _BY_OPERATOR.get(node.op_type, ()) if own else ():
             if concerned := each.concerned(scope, node):
                 each.rewrite(scope, node, concerned)
     if scope.ahead or scope.behind or scope.gone:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from layoutsolve.definitions import bring_back, set_aside
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.errors import LoweringError
@@ -47,9 +48,11 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
     follow = bool(_names(model.graph)) and not _has_long_vectors(model.graph)
     data = _outline(model).SerializeToString()
     try:
-        found = inferred(data, follow).graph
+        outline = inferred(data, follow)
     except REFUSALS as error:
         raise _refusal(error, origins) from error
+    bring_back(outline)
+    found = outline.graph
     _check_sizes(model.graph, found)
     versions = {each.domain: each.version for each in model.opset_import}
     kernels = {each.name: kernel_of(each) for each in model.functions}
@@ -81,6 +84,7 @@ def _outline(model: ModelProto) -> ModelProto:
             tensor_type.shape.SetInParent()
             for size in constant.dims:
                 tensor_type.shape.dim.add(dim_value=size)
+    set_aside(outline)
     made.input.extend(_without_foreign(made))
     if _names(graph):
         for info in (*made.output, *made.value_info):

@@ -138,12 +138,14 @@ def session(model: bytes | Path, level: Level) -> Any:
     return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
 
 
-def samples(path: Path, fixed: Mapping[str, float]) -> list[Sample]:
+def samples(path: bytes | Path, fixed: Mapping[str, float], most: int = TRIES) -> list[Sample]:
     """Inputs that a model takes, found by trying: two that differ in as many open sizes as can be, or in their numbers
-    where no size is open. ``fixed`` are numbers of inputs by name. Whatever ONNX Runtime raises last is raised.
+    where no size is open; ``most`` assignments of sizes are tried. ``fixed`` are numbers of inputs by name.
+
+    Whatever ONNX Runtime raises last is raised.
     """
     found = session(path, "none")
-    tries = list(islice(_tries(found), TRIES))
+    tries = list(islice(_tries(found), most))
     first = _first(found, tries, fixed, 0)
     rest = sorted(tries, key=lambda sizes: sum(first.sizes[name] == size for name, size in sizes.items()))
     rest = [sizes for sizes in rest if sizes != first.sizes] or tries

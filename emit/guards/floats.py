@@ -135,7 +135,7 @@ def _is_slow(shape: Sequence[int], permutation: Sequence[int]) -> bool:
 def emptied(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:
     """What is expanded to no elements at all: it is passed on as it is, a size of 1 for one of 0."""
     shape = scope.constant(node.input[1]) if len(node.input) == 2 else None
-    return [node] if shape is not None and not shape.all() else ()
+    return [node] if shape is not None and shape.ndim == 1 and not shape.all() else ()
 
 
 def reached_by_transposes(scope: Scope, node: NodeProto) -> Sequence[NodeProto]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from layoutsolve.errors import ModelError
-from layoutsolve.graph import PACKED, Array, unpacked
+from layoutsolve.graph import PACKED, Array, Dim, unpacked
 from layoutsolve.protos import TYPES as CODES
-from layoutsolve.protos import ModelProto, SparseTensorProto, TensorProto
+from layoutsolve.protos import GraphProto, ModelProto, SparseTensorProto, TensorProto
 from layoutsolve.records import dataclass
+from layoutsolve.scopes import graphs_of
 from layoutsolve.source import Folder
 
 SMALL = 1 << 10
@@ -63,6 +64,7 @@ def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[st
     for field, value in model.graph.ListFields():
         if field.name not in ("initializer", "sparse_initializer"):
             _copy(outline.graph, field.name, value)
+    _open(outline.graph)
     inputs = {port.name for port in model.graph.input}
     for each in model.graph.initializer:
         constant = found[each.name] = of(each, folder)
@@ -78,6 +80,18 @@ def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[st
         found[sparse.values.name] = dense(sparse, folder)
         outline.graph.sparse_initializer.append(sparse)
     return outline, found
+
+
+def _open(graph: GraphProto) -> None:
+    """Sizes below 0 are sizes that are not known, as some exporters write them; inference would compute with them."""
+    for port in (*graph.input, *graph.output, *graph.value_info):
+        if port.type.HasField("tensor_type"):
+            for dim in port.type.tensor_type.shape.dim:
+                if dim.dim_value < 0:
+                    dim.Clear()
+    for node in graph.node:
+        for inner in graphs_of(node):
+            _open(inner)
 
 
 def _copy(into: object, name: str, value: object) -> None:
@@ -110,11 +124,13 @@ def of(proto: TensorProto, folder: Folder | None = None) -> Constant:
     where nothing may be read.
     """
     dtype, shape = TYPES.get(proto.data_type), tuple(proto.dims)
+    count = elements(f"constant '{proto.name}'", shape)
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ModelError(
+            f"constant '{proto.name}' has {len(shape)} dimensions, at most {_MOST_DIMENSIONS} are possible"
+        )
     if dtype is None or proto.HasField("segment"):
         return Constant("", None, proto)
-    if any(size < 0 for size in shape):
-        raise ModelError(f"constant '{proto.name}' has a size below 0: {list(shape)}")
-    count = prod(shape)
     if dtype == "string":
         texts = list(proto.string_data)
         _check(proto, len(texts), count)
@@ -131,6 +147,22 @@ def of(proto: TensorProto, folder: Folder | None = None) -> Constant:
         return Constant(dtype, _shaped(proto, data.astype(np.uint8), dtype, count).reshape(shape))
     _check(proto, data.size, count)
     return Constant(dtype, data.reshape(shape))
+
+
+def elements(called: str, shape: Sequence[Dim]) -> int:
+    """The number of elements of a shape, of which no array can have sizes below 0, or far too many, empty or not."""
+    sizes = [size for size in shape if isinstance(size, int)]
+    if any(size < 0 for size in sizes):
+        raise ModelError(f"{called} has a size below 0: {sizes}")
+    if prod(max(size, 1) for size in sizes) > _MOST_ELEMENTS:
+        raise ModelError(f"{called} has sizes that no memory holds: {sizes}; correct what they follow from")
+    return prod(sizes)
+
+
+_MOST_ELEMENTS, _MOST_DIMENSIONS = 1 << 56, 32
+"""The most elements of a tensor, where sizes of 0 count as 1: their bytes are counted in 64 bits. The most dimensions
+of a constant, which NumPy has in all versions.
+"""
 
 
 def _shaped(proto: TensorProto, raw: Array, dtype: str, count: int) -> Array:
@@ -188,10 +220,13 @@ def _place(proto: TensorProto) -> str:
 def dense(proto: SparseTensorProto, folder: Folder | None = None) -> Constant:
     """The elements of a sparse tensor, zeros included."""
     values, indices, shape = of(proto.values, folder), of(proto.indices, folder), tuple(proto.dims)
-    name, size = proto.values.name, prod(shape)
+    name = proto.values.name
+    size = elements(f"the sparse constant '{name}'", shape)
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ModelError(f"the sparse constant '{name}' has more than {_MOST_DIMENSIONS} dimensions")
     if values.data is None or indices.data is None or values.dtype == "string":
         raise ModelError(f"the sparse constant '{name}' is of a type that sparse ones cannot have")
-    if any(each < 0 for each in shape) or size > _MOST_SPARSE * max(values.data.size, 1 << 10):
+    if size > _MOST_SPARSE * max(values.data.size, 1 << 10):
         raise ModelError(f"the sparse constant '{name}' has the shape {list(shape)}, far more than its elements")
     data, places = np.zeros(size, values.data.dtype), np.asarray(indices.data, np.int64)
     if places.ndim == 2 and places.shape[1] == len(shape):

@@ -91,6 +91,7 @@ class Draft:
             self.budget.keep(value.data)
         elif self.equal:
             value = replace(value, shape=tuple(map(self._known, value.shape)))
+        constants.elements(f"tensor '{value.name}'", value.shape)
         self.values[value.name] = value
         self.meanings.dimensions.update(dim for dim in value.shape if isinstance(dim, Size))
         return value

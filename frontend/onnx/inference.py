@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+from layoutsolve.definitions import is_fragile, shield, stand_ins
 from layoutsolve.frontend.onnx import standins
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.graph import Dim, Size, symbol
@@ -64,6 +65,7 @@ class Types:
             calls = list(model.graph.node)
             del model.graph.node[:]
             model.graph.node.extend(standins.standing_in(calls))
+        shield(model.graph)
         graph = self._inferred(model).graph
         found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():
@@ -108,10 +110,9 @@ class Types:
             if follow and not _is_followed(model, found):
                 break
             try:
-                inferred = native.shape_inference.infer_shapes(data, False, False, follow)
+                found = ModelProto.FromString(native.shape_inference.infer_shapes(data, False, False, follow))
             except Exception:  # of a library that knows less than the runtimes that the model is for
                 break
-            found = ModelProto.FromString(inferred)
         return found
 
     def _name(self, info: ValueInfoProto) -> None:
@@ -165,7 +166,7 @@ class Types:
     ) -> dict[str, Dims]:
         """The sizes of what one node computes, by name, given types and sizes of its inputs and the content of some."""
         kinds = {name: self._port(name, known).type for name, known in inputs.items()}
-        for each in standins.stand_ins(node) or [node]:
+        for each in stand_ins(node) if is_fragile(node) else standins.stand_ins(node) or [node]:
             kinds |= self._of_one(each, kinds, data)
         found = {name: kinds[name] for name in node.output if name in kinds}
         return {name: self._dims(kind) for name, kind in found.items() if _is_tensor(kind) and _has_rank(kind)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from layoutsolve.definitions import bring_back, set_aside
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.protos import (
@@ -80,11 +81,15 @@ Places = Mapping[tuple[int, int, str], int]
 
 def _inferred(model: ModelProto) -> ModelProto:
     """The model with what ONNX knows of all its tensors."""
+    outline = ModelProto()
+    outline.CopyFrom(model)
+    set_aside(outline)
     try:
-        inferred = native.shape_inference.infer_shapes(model.SerializeToString(), False, False, False)
+        inferred = native.shape_inference.infer_shapes(outline.SerializeToString(), False, False, False)
     except Exception:  # of a library that knows less than the runtimes that the model is for
         return model
     made: ModelProto = ModelProto.FromString(inferred)
+    bring_back(made)
     return made
 
 

@@ -171,32 +171,11 @@ def _write(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
 
 def _lower(call: Call) -> None:
     """Write one operator."""
-    _check_ports(call)
     _check_type(call)
     try:
         _written(call)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
-
-
-def _check_ports(call: Call) -> None:
-    """Raise :class:`ModelError` for fewer or more inputs or outputs than an operator has that ONNX knows, and for an
-    input without a name that it needs. Those that are left out at the end count where the file has them.
-    """
-    schema = call.draft.types.schema(call.proto)
-    if schema is None:
-        return
-    for what, given, used, least, most in (
-        ("inputs", len(call.proto.input), len(call.inputs), schema.min_input, schema.max_input),
-        ("outputs", len(call.proto.output), len(call.outputs), schema.min_output, schema.max_output),
-    ):
-        if given < least or used > most:
-            wanted = str(least) if least == most else f"{least} or more" if given < least else f"{most} at most"
-            raise ModelError(f"{call.origin} has {used} of its {what}, where {call.op} has {wanted}")
-    if "" in call.proto.input:
-        for name, port in zip(call.proto.input, schema.inputs, strict=False):
-            if not name and port.option == port.option.Single:
-                raise ModelError(f"{call.origin} leaves out its input '{port.name}', which {call.op} needs")
 
 
 def _check_type(call: Call) -> None:

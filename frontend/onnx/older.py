@@ -12,14 +12,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 import numpy as np
 
-from layoutsolve.errors import Gap, ModelError, UnsupportedError
+from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.graph import Array
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out, native
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import graphs_of, nodes_of
 
@@ -41,19 +40,12 @@ class Meant:
 
 
 def check(model: ModelProto, version: int, newest: int) -> None:
-    """Raise :class:`UnsupportedError` for what has no form in the ``newest`` operator set, :class:`ModelError` where an
-    attribute is not of its operator's type: the converter reads it unseen, and ends the process.
-    """
+    """Raise :class:`UnsupportedError` for what has no form in the ``newest`` operator set."""
     tensors = _tensors(model.graph)
     for index, top in enumerate(model.graph.node):
         for node in (top, *(node for inner in graphs_of(top) for node in nodes_of(inner))):
             if node.domain not in DOMAINS:
                 continue
-            types = _types(node.op_type, version)
-            for each in node.attribute:
-                number, wanted = types.get(each.name, (each.type, ""))
-                if each.type != number:
-                    raise ModelError(f"attribute '{each.name}' of a {node.op_type} is no {wanted}")
             if reason := _lost(node, version, tensors):
                 remedy = f"export the model in {newest} or newer"
                 raise UnsupportedError([Gap(0, index, node.op_type, next(iter(node.output), ""), reason, remedy)])
@@ -91,16 +83,6 @@ def mended(model: ModelProto, meant: Mapping[str, Meant]) -> ModelProto:
             node.op_type, node.name = known.op, known.name
             node.attribute.extend(attribute(*each) for each in known.told.items())
     return model
-
-
-@lru_cache(256)
-def _types(op: str, version: int) -> Mapping[str, tuple[int, str]]:
-    """The number and the name of the type of each attribute that an operator is known to have."""
-    try:
-        known = native.defs.get_schema(op, version, "").attributes
-    except native.defs.SchemaError:
-        return {}
-    return {name: (each.type.value, each.type.name) for name, each in known.items()}
 
 
 def _lost(node: NodeProto, version: int, tensors: Mapping[str, TensorProto]) -> str:

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
+from layoutsolve import definitions
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import Constant, beside, of, taken
 from layoutsolve.frontend.onnx.inlining import inlined
 from layoutsolve.moves import moves
-from layoutsolve.protos import GraphProto, ModelProto, graphs_in
+from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, graphs_in
 from layoutsolve.records import dataclass
 from layoutsolve.source import Folder
 
-_DEEPEST = 32
-"""How deeply graphs may lie within each other."""
+_DEEPEST = 28
+"""How deeply graphs may lie within each other: protobuf reads 100 messages deep, three for each graph."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,18 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
     told = (model.producer_name, model.producer_version, model.domain, model.doc_string)
     _check_texts([*told, *(each.domain for each in model.opset_import)])
     _check_texts([text for each in model.metadata_props for text in (each.key, each.value)])
-    for depth, graph in _graphs(model.graph):
-        _check_names(graph)
-        if depth > _DEEPEST:
-            raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
+    for function in model.functions:
+        _check_texts([function.name, function.domain, *function.input, *function.output, *function.attribute])
+    for body in (model.graph, *model.functions):
+        for depth, graph in _graphs(body):
+            _check_names(graph)
+            if depth > _DEEPEST:
+                raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
     original = model
+    definitions.check(model, versions.LOWEST)
     model = inlined(model)
+    if original.functions:
+        definitions.check(model, versions.LOWEST)
     counts = moves(model).counts
     outline, constants = taken(model, folder)
     made = versions.converted(outline)
@@ -69,10 +76,12 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
     return Source(made, constants, len(data), original, counts, beside(model, folder))
 
 
-def _check_names(graph: GraphProto) -> None:
+def _check_names(graph: GraphProto | FunctionProto) -> None:
     """Raise :class:`ModelError` where a name is no text, which protobuf gives as bytes."""
-    names = [graph.name, graph.doc_string, *(port.name for port in (*graph.input, *graph.output, *graph.value_info))]
-    names += (name for constant in graph.initializer for name in (constant.name, constant.doc_string))
+    names = [graph.name, graph.doc_string]
+    if isinstance(graph, GraphProto):
+        names += (port.name for port in (*graph.input, *graph.output, *graph.value_info))
+        names += (name for constant in graph.initializer for name in (constant.name, constant.doc_string))
     for node in graph.node:
         names += (node.name, node.op_type, node.domain, node.doc_string, *node.input, *node.output)
         names += (attribute.name for attribute in node.attribute)
@@ -84,8 +93,8 @@ def _check_texts(texts: Sequence[object]) -> None:
         raise ModelError("the file is damaged: a name in it is no text")
 
 
-def _graphs(graph: GraphProto) -> Iterator[tuple[int, GraphProto]]:
-    """A graph and those within it, with how deeply they lie."""
+def _graphs(graph: GraphProto | FunctionProto) -> Iterator[tuple[int, GraphProto | FunctionProto]]:
+    """A graph or a function, and the graphs within it, with how deeply they lie."""
     stack = [(0, graph)]
     while stack:
         depth, current = stack.pop()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from layoutsolve.definitions import bring_back, is_fragile, set_aside
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.older import check, disguised, mended, stages
 from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
+from layoutsolve.scopes import nodes_of
 from layoutsolve.wording import first_line
 
 LOWEST, OLDEST = 18, 7
@@ -44,10 +46,14 @@ def converted(model: ModelProto) -> ModelProto:
     early = {name for name, since in _EARLY.items() if version < since}
     early |= {node.op_type for node in model.graph.node if not node.domain and not native.defs.has_schema(node.op_type)}
     made = _moved(model, early, "", _ASIDE)
+    if any(map(is_fragile, nodes_of(model.graph))):
+        made = ModelProto.FromString(made.SerializeToString())
+        set_aside(made)
     try:
         for stage in stages(model, version, LOWEST):
             disguise, meant = disguised(made, opset_of(made))
             made = mended(version_converter.convert_version(disguise, stage), meant)
+        bring_back(made)
         made = _moved(made, early, _ASIDE, "")
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {first_line(error)}"
