@@ -207,9 +207,9 @@ def _constant(opened: Opened) -> None:
 
 def _input(opened: Opened) -> None:
     graph = opened.graph
-    port = graph.input.add()
-    port.CopyFrom(opened.one([*graph.input, *graph.output]))
+    port = _copy(opened.one([*graph.input, *graph.output]))
     port.name = opened.name()
+    graph.input.append(port)
 
 
 def _output(opened: Opened) -> None:
@@ -239,8 +239,13 @@ def _quantised(opened: Opened) -> None:
     said.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value=opened.name())
 
 
+def _copy(message: Any) -> Any:
+    """A message of its own: protobuf may end the process where one is copied within what it is part of."""
+    return type(message).FromString(message.SerializeToString())
+
+
 def _node_twice(opened: Opened) -> None:
-    opened.graph.node.add().CopyFrom(opened.node())
+    opened.graph.node.append(_copy(opened.node()))
 
 
 def _more(opened: Opened) -> None:
@@ -252,7 +257,7 @@ def _more(opened: Opened) -> None:
     elif change == 1:
         node.output.append(f"more{int(opened.random.integers(9))}")
     else:
-        node.attribute.add().CopyFrom(opened.one([each for other in opened.graph.node for each in other.attribute]))
+        node.attribute.append(_copy(opened.one([each for other in opened.graph.node for each in other.attribute])))
 
 
 def _port_gone(opened: Opened) -> None:
@@ -279,7 +284,7 @@ def _graph(opened: Opened) -> None:
     elif change == 2:
         graph.input.add(name=f"more{int(opened.random.integers(9))}")
     else:
-        graph.CopyFrom(onnx.GraphProto.FromString(opened.one(within).SerializeToString()))
+        graph.CopyFrom(_copy(opened.one(within)))
 
 
 def _function(opened: Opened) -> None:
@@ -301,8 +306,8 @@ def _function(opened: Opened) -> None:
     node = opened.node()
     function = model.functions.add(name=f"f{len(model.functions)}", domain="local", input=filter(None, node.input))
     function.output.extend(filter(None, node.output))
-    function.opset_import.extend(model.opset_import)
-    function.node.add().CopyFrom(node)
+    function.opset_import.extend(map(_copy, model.opset_import))
+    function.node.append(_copy(node))
     model.opset_import.add(domain="local", version=1)
     node.op_type, node.domain = function.name, "local"
     if opened.random.random() < 0.7:
@@ -313,7 +318,7 @@ def _nested(opened: Opened) -> None:
     """A node becomes a branch of an If."""
     node = opened.node()
     branch = onnx.GraphProto(name="branch")
-    branch.node.add().CopyFrom(node)
+    branch.node.append(_copy(node))
     for name in node.output:
         branch.output.add(name=name)
     node.op_type, node.domain = "If", ""
@@ -441,7 +446,7 @@ def compared(source: bytes, made: bytes) -> Verdict:
     return Verdict("differs", f"{off:.1e}") if off > WRONG else Verdict("right")
 
 
-def _steps(mutants: Sequence[Mutant], work: Callable[[Mutant], Verdict], seconds: float) -> dict[int, Verdict]:
+def steps(mutants: Sequence[Mutant], work: Callable[[Mutant], Verdict], seconds: float) -> dict[int, Verdict]:
     """What some work gives for each mutant, in processes that go on behind one that ends them."""
     found: dict[int, Verdict] = {}
     place = mmap.mmap(-1, 8)
@@ -493,10 +498,10 @@ def _serve(left: Sequence[Mutant], work: Callable[[Mutant], Verdict], seconds: f
 
 def examined(mutants: Sequence[Mutant]) -> dict[int, Verdict]:
     """What becomes of mutants, by their numbers."""
-    found = _steps(mutants, lambda each: converted(each.source), SECONDS)
+    found = steps(mutants, lambda each: converted(each.source), SECONDS)
     made = {number: verdict.made for number, verdict in found.items() if verdict.word == "converted"}
     compare = [each for each in mutants if each.number in made and not _is_random(each.source)]
-    ran = _steps(compare, lambda each: compared(each.source, made[each.number]), RUN_SECONDS)
+    ran = steps(compare, lambda each: compared(each.source, made[each.number]), RUN_SECONDS)
     for number, verdict in ran.items():
         dead = verdict.word in ("died", "slow")
         found[number] = Verdict(f"converted, ONNX Runtime {verdict.word}") if dead else verdict

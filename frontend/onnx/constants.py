@@ -154,6 +154,8 @@ def elements(called: str, shape: Sequence[Dim]) -> int:
     sizes = [size for size in shape if isinstance(size, int)]
     if any(size < 0 for size in sizes):
         raise ModelError(f"{called} has a size below 0: {sizes}")
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ModelError(f"{called} has {len(shape)} dimensions, where at most {_MOST_DIMENSIONS} can be read")
     if prod(max(size, 1) for size in sizes) > _MOST_ELEMENTS:
         raise ModelError(f"{called} has sizes that no memory holds: {sizes}; correct what they follow from")
     return prod(sizes)
@@ -161,7 +163,7 @@ def elements(called: str, shape: Sequence[Dim]) -> int:
 
 _MOST_ELEMENTS, _MOST_DIMENSIONS = 1 << 56, 32
 """The most elements of a tensor, where sizes of 0 count as 1: their bytes are counted in 64 bits. The most dimensions
-of a constant, which NumPy has in all versions.
+of an array, which NumPy has in all versions.
 """
 
 
@@ -222,8 +224,6 @@ def dense(proto: SparseTensorProto, folder: Folder | None = None) -> Constant:
     values, indices, shape = of(proto.values, folder), of(proto.indices, folder), tuple(proto.dims)
     name = proto.values.name
     size = elements(f"the sparse constant '{name}'", shape)
-    if len(shape) > _MOST_DIMENSIONS:
-        raise ModelError(f"the sparse constant '{name}' has more than {_MOST_DIMENSIONS} dimensions")
     if values.data is None or indices.data is None or values.dtype == "string":
         raise ModelError(f"the sparse constant '{name}' is of a type that sparse ones cannot have")
     if size > _MOST_SPARSE * max(values.data.size, 1 << 10):

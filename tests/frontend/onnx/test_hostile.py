@@ -1,0 +1,263 @@
+"""Files in ONNX that break the definitions of operators, or hold sizes that no memory does: one clear error for each,
+or a right model, and never the end of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+
+import numpy as np
+import onnx
+import pytest
+from onnx import AttributeProto, ModelProto, TensorProto, helper, parser
+
+import layoutsolve
+from experiments import onnx_fuzz, onnx_schemas
+from layoutsolve import definitions
+from layoutsolve.errors import ConversionError, InternalError, ModelError
+
+FRAGILE = ("DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble")
+"""Operators at which ONNX's inference ends the process where the type of their input is not known."""
+
+SCHEMAS = (
+    "ConvTranspose",
+    "DepthToSpace",
+    "Einsum",
+    "Expand",
+    "GatherND",
+    "LayerNormalization",
+    "Loop",
+    "PRelu",
+    "Split",
+)
+"""Operators whose models are all looked at, beside some of those of all others."""
+
+BEHIND = '<ir_version: 8, opset_import: ["" : 20, "ai.onnx.ml" : 5, "nobody" : 1]>'
+
+
+def told(model: ModelProto) -> str:
+    """The one error that a model is refused with."""
+    with pytest.raises(ConversionError) as caught:
+        layoutsolve.convert(model.SerializeToString())
+    assert not isinstance(caught.value, InternalError), caught.value
+    return str(caught.value)
+
+
+def node(op: str, opset: int, inputs: int = 1, outputs: int = 1, **attributes: object) -> ModelProto:
+    """A model of one operator on images."""
+    names = [f"x{number}" for number in range(inputs)], [f"y{number}" for number in range(outputs)]
+    made = helper.make_node(op, *names, **attributes)
+    ports = [helper.make_tensor_value_info(name, 1, (2, 3, 4, 5)) for name in names[0]]
+    graph = helper.make_graph([made], "g", ports, [helper.make_tensor_value_info(name, 1, None) for name in names[1]])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+# -- the definition check ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (node("GatherND", 13, 2, batch_dims=-(1 << 31)), "'batch_dims', where 0"),
+        (node("LayerNormalization", 17, 3, 3, axis=1 << 31), "'axis', where -1024"),
+        (node("PRelu", 20, 6, 2), "6 inputs, where PRelu has 2"),
+        (node("Relu", 20, 1, 3), "3 outputs, where Relu has 1"),
+        (node("Split", 18, 1, 5, num_outputs=3), "num_outputs is 3"),
+        (node("Einsum", 12, 2, equation="i...j.,->"), "equation"),
+        (node("ConvTranspose", 18, 2, group=[1]), "'group' of type INTS, which is of type INT"),
+        (node("ConvTranspose", 9, 2, group=(1 << 63) - 1), "'group', where 1"),
+        (node("SpaceToDepth", 13), "lacks the attribute 'blocksize'"),
+        (node("DepthToSpace", 13, blocksize=0), "'blocksize', where 1"),
+        (node("If", 16), "lacks the attribute 'else_branch'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("place", ["graph", "branch", "function"])
+def test_nodes_that_break_their_definition(model: ModelProto, text: str, place: str) -> None:
+    """Wherever they are; the message names operator, tensor and remedy."""
+    {"graph": lambda made: None, "branch": _in_branch, "function": _in_function}[place](model)
+    found = told(model)
+    assert text in found and "(output 'y0')" in found and "repair it, or export the model again" in found
+
+
+def _in_branch(model: ModelProto) -> None:
+    graph = model.graph
+    branch = onnx.GraphProto(name="branch", node=graph.node, output=graph.output)
+    names = [port.name for port in graph.output]
+    graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, ()))
+    del graph.node[:]
+    graph.node.append(
+        helper.make_node("If", ["c"], [f"{name}/if" for name in names], then_branch=branch, else_branch=branch)
+    )
+    for port in graph.output:
+        port.name += "/if"
+
+
+def _in_function(model: ModelProto) -> None:
+    (inner,) = model.graph.node
+    imports = [helper.make_opsetid("", model.opset_import[0].version)]
+    model.functions.append(helper.make_function("local", "f", inner.input, inner.output, [inner], imports))
+    model.opset_import.add(domain="local", version=1)
+    outer = helper.make_node("f", inner.input, inner.output, domain="local")
+    del model.graph.node[:]
+    model.graph.node.append(outer)
+
+
+def test_attributes_that_are_none() -> None:
+    model = node("Transpose", 18, perm=[0, 2, 3, 1])
+    model.graph.node[0].attribute.append(helper.make_attribute("perm", [0, 1, 2, 3]))
+    assert "'perm' twice" in told(model)
+    model = node("Transpose", 18)
+    model.graph.node[0].attribute.append(AttributeProto(name="perm", type=AttributeProto.INTS, ref_attr_name="p"))
+    assert "attribute 'perm' of a function" in told(model)
+    model = node("Constant", 18, 0)
+    model.graph.node[0].attribute.append(AttributeProto(name="value", type=AttributeProto.TENSOR))
+    assert "'value' without its value" in told(model)
+
+
+@pytest.mark.parametrize("op", ["If", "Loop", "Scan"])
+@pytest.mark.parametrize("ends", ["input", "output"])
+def test_graphs_with_too_few_ends(op: str, ends: str) -> None:
+    body = onnx_schemas.body(0 if op == "If" else 3, 2)
+    model = node(op, 18, {"If": 1, "Loop": 3, "Scan": 3}[op], 1)
+    names = ("then_branch", "else_branch") if op == "If" else ("body",)
+    model.graph.node[0].attribute.extend(helper.make_attribute(name, body) for name in names)
+    if op == "Scan":
+        model.graph.node[0].attribute.append(helper.make_attribute("num_scan_inputs", 1))
+    definitions.check(model)
+    for each in model.graph.node[0].attribute:
+        if each.type == AttributeProto.GRAPH:
+            if ends == "output":
+                del each.g.output[:]
+            else:
+                each.g.input.add(name="more")
+    with pytest.raises(ModelError, match=f"{ends}s in its graph '(then_branch|body)'"):
+        definitions.check(model)
+
+
+@pytest.mark.parametrize("op", FRAGILE)
+def test_operators_that_end_inference(op: str) -> None:
+    """Behind an operator that nothing is known of."""
+    domain = "" if op in ("EyeLike", "RegexFullMatch") else "ai.onnx.ml."
+    model = parser.parse_model(
+        f"{BEHIND} g (float[2, 3] x) => (float[2, 3] y) {{ a = nobody.Any(x) y = {domain}{op}(a) }}"
+    )
+    if op == "TreeEnsemble":
+        schema = onnx.defs.get_schema(op, 5, "ai.onnx.ml")
+        required = [(name, each.type.value) for name, each in schema.attributes.items() if each.required]
+        model.graph.node[1].attribute.extend(onnx_schemas.attribute(*each) for each in required)
+    verdict = _alone(lambda: layoutsolve.convert(model.SerializeToString()))
+    assert verdict.word == "converted", verdict
+
+
+def _alone(work: Callable[[], object]) -> onnx_fuzz.Verdict:
+    """What becomes of some work in a process of its own."""
+    mutants = [onnx_fuzz.Mutant(0, b"", "", "")]
+    return onnx_fuzz.steps(mutants, lambda _: onnx_fuzz.Verdict("converted", str(work())), 20.0)[0]
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dims", [(1 << 62, 3, 0), (0, 1 << 63 - 1), (1 << 31, 1 << 31), (-1, 0), (1,) * 65, (1 << 60,)], ids=str
+)
+@pytest.mark.parametrize("element", [TensorProto.FLOAT, TensorProto.INT4, TensorProto.STRING, TensorProto.FLOAT8E5M2])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_constants_of_sizes_that_no_memory_holds(dims: tuple[int, ...], element: int, sparse: bool) -> None:
+    model = node("Add", 18, 2)
+    constant = TensorProto(name="x1", data_type=element, dims=[0] if sparse else dims, raw_data=b"")
+    if sparse:
+        indices = TensorProto(data_type=TensorProto.INT64, dims=[0])
+        model.graph.sparse_initializer.append(onnx.SparseTensorProto(values=constant, indices=indices, dims=dims))
+    else:
+        model.graph.initializer.append(constant)
+    assert "constant 'x1'" in told(model)
+
+
+@pytest.mark.parametrize("count", [1 << 31, 1 << 62])
+def test_results_of_sizes_that_no_memory_holds(count: int) -> None:
+    model = node("ConstantOfShape", 9)
+    sizes = np.full(4, count, np.int64)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(sizes, "x0"))
+    del model.graph.input[:]
+    assert "tensor 'y0' has sizes that no memory holds" in told(model)
+
+
+def test_sizes_below_zero_are_not_known() -> None:
+    """As some exporters write them for the batch."""
+    model = node("Relu", 18)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    made = layoutsolve.convert(model.SerializeToString()).model
+    assert onnx_fuzz.compared(model.SerializeToString(), made.SerializeToString()).word == "right"
+
+
+def test_graphs_nested_as_deeply_as_they_may_be() -> None:
+    """Whatever inference adds to them is still read."""
+
+    def nested(depth: int) -> ModelProto:
+        model = node("Relu", 18)
+        for _ in range(depth):
+            graph = model.graph
+            outputs = [port.name for port in graph.output]
+            branch = onnx.GraphProto(name="b", node=graph.node, output=graph.output)
+            branch.output[0].type.CopyFrom(graph.input[0].type)
+            made = helper.make_node(
+                "If", ["c"], outputs, then_branch=branch, else_branch=branch if _ < 3 else _leaf(branch)
+            )
+            del graph.node[:]
+            graph.node.append(made)
+        model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, ()))
+        return model
+
+    def _leaf(branch: onnx.GraphProto) -> onnx.GraphProto:
+        leaf = onnx.GraphProto(name="leaf", output=branch.output)
+        leaf.node.add(op_type="Relu", input=["x0"], output=[leaf.output[0].name])
+        return leaf
+
+    layoutsolve.convert(nested(27).SerializeToString())
+    assert "deep in each other" in told(nested(30))
+
+
+# -- other operators of the same name, and shapes that contradict each other ----------------------------------------
+
+
+def test_operators_of_other_domains_are_not_guarded_as_onnx_ones() -> None:
+    text = "g (float[2] a, float[2] b, float[2] c) => (float[2] y) { y = nobody.MatMul(a, b, c) }"
+    model = parser.parse_model(f"{BEHIND} {text}")
+    assert layoutsolve.convert(model.SerializeToString()).model.graph.node[0].domain == "nobody"
+
+
+def test_results_of_fewer_dimensions_than_operands() -> None:
+    text = "g (float[3, 4, 5, 1] x, float[3, 4, 5] y) => (float[3, 4, 5] z) { t = Relu(x) z = Div(t, y) }"
+    model = parser.parse_model(f"{BEHIND} {text}")
+    assert "ONNX refuses" in told(model)
+
+
+# -- a slice of the fuzzer -----------------------------------------------------------------------------------------
+
+
+def _failures(mutants: list[onnx_fuzz.Mutant]) -> list[str]:
+    found = onnx_fuzz.steps(mutants, lambda each: onnx_fuzz.converted(each.source), 20.0)
+    assert len(found) == len(mutants)
+    assert any(each.word == "refused" for each in found.values())
+    by_number = {each.number: each for each in mutants}
+    return [f"{by_number[n].name}: {v.word} {v.detail}" for n, v in found.items() if v.word in onnx_fuzz.FAILURES]
+
+
+@pytest.mark.parametrize("op", SCHEMAS)
+def test_models_of_one_operator(op: str) -> None:
+    """Some models of every change of an operator's schema."""
+    every = partial(onnx_fuzz.of_schemas, only=op)
+    assert not _failures(list(every(range(90), every=17)))
+
+
+def test_models_of_all_operators() -> None:
+    chosen = [(schema, first) for first, schema in enumerate(onnx_schemas.schemas()[::9])]
+    cases = [case for schema, first in chosen for case in islice(onnx_schemas.cases(schema), first, None, 211)]
+    sources = (case.model().SerializeToString() for case in cases)
+    assert not _failures(
+        [onnx_fuzz.Mutant(n, s, c.name, "") for n, (s, c) in enumerate(zip(sources, cases, strict=True))]
+    )
