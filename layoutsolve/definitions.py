@@ -244,13 +244,13 @@ def _flow(node: NodeProto) -> str:
         for graph in graphs_in(each):
             given, made = len(graph.input), len(graph.output)
             if node.op_type == "If":
-                wanted, least = (0,), len(node.output)
+                wanted, least = [0], len(node.output)
             elif node.op_type == "Loop":
                 carried = len(node.input[2:])
-                wanted, least = (2 + carried,), 1 + max(carried, len(node.output))
+                wanted, least = [2 + carried], 1 + max(carried, len(node.output))
             else:
                 carried = len(node.input) - integer(node, "num_scan_inputs", 1)
-                wanted, least = (len(node.input), len(node.input) - 1), max(carried - 1, len(node.output))
+                wanted, least = [len(node.input), len(node.input) - 1], max(carried - 1, len(node.output))
             if given not in wanted:
                 return f"has {given} inputs in its graph '{each.name}', which is given {wanted[0]}"
             if made < least:
@@ -258,7 +258,14 @@ def _flow(node: NodeProto) -> str:
     return ""
 
 
+def _constant(node: NodeProto) -> str:
+    """One value."""
+    count = len(node.attribute)
+    return "" if count == 1 else f"has {count} attributes, where a Constant has its value alone"
+
+
 _RULES: Mapping[str, Callable[[NodeProto], str]] = {
+    "Constant": _constant,
     "Einsum": _einsum,
     "If": _flow,
     "Loop": _flow,

@@ -112,6 +112,8 @@ def test_attributes_that_are_none() -> None:
     model = node("Transpose", 18)
     model.graph.node[0].attribute.append(AttributeProto(name="perm", type=AttributeProto.INTS, ref_attr_name="p"))
     assert "attribute 'perm' of a function" in told(model)
+    model = node("Constant", 18, 0, value_int=1, axis=0)
+    assert "2 attributes, where a Constant has its value alone" in told(model)
     model = node("Constant", 18, 0)
     model.graph.node[0].attribute.append(AttributeProto(name="value", type=AttributeProto.TENSOR))
     assert "'value' without its value" in told(model)
