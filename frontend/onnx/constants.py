@@ -16,6 +16,7 @@ from layoutsolve.protos import GraphProto, ModelProto, SparseTensorProto, Tensor
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import graphs_of
 from layoutsolve.source import Folder
+from layoutsolve.wording import brief
 
 SMALL = 1 << 10
 """Bytes up to which a constant stays in a model: sizes may follow from it."""
@@ -153,11 +154,11 @@ def elements(called: str, shape: Sequence[Dim]) -> int:
     """The number of elements of a shape, of which no array can have sizes below 0, or far too many, empty or not."""
     sizes = [size for size in shape if isinstance(size, int)]
     if any(size < 0 for size in sizes):
-        raise ModelError(f"{called} has a size below 0: {sizes}")
+        raise ModelError(f"{called} has a size below 0: {brief(sizes)}")
     if len(shape) > _MOST_DIMENSIONS:
         raise ModelError(f"{called} has {len(shape)} dimensions, where at most {_MOST_DIMENSIONS} can be read")
     if prod(max(size, 1) for size in sizes) > _MOST_ELEMENTS:
-        raise ModelError(f"{called} has sizes that no memory holds: {sizes}; correct what they follow from")
+        raise ModelError(f"{called} has sizes that no memory holds: {brief(sizes)}; correct what they follow from")
     return prod(sizes)
 
 

@@ -22,9 +22,9 @@ from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.standins import CONTRIB
 from layoutsolve.frontend.passes.live import live
 from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, permutation
 from layoutsolve.scopes import captures, ordered
-from layoutsolve.wording import listed, nearest
+from layoutsolve.wording import brief, listed, nearest
 
 OVERRIDABLE = 4
 """The version of the format from which on an input may have a default, which is then no constant."""
@@ -172,17 +172,23 @@ def _write(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
 
 def _lower(call: Call) -> None:
     """Write one operator."""
-    _check_type(call)
+    _check_values(call)
     try:
         _written(call)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error
 
 
-def _check_type(call: Call) -> None:
-    """Raise :class:`ModelError` for a Cast to no type at all."""
+def _check_values(call: Call) -> None:
+    """Raise :class:`ModelError` for a Cast to no type at all, and for a Transpose of more or fewer dimensions than its
+    input has.
+    """
     if call.op == "Cast" and not call.domain and call.attribute("to", 0) not in TensorProto.DataType.values()[1:]:
         raise ModelError(f"{call.origin} casts to the type {call.attribute('to', 0)}, which there is not")
+    if call.op == "Transpose" and not call.domain and call.known(0) and (perm := permutation(call.proto)):
+        rank = len(call.value(0).shape)
+        if sorted(perm) != list(range(rank)):
+            raise ModelError(f"{call.origin} has the perm {brief(perm)} for '{call.inputs[0]}' of {rank} dimensions")
 
 
 def _written(call: Call) -> None:

@@ -232,6 +232,13 @@ def test_operators_of_other_domains_are_not_guarded_as_onnx_ones() -> None:
     assert layoutsolve.convert(model.SerializeToString()).model.graph.node[0].domain == "nobody"
 
 
+@pytest.mark.parametrize("perm", [[0, 3, 2, 1], [0], [0, 0], [1, 2]])
+@pytest.mark.parametrize("behind", ["", "z = nobody.Any(y)", "z = RegexFullMatch(y)"])
+def test_transposes_of_another_number_of_dimensions(perm: list[int], behind: str) -> None:
+    text = f"g (string[2, 0] x) => (string y) {{ y = Transpose<perm = {perm}>(x) {behind} }}"
+    assert "Transpose#0 has the perm" in told(parser.parse_model(f"{BEHIND} {text}"))
+
+
 def test_results_of_fewer_dimensions_than_operands() -> None:
     text = "g (float[3, 4, 5, 1] x, float[3, 4, 5] y) => (float[3, 4, 5] z) { t = Relu(x) z = Div(t, y) }"
     model = parser.parse_model(f"{BEHIND} {text}")
