@@ -5,6 +5,7 @@ or a right model, and never the end of the process.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -16,7 +17,8 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper, parser
 import layoutsolve
 from experiments import onnx_fuzz, onnx_schemas
 from layoutsolve import definitions
-from layoutsolve.errors import ConversionError, InternalError, ModelError
+from layoutsolve.emit.check import check
+from layoutsolve.errors import ConversionError, InternalError, LoweringError, ModelError
 
 FRAGILE = ("DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble")
 """Operators at which ONNX's inference ends the process where the type of their input is not known."""
@@ -150,14 +152,21 @@ def test_operators_that_end_inference(op: str) -> None:
         schema = onnx.defs.get_schema(op, 5, "ai.onnx.ml")
         required = [(name, each.type.value) for name, each in schema.attributes.items() if each.required]
         model.graph.node[1].attribute.extend(onnx_schemas.attribute(*each) for each in required)
-    verdict = _alone(lambda: layoutsolve.convert(model.SerializeToString()))
-    assert verdict.word == "converted", verdict
+    for work in (lambda: layoutsolve.convert(model.SerializeToString()), lambda: check(model, {}, True)):
+        verdict = _alone(work)
+        assert verdict.word == "converted", verdict
 
 
 def _alone(work: Callable[[], object]) -> onnx_fuzz.Verdict:
     """What becomes of some work in a process of its own."""
     mutants = [onnx_fuzz.Mutant(0, b"", "", "")]
-    return onnx_fuzz.steps(mutants, lambda _: onnx_fuzz.Verdict("converted", str(work())), 20.0)[0]
+
+    def tried(_: onnx_fuzz.Mutant) -> onnx_fuzz.Verdict:
+        with suppress(LoweringError):
+            work()
+        return onnx_fuzz.Verdict("converted")
+
+    return onnx_fuzz.steps(mutants, tried, 20.0)[0]
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------
@@ -186,6 +195,25 @@ def test_results_of_sizes_that_no_memory_holds(count: int) -> None:
     model.graph.initializer.append(onnx.numpy_helper.from_array(sizes, "x0"))
     del model.graph.input[:]
     assert "tensor 'y0' has sizes that no memory holds" in told(model)
+
+
+@pytest.mark.parametrize("size", [-1, -64, -(1 << 31), -(1 << 63)])
+@pytest.mark.parametrize("opset", [12, 13, 18])
+def test_sizes_below_zero_of_indices(size: int, opset: int) -> None:
+    model = node("GatherND", opset, 2)
+    kind = model.graph.input[1].type.tensor_type
+    kind.elem_type, kind.shape.dim[3].dim_value = TensorProto.INT64, size
+    assert _alone(lambda: layoutsolve.convert(model.SerializeToString())).word == "converted"
+
+
+def test_an_expansion_to_a_single_number() -> None:
+    model = node("Expand", 13)
+    model.graph.input[0].type.tensor_type.shape.Clear()
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    model.graph.node[0].input.append("s")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0, np.int64), "s"))
+    with suppress(LoweringError):
+        layoutsolve.convert(model.SerializeToString())
 
 
 def test_sizes_below_zero_are_not_known() -> None:
