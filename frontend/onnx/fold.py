@@ -186,9 +186,15 @@ def _slice(call: Call, data: Array, starts: Array, ends: Array, *more: Array) ->
     axes = more[0].reshape(-1).tolist() if more else list(range(len(starts.reshape(-1))))
     steps = more[1].reshape(-1).tolist() if len(more) > 1 else [1] * len(axes)
     index: list[slice] = [slice(None)] * data.ndim
-    for axis, *cut in zip(axes, starts.reshape(-1).tolist(), ends.reshape(-1).tolist(), steps, strict=True):
-        index[axis] = slice(*cut)
+    for axis, start, end, step in zip(axes, starts.reshape(-1).tolist(), ends.reshape(-1).tolist(), steps, strict=True):
+        if step < 0 and end in _FOREVER:
+            raise ValueError("backward to the largest number, which the runtime takes for the first element")
+        index[axis] = slice(max(start, -data.shape[axis]) if step < 0 else start, end, step)
     return data[tuple(index)]
+
+
+_FOREVER = ((1 << 31) - 1, (1 << 63) - 1)
+"""Ends of a Slice that mean all that there is."""
 
 
 def _reshape(call: Call, data: Array, shape: Array) -> Array:
@@ -211,8 +217,8 @@ def _integer_quotient(call: Call, one: Array, two: Array) -> Array:
         return np.asarray(one / two)
     if not np.all(two):
         raise ZeroDivisionError
-    left, right = np.broadcast_arrays(one, two)
-    return np.asarray(np.sign(left) * np.sign(right) * (abs(left) // abs(right))).astype(one.dtype)
+    down = one // two
+    return np.asarray(down + ((down * two != one) & ((one < 0) != (two < 0))), one.dtype)
 
 
 def _remainder(call: Call, one: Array, two: Array) -> Array:
@@ -333,16 +339,41 @@ def _cast_to(call: Call, data: Array) -> Array:
 
 
 def _range(call: Call, start: Array, limit: Array, delta: Array) -> Array:
-    if start.dtype.kind not in "iu":
+    if start.dtype.kind not in "iu" or any(abs(int(each)) > _EXACT for each in (start, limit, delta)):
         raise ValueError("runtimes round in their own ways")
     return np.arange(int(start), int(limit), int(delta)).astype(start.dtype)
+
+
+_EXACT = 1 << 53
+"""The largest number up to which double precision has all whole ones: runtimes add, multiply and count in it."""
+
+
+def _added(data: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+    return _exact(np.sum, data, abs(data.astype(np.float64)), axis, keepdims)
+
+
+def _multiplied(data: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
+    return _exact(np.prod, data, np.maximum(abs(data.astype(np.float64)), 1), axis, keepdims)
+
+
+def _exact(function: Callable[..., Array], data: Array, largest: Array, axis: object, keepdims: bool) -> Array:
+    """A sum or a product of which no part is beyond the whole numbers that runtimes compute with."""
+    if (function(largest, axis=axis) > min(_EXACT, np.iinfo(data.dtype).max)).any():
+        raise OverflowError("runtimes saturate and round in their own ways")
+    return function(data, axis=axis, keepdims=keepdims)
+
+
+def _sign(call: Call, data: Array) -> Array:
+    if data.dtype.kind not in "iu" and np.isnan(data).any():
+        raise ValueError("runtimes give what is no number a sign of their own")
+    return np.asarray(np.sign(data))
 
 
 def _reduced(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
     def apply(call: Call, data: Array, *axes: Array) -> Sequence[Array]:
         """Whole numbers: others are summed in an order that the runtime chooses."""
         over = call.integers("axes") if not axes else tuple(int(each) for each in axes[0].reshape(-1))
-        if data.dtype.kind not in "iu" or not data.size or (over == () and call.attribute("noop_with_empty_axes", 0)):
+        if data.dtype.kind not in "iu" or not data.size or (not over and call.attribute("noop_with_empty_axes", 0)):
             raise ValueError("for the runtime")
         keepdims = bool(call.attribute("keepdims", 1))
         return [np.asarray(function(data, axis=over or None, keepdims=keepdims)).astype(data.dtype)]
@@ -363,8 +394,8 @@ _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
     "Max": _ufunc(np.maximum), "Min": _ufunc(np.minimum), "Mod": _one(_remainder), "Mul": _ufunc(np.multiply),
     "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or), "Pad": _one(_padded),
     "Range": _one(_range), "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min),
-    "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum), "Reshape": _one(_reshape),
-    "ScatterElements": _one(_scatter_elements), "ScatterND": _one(_scatter_nd), "Sign": _ufunc(np.sign),
+    "ReduceProd": _reduced(_multiplied), "ReduceSum": _reduced(_added), "Reshape": _one(_reshape),
+    "ScatterElements": _one(_scatter_elements), "ScatterND": _one(_scatter_nd), "Sign": _one(_sign),
     "Slice": _one(_slice), "Split": _split, "Sqrt": _ufunc(np.sqrt), "Squeeze": _one(_squeeze),
     "Sub": _ufunc(np.subtract), "Tile": _one(lambda call, data, counts: np.tile(data, [int(each) for each in counts])),
     "Transpose": _one(_transpose), "Trilu": _one(_triangle), "Unsqueeze": _one(_unsqueeze),
