@@ -13,9 +13,9 @@ from math import prod
 
 from layoutsolve.definitions import bring_back, set_aside
 from layoutsolve.emit.functions import kernel_of
-from layoutsolve.emit.kernels import missing_kernel
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import PLAN, Origin
+from layoutsolve.kernels import missing_kernel
 from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
 from layoutsolve.scopes import graphs_of
 from layoutsolve.wording import first_line
@@ -76,9 +76,11 @@ def _outline(model: ModelProto) -> ModelProto:
     for constant in graph.initializer:
         limit = _SMALL_SIZES if constant.data_type == TensorProto.INT64 else _SMALL
         few = prod(constant.dims) <= limit  # to ask for their bytes is to copy them
+        if constant.name in inputs:  # a default, from which nothing follows
+            continue
         if few and len(constant.raw_data) <= limit and not constant.external_data:
             made.initializer.append(constant)
-        elif constant.name not in inputs:
+        else:
             tensor_type = made.input.add(name=constant.name).type.tensor_type
             tensor_type.elem_type = constant.data_type
             tensor_type.shape.SetInParent()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from heapq import heappop, heappush
 
 from layoutsolve.errors import ModelError
 from layoutsolve.names import Names
@@ -66,8 +67,8 @@ def _given(graph: GraphProto) -> list[str]:
 
 
 def ordered(graph: GraphProto, known: Collection[str] = ()) -> list[tuple[int, NodeProto]]:
-    """All nodes with their numbers. Raises :class:`ModelError` where a tensor is computed twice, or too late: what the
-    graph reads from around it is ``known``.
+    """The nodes that results depend on with their numbers. Raises :class:`ModelError` where a tensor is computed twice,
+    or too late: what the graph reads from around it is ``known``.
     """
     seen = {*known, *_given(graph), ""}
     for index, node in enumerate(graph.node):
@@ -81,7 +82,54 @@ def ordered(graph: GraphProto, known: Collection[str] = ()) -> list[tuple[int, N
     for port in graph.output:
         if port.name not in seen or not port.name:
             raise ModelError(f"nothing computes the output '{port.name}'")
-    return list(enumerate(graph.node))
+    return [(index, graph.node[index]) for index in sorted(needed(graph))]
+
+
+def needed(graph: GraphProto) -> set[int]:
+    """The numbers of the nodes that the results of a graph depend on; the nodes are in topological order."""
+    wanted, found = {port.name for port in graph.output}, set[int]()
+    for index in reversed(range(len(graph.node))):
+        node = graph.node[index]
+        if any(name in wanted for name in node.output if name):
+            found.add(index)
+            wanted.update(node.input)
+            wanted.update(captures(node))
+    return found
+
+
+def sort(graph: GraphProto | FunctionProto) -> None:
+    """Bring the nodes of a graph into topological order, and those of the graphs within it: stably, so that those that
+    are in such an order stay as they are. Raises :class:`ModelError` for a cycle.
+    """
+    for node in graph.node:
+        for inner in graphs_of(node):
+            sort(inner)
+    producers = {name: index for index, node in reversed([*enumerate(graph.node)]) for name in node.output if name}
+    needs = [{producers[name] for name in (*node.input, *captures(node)) if name in producers} for node in graph.node]
+    if all(need < index for index, each in enumerate(needs) for need in each):
+        return
+    readers: list[list[int]] = [[] for _ in needs]
+    for index, each in enumerate(needs):
+        for need in each:
+            readers[need].append(index)
+    missing = list(map(len, needs))
+    ready = [index for index, count in enumerate(missing) if not count]
+    order: list[int] = []
+    while ready:
+        order.append(index := heappop(ready))
+        for reader in readers[index]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heappush(ready, reader)
+    if len(order) < len(needs):
+        index, passed = next(index for index, count in enumerate(missing) if count), set[int]()
+        while index not in passed:
+            passed.add(index)
+            index = next(need for need in sorted(needs[index]) if missing[need])
+        raise ModelError(f"operator {index} {graph.node[index].op_type} depends on its own result: nodes form a cycle")
+    nodes = [graph.node[index] for index in order]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def renamed(graph: GraphProto, taken: Names, wishes: Mapping[str, str]) -> GraphProto:

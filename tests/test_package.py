@@ -51,7 +51,7 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     expected |= {f"layoutsolve/solver/statement/targets/{name}.json" for name in targets}
     systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert_nhwc")
     expected |= {f"layoutsolve/solver/statement/targets/{name}.toml" for name in systems}
-    expected |= {"layoutsolve/emit/kernels.json", "layoutsolve/planning/plan.schema.json"}
+    expected |= {"layoutsolve/kernels.json", "layoutsolve/planning/plan.schema.json"}
     assets = ("cytoscape.LICENSE", "cytoscape.min.js", "index.js", "report.css", "report.js", "theme.js")
     expected |= {f"layoutsolve/reporting/assets/{name}" for name in assets}
     assert packed == expected

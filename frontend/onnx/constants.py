@@ -24,6 +24,9 @@ SMALL = 1 << 10
 TYPES: Mapping[int, str] = {code: name for name, code in CODES.items() if name != "complex64"}
 """The types of elements that operators are known to compute with, by their codes; others are foreign."""
 
+OVERRIDABLE = 4
+"""The version of the format from which on an input may have a default, which is then no constant."""
+
 _FIELDS: Mapping[int, tuple[str, str]] = {
     TensorProto.FLOAT: ("float_data", "float32"),
     TensorProto.DOUBLE: ("double_data", "float64"),
@@ -56,7 +59,9 @@ class Constant:
 
 
 def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[str, Constant]]:
-    """A copy of a model without its larger constants, which are inputs there, and all constants of its graph."""
+    """A copy of a model without its larger constants, which are inputs there, and all constants of its graph. Neither
+    has it what inputs are by default: who runs the model may give something else.
+    """
     found: dict[str, Constant] = {}
     outline = ModelProto()
     for field, value in model.ListFields():
@@ -67,8 +72,11 @@ def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[st
             _copy(outline.graph, field.name, value)
     _open(outline.graph)
     inputs = {port.name for port in model.graph.input}
+    replaceable = inputs if model.ir_version >= OVERRIDABLE else ()
     for each in model.graph.initializer:
         constant = found[each.name] = of(each, folder)
+        if each.name in replaceable and constant.data is not None:
+            continue
         if constant.data is not None and constant.data.nbytes <= SMALL and not each.external_data:
             outline.graph.initializer.append(each)
         elif each.name not in inputs:

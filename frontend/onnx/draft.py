@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -16,10 +16,10 @@ from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.inference import Known, Types
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.graph import PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value, product, symbol
+from layoutsolve.graph import KEPT, PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value, product, symbol
 from layoutsolve.names import Names
-from layoutsolve.protos import DOMAINS, TYPES, AttributeProto, NodeProto, TensorProto, graphs_in
-from layoutsolve.scopes import captures, numbered
+from layoutsolve.protos import DOMAINS, TYPES, AttributeProto, GraphProto, NodeProto, TensorProto, graphs_in
+from layoutsolve.scopes import captures, needed, numbered
 
 FOREIGN = "uint8"
 """What stands for the type of elements of a value that is foreign."""
@@ -56,18 +56,19 @@ class Draft:
         graph = source.proto.graph
         ports = [name for node in graph.node for name in (*node.input, *node.output)]
         self.uses = Counter[str]()
-        self._count(graph.node)
+        self._count(graph)
         self.outputs = frozenset(port.name for port in graph.output)
         self.names = Names([*ports, *self.given, *(port.name for port in (*graph.input, *graph.output))])
         self.meanings = Meanings(lambda wish: self.types.fresh(wish).symbols[0])
         self.producers: dict[str, int] = {}
 
     @contextmanager
-    def within(self, index: int, name: str, nodes: Iterable[NodeProto], region: Region | None) -> Iterator[None]:
+    def within(self, index: int, name: str, graph: GraphProto, region: Region | None) -> Iterator[None]:
         """Where the nodes of a graph are written that an attribute of a node has, given by its number and name."""
         around = self.graph, self.region
         self.graph, self.region = self.numbers[self.graph, index, name], region
-        self._count(nodes)
+        self._count(graph)
+        self.uses.update(port.name for port in graph.output)
         try:
             yield
         finally:
@@ -78,8 +79,10 @@ class Draft:
         self.made = {key: name for key, name in self.made.items() if self.producers.get(name, -1) < start}
         del self.nodes[start:]
 
-    def _count(self, nodes: Iterable[NodeProto]) -> None:
-        for node in nodes:
+    def _count(self, graph: GraphProto) -> None:
+        """Count the readers of tensors, of those that results depend on."""
+        for index in needed(graph):
+            node = graph.node[index]
             self.uses.update(node.input)
             self.uses.update(captures(node))
 
@@ -233,6 +236,10 @@ def _merged(one: Sequence[Dim | None] | None, other: Sequence[Dim | None] | None
     return [right if isinstance(right, int) or left is None else left for left, right in zip(one, other, strict=True)]
 
 
+class UnknownRankError(Exception):
+    """An operator was asked for the shape of a tensor that has none as far as is known: it stays as it stands."""
+
+
 class Call:
     """One operator of the file being lowered."""
 
@@ -264,16 +271,23 @@ class Call:
         return number < len(self.inputs) and bool(self.inputs[number])
 
     def value(self, number: int) -> Value:
-        """An input that is given."""
-        return self.draft.value(self.inputs[number])
+        """An input that is given. Raises :class:`UnknownRankError` where it has no dimensions to tell of."""
+        found = self.draft.value(self.inputs[number])
+        if found.foreign is not None:
+            raise UnknownRankError(found.name)
+        return found
+
+    def dtype(self, number: int) -> str:
+        """The type of an input's elements as the operator sees them, whatever they are stored as."""
+        return "float32" if self.draft.is_real(self.inputs[number]) else self.value(number).dtype
 
     def known(self, number: int) -> bool:
         """Whether an input is a tensor of a known number of dimensions."""
-        return self.has(number) and self.value(number).foreign is None
+        return self.has(number) and self.draft.value(self.inputs[number]).foreign is None
 
     def constant(self, number: int) -> Array | None:
         """The elements of an input that is a constant of plain numbers."""
-        value = self.value(number) if self.has(number) else None
+        value = self.draft.value(self.inputs[number]) if self.has(number) else None
         if value is None or value.foreign is not None or self.draft.is_real(self.inputs[number]):
             return None
         return value.data
@@ -306,8 +320,13 @@ class Call:
         attributes: Mapping[str, Any] | None = None,
         storage: bool = False,
     ) -> None:
-        """Write a node of this operator's. All names are those of values of the graph."""
+        """Write a node of this operator's, as an opaque one where nothing is known of what it touches. All names are
+        those of values of the graph.
+        """
         ends = tuple(inputs), tuple(outputs)
+        known = (self.draft.values.get(name) for name in (*inputs, *outputs))
+        if not op.startswith(KEPT) and any(value is not None and value.foreign is not None for value in known):
+            op = f"{KEPT}{op}"
         self.draft.emit(Node(op, *ends, attributes or {}, self.origin, storage, domain=self.domain, given=True))
 
     def plain(self, name: str) -> str:

@@ -68,12 +68,15 @@ def _written(
     draft = call.draft
     if len(graph.input) != len(given):
         raise _KeptError
+    replaced = {port.name for port in graph.input}
     for initializer in graph.initializer:
+        if initializer.name in replaced:  # a default of what each turn is given
+            continue
         draft.given[initializer.name] = constants.of(initializer)
     for sparse in graph.sparse_initializer:
         draft.given[sparse.values.name] = constants.dense(sparse)
     _learn(draft, graph, given)
-    with draft.within(call.index, name, graph.node, region):
+    with draft.within(call.index, name, graph, region):
         write(draft, ordered(graph, outer(graph)))
         yield
 

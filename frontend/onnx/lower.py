@@ -13,7 +13,7 @@ from dataclasses import replace
 from layoutsolve.budget import Budget
 from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.onnx import constants
-from layoutsolve.frontend.onnx.draft import Call, Draft
+from layoutsolve.frontend.onnx.draft import Call, Draft, UnknownRankError
 from layoutsolve.frontend.onnx.flow import opened
 from layoutsolve.frontend.onnx.fold import fold
 from layoutsolve.frontend.onnx.operators import LOWERINGS
@@ -25,9 +25,6 @@ from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Grap
 from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, permutation
 from layoutsolve.scopes import captures, ordered
 from layoutsolve.wording import brief, listed, nearest
-
-OVERRIDABLE = 4
-"""The version of the format from which on an input may have a default, which is then no constant."""
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that are views unless they come here: then they are asked for what is known only at run time, or are of
@@ -119,7 +116,7 @@ def _inputs(draft: Draft, source: Source) -> list[str]:
         default = draft.given.get(port.name)
         if default is None:
             found.append(port.name)
-        elif source.original.ir_version >= OVERRIDABLE and default.data is not None:
+        elif source.original.ir_version >= constants.OVERRIDABLE and default.data is not None:
             found.append(port.name)
             del draft.given[port.name]
             draft.defaults[port.name] = Value(port.name, default.dtype, default.data.shape, None, default.data)
@@ -164,7 +161,7 @@ def _may_ask(draft: Draft, name: str) -> bool:
 
 
 def _write(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:
-    """Write all operators of a graph."""
+    """Write operators of a graph."""
     _ask(draft, nodes)
     for index, proto in nodes:
         _lower(Call(draft, proto, index))
@@ -202,7 +199,11 @@ def _written(call: Call) -> None:
     if call.has_graphs and opened(call, _write):
         return
     function = None if call.domain or call.has_graphs else LOWERINGS.get(call.op)
-    if function is None or not function(call):
+    try:
+        written = function is not None and function(call)
+    except UnknownRankError:
+        written = False
+    if not written:
         _as_it_stands(call)
 
 
@@ -254,7 +255,7 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     for each in outputs:
         if each not in draft.values:  # an alias, or what a stored tensor means
             value, real = draft.value(each), draft.is_real(each)
-            draft.add(Value(each, "float32" if real else value.dtype, value.shape))
+            draft.add(Value(each, "float32" if real else value.dtype, value.shape, foreign=value.foreign))
             draft.emit(Node("Identity", (value.name,), (each,), {}, None, not real))
     nodes = live(draft.nodes, outputs, draft.values, draft.meanings.formulas)
     used = {each for node in nodes for each in (*node.inputs, *node.outputs) if each} | {*inputs, *outputs}

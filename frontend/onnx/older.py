@@ -20,7 +20,7 @@ from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.graph import Array
 from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out
 from layoutsolve.records import dataclass
-from layoutsolve.scopes import graphs_of, nodes_of
+from layoutsolve.scopes import graphs_of, needed, nodes_of
 
 _SCANS, _MASKS, _RESIZE, _CENTRES, _PADS, _FLAT = 9, 10, 10, 11, 11, 13
 """The operator sets from which on Scan is what it is today, Dropout's mask is of truth values, there is Resize, its
@@ -42,7 +42,10 @@ class Meant:
 def check(model: ModelProto, version: int, newest: int) -> None:
     """Raise :class:`UnsupportedError` for what has no form in the ``newest`` operator set."""
     tensors = _tensors(model.graph)
+    alive = needed(model.graph)
     for index, top in enumerate(model.graph.node):
+        if index not in alive:
+            continue
         for node in (top, *(node for inner in graphs_of(top) for node in nodes_of(inner))):
             if node.domain not in DOMAINS:
                 continue

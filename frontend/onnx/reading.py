@@ -16,6 +16,7 @@ from layoutsolve.frontend.onnx.inlining import inlined
 from layoutsolve.moves import moves
 from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, graphs_in
 from layoutsolve.records import dataclass
+from layoutsolve.scopes import sort
 from layoutsolve.source import Folder
 
 _DEEPEST = 28
@@ -64,6 +65,8 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
             _check_names(graph)
             if depth > _DEEPEST:
                 raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
+    for body in (model.graph, *model.functions):
+        sort(body)
     original = model
     definitions.check(model, versions.LOWEST)
     model = inlined(model)

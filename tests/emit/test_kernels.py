@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from experiments.kernels import _versions
-from layoutsolve.emit.kernels import TABLE
+from layoutsolve.kernels import TABLE
 
 
 def test_table_of_kernels() -> None:

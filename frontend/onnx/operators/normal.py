@@ -13,6 +13,7 @@ from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import alias, stands_for
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
 from layoutsolve.graph import Array, Dim, Size, Value, product
+from layoutsolve.kernels import moves
 
 
 @lowering("Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool")
@@ -147,6 +148,7 @@ def gather(call: Call) -> bool:
     if indices.data is not None and _is_all(indices.data, table.shape, call.attribute("axis", 0)):
         return alias(call, name, call.inputs[0])
     real, steps = draft.is_real(call.inputs[0]), table.quant is not None and table.quant.axis is not None
+    steps = steps or (real and not all(moves(op, table.dtype) for op in ("Gather", "Reshape")))
     if len(indices.shape) == 1 or len(table.shape) == 1 or indices.quant is not None or table.data is not None or steps:
         return False
     axis = axis_of(call.attribute("axis", 0), len(table.shape))

@@ -48,10 +48,10 @@ def _number(call: Call, name: str) -> str:
 @lowering("Clip")
 def bounded(call: Call) -> bool:
     """As it stands, with bounds of its own type: the library makes float32 of those that were attributes."""
-    dtype = call.value(0).dtype
+    dtype = call.dtype(0)
     names, storage = call.operands(call.stores)
-    apart = [number for number in (1, 2) if call.has(number) and call.value(number).dtype != dtype]
-    if storage or not apart or any(call.value(number).data is None for number in apart):
+    apart = [number for number in (1, 2) if call.has(number) and call.dtype(number) != dtype]
+    if storage or not apart or any(call.constant(number) is None for number in apart):
         return False
     for number in apart:
         with np.errstate(over="ignore"):  # no bound is the largest float32

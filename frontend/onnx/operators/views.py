@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.graph import Dim, Quant, Size, Value, product, quotient, reshape_entries
+from layoutsolve.kernels import moves
 
 
 @lowering("Identity")
@@ -144,7 +145,7 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
     draft, source, name = call.draft, call.value(0), call.outputs[0]
     real = draft.is_real(call.inputs[0])
     quant = _turned(source.quant, attributes.get("perm")) if real else draft.asked.get(name, _stored(source))
-    if real and source.quant is not None and quant is None:
+    if real and (quant is None or not moves(op, source.dtype)):
         source, real = draft.values[call.plain(call.inputs[0])], False
     made = draft.names.derived(name, "stored") if real else name
     if source.data is not None and all(isinstance(dim, int) for dim in shape):
@@ -176,6 +177,8 @@ def regrouped(call: Call) -> bool:
     source, dims = call.value(0), call.shapes()[0]
     shape = [dim for dim in dims or () if dim is not None]
     if source.quant is None or source.quant.axis is not None or source.data is not None or len(shape) != 4:
+        return False
+    if not moves(call.op, source.dtype):
         return False
     made = draft.add(Value(draft.names.derived(name, "stored"), source.dtype, tuple(shape), source.quant)).name
     call.emit(call.op, [source.name], [made], call.attributes, storage=True)

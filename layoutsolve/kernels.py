@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from layoutsolve.protos import NEWEST_OPSET
+
 TABLE = Path(__file__).with_name("kernels.json")
 
 _WIDENED = {"float16": "float"}
@@ -33,6 +35,16 @@ def missing_kernel(
     if any(_fits(bound, kernel) for kernel in found["kernels"]):
         return ()
     return tuple(dict.fromkeys(bound.values()))
+
+
+def moves(operator: str, dtype: str) -> bool:
+    """Whether an operator that moves elements has a kernel for those of a type, in the newest operator set."""
+    name = _NAMED.get(dtype, dtype)
+    return not missing_kernel("", operator, NEWEST_OPSET, (name,), (name,))
+
+
+_NAMED = {"float32": "float", "float64": "double"}
+"""The types whose names in definitions of operators are not numpy's."""
 
 
 @cache
