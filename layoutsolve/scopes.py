@@ -138,7 +138,7 @@ def renamed(graph: GraphProto, taken: Names, wishes: Mapping[str, str]) -> Graph
     """
     made = GraphProto()
     made.CopyFrom(graph)
-    deeper = {name for node in graph.node for inner in graphs_of(node) for name in _all(inner)}
+    deeper = {name for node in graph.node for inner in graphs_of(node) for name in names_in(inner)}
     wishes = {name: wish for node in graph.node for name in node.output if (wish := wishes.get(name, "")) not in deeper}
     others = {name: wishes.get(name) or _free(name, taken, deeper) for name in _own(graph)}
     others = {name: other for name, other in others.items() if other != name}
@@ -152,9 +152,9 @@ def _own(graph: GraphProto) -> dict[str, None]:
     return dict.fromkeys([*_given(graph), *(name for node in graph.node for name in node.output if name)])
 
 
-def _all(graph: GraphProto) -> set[str]:
-    """What a graph is given and computes, and those within it."""
-    return set(_own(graph)).union(*(_all(inner) for node in graph.node for inner in graphs_of(node)))
+def names_in(graph: GraphProto) -> set[str]:
+    """The names of what a graph is given and computes, and of those within it."""
+    return set(_own(graph)).union(*(names_in(inner) for node in graph.node for inner in graphs_of(node)))
 
 
 def _free(name: str, taken: Names, others: Collection[str]) -> str:

@@ -18,9 +18,10 @@ import numpy as np
 from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.graph import Array
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out
+from layoutsolve.names import Names
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out, native
 from layoutsolve.records import dataclass
-from layoutsolve.scopes import graphs_of, needed, nodes_of
+from layoutsolve.scopes import captures, graphs_of, names_in, needed, nodes_of, rename
 
 _SCANS, _MASKS, _RESIZE, _CENTRES, _PADS, _FLAT = 9, 10, 10, 11, 11, 13
 """The operator sets from which on Scan is what it is today, Dropout's mask is of truth values, there is Resize, its
@@ -52,6 +53,34 @@ def check(model: ModelProto, version: int, newest: int) -> None:
             if reason := _lost(node, version, tensors):
                 remedy = f"export the model in {newest} or newer"
                 raise UnsupportedError([Gap(0, index, node.op_type, next(iter(node.output), ""), reason, remedy)])
+
+
+def parted(model: ModelProto) -> ModelProto:
+    """A model whose graphs have no nodes that nothing depends on, and read what nodes around them compute from an
+    Identity: the converter replaces results within one graph alone.
+    """
+    made = ModelProto()
+    made.CopyFrom(model)
+    _part(made.graph, Names(names_in(made.graph)))
+    return made
+
+
+def _part(graph: GraphProto, names: Names) -> None:
+    nodes = [graph.node[index] for index in sorted(needed(graph))]
+    computed = {name for node in nodes for name in node.output}
+    apart: dict[str, str] = {}
+    for node in nodes:
+        others = {name: apart.get(name) or names.unique(name) for name in captures(node) if name in computed}
+        apart |= others
+        for inner in graphs_of(node):
+            rename(inner, others)
+            _part(inner, names)
+    del graph.node[:]
+    for node in nodes:
+        graph.node.append(node)
+        for name in node.output:
+            if name in apart:
+                graph.node.add(op_type="Identity", input=[name], output=[apart[name]])
 
 
 def stages(model: ModelProto, version: int, newest: int) -> tuple[int, ...]:

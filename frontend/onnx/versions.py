@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from layoutsolve.definitions import bring_back, is_fragile, set_aside
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.frontend.onnx.older import check, disguised, mended, stages
+from layoutsolve.frontend.onnx.older import check, disguised, mended, parted, stages
 from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
 from layoutsolve.scopes import nodes_of
 from layoutsolve.wording import first_line
@@ -43,6 +43,7 @@ def converted(model: ModelProto) -> ModelProto:
     check(model, version, LOWEST)
     from onnx import version_converter
 
+    model = parted(model)
     early = {name for name, since in _EARLY.items() if version < since}
     early |= {node.op_type for node in model.graph.node if not node.domain and not native.defs.has_schema(node.op_type)}
     made = _moved(model, early, "", _ASIDE)

@@ -54,6 +54,8 @@ class Generator:
         self._within = [_Within(port.logical) for port in self.ports]
         self.makers = [(self._maker(form, number, outputs, mixed), number) for number, form in enumerate(forms)]
         source = [row.layouts for maker, _ in self.makers if isinstance(maker, Arranger) for row in maker.source()]
+        if isinstance(first := self.makers[0][0], Placer):
+            source.append(first.plain)
         self.units = [
             max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
             for number, port in enumerate(self.ports)

@@ -99,6 +99,11 @@ class Placer:
         logical = zip(self.orders, keys, strict=True)
         self._add((self.frames[self._logical_frame()], *(numbers[self.logical(key)] for numbers, key in logical)))
 
+    @property
+    def plain(self) -> tuple[Layout, ...]:
+        """The layouts in which what surrounds the places, and what is in them, has its own sequence."""
+        return tuple([self._filled(port, self.listed[0]) for port in range(len(self.ports))])
+
     def _runs(self, place: tuple[str, ...]) -> tuple[Key, ...]:
         if not self.form.mixed:
             return tuple((label,) for label in place)
