@@ -11,12 +11,16 @@ from layoutsolve.emit.tensors import fill
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.made import DIGEST, WRITTEN, Provenance, outline
 from layoutsolve.protos import ModelProto, TensorProto
+from layoutsolve.scopes import sort
 from layoutsolve.source import Content, unchanged
 
 
 def as_it_stands(source: Content, external: External | None) -> ModelProto:
-    """What a source says, with the constants that it keeps in other files, in itself or in ``external``."""
+    """What a source says, with the constants that it keeps in other files, in itself or in ``external``, and its nodes
+    in the topological order that ONNX asks for.
+    """
     model: ModelProto = ModelProto.FromString(source.data)
+    sort(model.graph)
     for proto in model.graph.initializer:
         if proto.data_location == TensorProto.EXTERNAL:
             found = constants.of(proto, source.folder)

@@ -32,6 +32,10 @@ class Names:
     def __contains__(self, name: object) -> bool:
         return name in self._taken
 
+    def take(self, names: Iterable[str]) -> None:
+        """Let names be taken that are in use."""
+        self._taken.update(names)
+
     def unique(self, name: str) -> str:
         """The name as it is, or with the first number behind it that makes it a new one."""
         candidate = name

@@ -147,6 +147,20 @@ def renamed(graph: GraphProto, taken: Names, wishes: Mapping[str, str]) -> Graph
     return made
 
 
+def apart(graph: GraphProto, taken: Names) -> GraphProto:
+    """A copy of a graph in which nothing that it computes or is given, at any depth, has a name that is taken."""
+    made = GraphProto()
+    made.CopyFrom(graph)
+    inside = names_in(graph)
+    others = {name: _free(name, taken, inside) for name in _own(graph) if name in taken}
+    if others:
+        _rename(made, others)
+    for node in made.node:
+        for inner in graphs_of(node):
+            inner.CopyFrom(apart(inner, taken))
+    return made
+
+
 def _own(graph: GraphProto) -> dict[str, None]:
     """What a graph is given and computes, in order."""
     return dict.fromkeys([*_given(graph), *(name for node in graph.node for name in node.output if name)])

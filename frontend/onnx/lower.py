@@ -22,8 +22,17 @@ from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.standins import CONTRIB
 from layoutsolve.frontend.passes.live import live
 from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, permutation
-from layoutsolve.scopes import captures, ordered
+from layoutsolve.protos import (
+    DOMAINS,
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    graphs_in,
+    permutation,
+)
+from layoutsolve.scopes import apart, captures, names_in, ordered
 from layoutsolve.wording import brief, listed, nearest
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -229,6 +238,7 @@ def _as_it_stands(call: Call) -> None:
         attributes["to"] = constants.TYPES[attributes["to"]]
     if call.has_graphs:
         inner = captures(call.proto)
+        attributes |= _apart(call)
         attributes[CAPTURES] = tuple(inner)
         names += [call.plain(name) for name in inner]
     for name, shape in zip(call.outputs, shapes, strict=True):
@@ -236,6 +246,20 @@ def _as_it_stands(call: Call) -> None:
             draft.declare(name, shape)
     opaque = call.has_graphs or call.op in (*VIEWS, *CONTROL, "Sizes") or call.domain not in ("", CONTRIB)
     call.emit(f"{KEPT}{call.op}" if opaque else call.op, names, call.outputs, attributes, storage)
+
+
+def _apart(call: Call) -> dict[str, AttributeProto]:
+    """The graphs of an operator that stays as it stands, under names that nothing around them has."""
+    found: dict[str, AttributeProto] = {}
+    for each in call.proto.attribute:
+        if graphs_in(each):
+            made = found[each.name] = AttributeProto()
+            made.CopyFrom(each)
+            for graph in graphs_in(made):
+                graph.CopyFrom(apart(graph, call.draft.names))
+    for made in found.values():
+        call.draft.names.take(name for graph in graphs_in(made) for name in names_in(graph))
+    return found
 
 
 def _keep(draft: Draft, name: str, following: str) -> None:
