@@ -208,7 +208,7 @@ class _Applier:
 
     def _retyped(self, stored: str, name: str, region: Region | None) -> str:
         """A view may read the same stored integers with another scale than they were written with, and in a source in
-        ONNX with none.
+        ONNX with none; or the real numbers that they mean.
         """
         wanted, present = self.graph.values[name], self.values[stored]
         same = present.quant is None if wanted.quant is None else wanted.quant.matches(present.quant)
@@ -216,8 +216,9 @@ class _Applier:
             return stored
         if (stored, name) not in self.retyped:
             unique = self.taken.derived(stored, f"as/{short(name)}")
-            self.values[unique] = replace(present, name=unique, quant=wanted.quant)
-            self.nodes.append(Node("Identity", (stored,), (unique,), storage=True, region=region))
+            self.values[unique] = replace(present, name=unique, dtype=wanted.dtype, quant=wanted.quant)
+            alike = wanted.dtype == present.dtype
+            self.nodes.append(Node("Identity", (stored,), (unique,), storage=alike, region=region))
             self.retyped[stored, name] = unique
         return self.retyped[stored, name]
 

@@ -30,6 +30,8 @@ def parameters(call: Call, dtype: str, rank: int) -> Quant | None:
         or call.attribute("block_size", 0)
     ):
         return None
+    if dtype == "int32" and zero.any():  # 32 bits are sums of products elsewhere, whose zero is 0
+        return None
     if scale.size == 1 and scale.ndim < 2:
         return Quant(scale.reshape(1), zero.reshape(1))
     axis = call.attribute("axis", 1)
