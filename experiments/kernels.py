@@ -1,8 +1,8 @@
 """Which operators ONNX Runtime has kernels for on the CPU, and on which types.
 
-``python -m experiments.kernels`` asks the ONNX Runtime that is installed and writes ``layoutsolve/kernels.json`` anew. The
-table has for each domain and operator, by the operator set that has defined it, the names that the definition gives to
-the types of inputs and outputs, and the kernels: which types those may be. An operator that ONNX defines by others
+``python -m experiments.kernels`` asks the ONNX Runtime that is installed and writes ``layoutsolve/kernels.json`` anew.
+The table has for each domain and operator, by the operator set that has defined it, the names that the definition gives
+to the types of inputs and outputs, and the kernels: which types those may be. An operator that ONNX defines by others
 needs no kernel: ONNX Runtime computes those others, where it has kernels for them.
 """
 
@@ -21,8 +21,8 @@ from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 from layoutsolve.emit.check import ELEMENTS
-from layoutsolve.kernels import TABLE
 from layoutsolve.emit.opset import HIGHEST_OPSET, LOWEST_OPSET
+from layoutsolve.kernels import TABLE
 
 _USUAL = ("tensor(float)", "tensor(int64)", "tensor(bool)")
 _CODES = {name: code for code, name in ELEMENTS.items()}
