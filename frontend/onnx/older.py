@@ -19,7 +19,7 @@ from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.onnx.constants import of
 from layoutsolve.graph import Array
 from layoutsolve.names import Names
-from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out, native
+from layoutsolve.protos import DOMAINS, GraphProto, ModelProto, NodeProto, TensorProto, attribute, leave_out
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import captures, graphs_of, names_in, needed, nodes_of, rename
 
