@@ -19,7 +19,7 @@ from layoutsolve.frontend.onnx.fold import fold
 from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.frontend.onnx.standins import CONTRIB
+from layoutsolve.frontend.onnx.standins import CONTRIB, ML
 from layoutsolve.frontend.passes.live import live
 from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value
 from layoutsolve.protos import (
@@ -244,7 +244,7 @@ def _as_it_stands(call: Call) -> None:
     for name, shape in zip(call.outputs, shapes, strict=True):
         if name and name not in draft.values:
             draft.declare(name, shape)
-    opaque = call.has_graphs or call.op in (*VIEWS, *CONTROL, "Sizes") or call.domain not in ("", CONTRIB)
+    opaque = call.has_graphs or call.op in (*VIEWS, *CONTROL, "Sizes") or call.domain not in ("", CONTRIB, ML)
     call.emit(f"{KEPT}{call.op}" if opaque else call.op, names, call.outputs, attributes, storage)
 
 

@@ -238,7 +238,6 @@ def test_what_nobody_reads_is_not_judged() -> None:
         helper.make_node("Transpose", ["t"], ["u"], perm=[0, 2, 1]),
         helper.make_node("Nothing", ["x"], ["dead"], domain="nobody"),
         helper.make_node("MaxPool", ["x"], ["gone"], kernel_shape=[3], dilations=[2], auto_pad="SAME_UPPER"),
-        helper.make_node("Scan", ["gone"], ["lost"]),
         helper.make_node("Relu", ["u"], ["y"]),
     ]
     source = model(nodes, [1, 2, 8], 18)
