@@ -17,7 +17,7 @@ from experiments.corpus import arguments
 from layoutsolve.many.jobs import Job, collected
 from layoutsolve.many.records import RECORD
 
-PROGRAM = [sys.executable, "-m", "layoutsolve"]
+PROGRAM = [sys.executable, "-I", "-m", "layoutsolve"]
 
 
 def loop(jobs: list[Job]) -> None:

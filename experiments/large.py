@@ -88,7 +88,7 @@ def main() -> None:
     options = parser.parse_args()
     source, target = options.folder / "large.tflite", options.folder / "large.onnx"
     write(source, options.layers, options.width)
-    command = [sys.executable, "-c", _CHILD, str(source), str(target)]
+    command = [sys.executable, "-I", "-c", _CHILD, str(source), str(target)]
     child = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(child.stdout.splitlines()[-1])
     print(child.stdout.splitlines()[0])

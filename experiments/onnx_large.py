@@ -67,7 +67,7 @@ def main() -> None:
             for old in options.folder.glob("written.onnx*"):
                 old.unlink()
             code = _CHILD.format(work=work.format(beside=options.beside))
-            command = [sys.executable, "-c", code, str(source), str(target)]
+            command = [sys.executable, "-I", "-c", code, str(source), str(target)]
             found[name].append(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
     left = sum(node.op_type == "Transpose" for node in onnx.load(target, load_external_data=False).graph.node)
     print(f"{4e-9 * options.layers * options.width**2:.2f} GB, {left} Transposes left")

@@ -21,7 +21,7 @@ from time import perf_counter
 
 from experiments.corpus import arguments, models, write_json
 
-OWN = [sys.executable, "-m", "layoutsolve", "SOURCE", "-o", "OUTPUT", "-q"]
+OWN = [sys.executable, "-I", "-m", "layoutsolve", "SOURCE", "-o", "OUTPUT", "-q"]
 
 
 @dataclass(frozen=True)

@@ -104,4 +104,7 @@ def _stop(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
+    from layoutsolve.processes import leave_current_folder
+
+    leave_current_folder()
     main()

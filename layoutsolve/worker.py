@@ -1,7 +1,8 @@
 """A process that converts one model after the other for :mod:`layoutsolve.many.workers`.
 
 A request is a line of JSON, the options of the command line; so is the answer: its exit code, what it printed, and what
-it said on standard error. It ends when there are no more.
+it said on standard error. It ends when there are no more. Its argument is a JSON object of the versions that whoever
+asks has: a process of others converts nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ def main() -> None:
     os.dup2(2, 1)
     alone()
     from layoutsolve.cli import attempt, run_one
+    from layoutsolve.errors import FAILED
+    from layoutsolve.many.versions import refusal, versions
 
+    refused = refusal("the process that converts", json.loads(sys.argv[1]), versions())
     for line in sys.stdin.buffer:
         told, said = io.StringIO(), io.StringIO()
         with redirect_stdout(told), redirect_stderr(said):
-            code = attempt(argparse.Namespace(**json.loads(line)), run_one)
-        answers.write(json.dumps({"code": code, "told": told.getvalue(), "said": said.getvalue()}) + "\n")
+            code = FAILED if refused else attempt(argparse.Namespace(**json.loads(line)), run_one)
+        error = f"layoutsolve: {refused}" if refused else said.getvalue()
+        answers.write(json.dumps({"code": code, "told": told.getvalue(), "said": error}) + "\n")
         answers.flush()

@@ -14,6 +14,7 @@ from layoutsolve.errors import DIFFERENT, FAILED, OptionError
 from layoutsolve.many.jobs import Done, Job, collected
 from layoutsolve.many.records import key, note, up_to_date
 from layoutsolve.many.telling import Tell, Watch, table, watch
+from layoutsolve.many.versions import versions
 from layoutsolve.many.workers import DIED, Answer, answers
 from layoutsolve.wording import printable
 
@@ -100,7 +101,7 @@ def _ordered(
 def _answers(requests: Sequence[dict[str, Any]], scheduler: str | None, jobs: int) -> Iterator[Answer]:
     """What becomes of requests, on this machine or where a scheduler says."""
     if scheduler is None or not requests:
-        return answers(requests, jobs)
+        return answers(requests, jobs, versions())
     from layoutsolve.many.scheduled import scheduled
 
     return scheduled(requests, scheduler, jobs)

@@ -12,7 +12,7 @@ from typing import Any
 from layoutsolve import parser
 from layoutsolve.errors import OutputError
 from layoutsolve.many.jobs import Done, Job
-from layoutsolve.version import VERSION
+from layoutsolve.many.versions import versions
 from layoutsolve.wording import printable
 
 RECORD = ".layoutsolve.jsonl"
@@ -23,11 +23,13 @@ LARGEST = 1 << 28
 
 
 def key(options: argparse.Namespace) -> str:
-    """What results depend on beside their source: the version, what the options say, and the files that they name."""
+    """What results depend on beside their source: the versions that decide what is written, what the options say, and
+    the files that they name.
+    """
     named = [Path(name) for name in (options.target, options.verify_data) if name is not None]
     files = [each for path in named for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
     facts = {name: value for name, value in parser.said(options).items() if name not in ("json", "debug")}
-    facts |= {"version": VERSION, "target": options.target, "verify_data": options.verify_data}
+    facts |= {"versions": versions(), "target": options.target, "verify_data": options.verify_data}
     return sha256(json.dumps([facts, [_digest(str(path)) for path in files]], sort_keys=True).encode()).hexdigest()
 
 

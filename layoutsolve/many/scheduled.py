@@ -13,7 +13,10 @@ from importlib import import_module
 from typing import Any
 
 from layoutsolve.errors import OptionError
+from layoutsolve.many.versions import Versions, refusal, versions
 from layoutsolve.many.workers import DIED, Answer, answers
+from layoutsolve.version import VERSION
+from layoutsolve.wording import one_line
 
 LOCAL = "local"
 """The scheduler that is started for this run, with as many workers as there are jobs."""
@@ -37,17 +40,18 @@ def scheduled(requests: Sequence[dict[str, Any]], scheduler: str, jobs: int) -> 
     with ExitStack() as stack:
         address: Any = scheduler
         if scheduler == LOCAL:
-            address = stack.enter_context(
-                dask.LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+            address = stack.enter_context(  # workers are threads: processes of Dask import from the current folder
+                dask.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=False, dashboard_address=None)
             )
         try:
             client = stack.enter_context(dask.Client(address, timeout=_PATIENCE))
         except (OSError, ValueError) as error:
             raise OptionError(f"argument --scheduler: '{scheduler}' does not answer: {error}") from error
-        place = os.getcwd()  # noqa: PTH109
+        place, wanted = os.getcwd(), versions()  # noqa: PTH109
+        _check_versions(client, wanted)
 
         def submitted(piece: Sequence[int]) -> Any:
-            return client.submit(_answers, [requests[number] for number in piece], place, pure=False)
+            return client.submit(_answers, [requests[number] for number in piece], place, wanted, pure=False)
 
         pieces = _pieces(len(requests), sum(client.nthreads().values()) or 1)
         waiting = {submitted(piece): piece for piece in pieces}
@@ -78,6 +82,17 @@ def _pieces(count: int, workers: int) -> Iterator[Sequence[int]]:
         start = end
 
 
-def _answers(requests: Sequence[dict[str, Any]], place: str) -> list[Answer]:
+def _check_versions(client: Any, wanted: Versions) -> None:
+    """Raise :class:`OptionError` where a worker has other versions. One that comes later converts nothing."""
+    for worker, found in client.run(versions, on_error="return").items():
+        who = f"argument --scheduler: the worker {worker}"
+        if isinstance(found, BaseException):
+            told = f"{type(found).__name__}: {one_line(found)}"
+            raise OptionError(f"{who} does not say its versions ({told}): install layoutsolve {VERSION} there")
+        if refused := refusal(who, wanted, found):
+            raise OptionError(refused)
+
+
+def _answers(requests: Sequence[dict[str, Any]], place: str, wanted: Versions) -> list[Answer]:
     """What becomes of requests on the machine of a worker, in the same folder."""
-    return list(answers(requests, 1, place))
+    return list(answers(requests, 1, wanted, place))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,8 @@ from time import perf_counter
 from typing import Any, BinaryIO
 
 from layoutsolve.files import registered
-from layoutsolve.processes import python
+from layoutsolve.many.versions import Versions
+from layoutsolve.processes import process
 from layoutsolve.wording import printable
 
 DIED = -1
@@ -37,11 +39,14 @@ class Answer:
     said: str
 
 
-def answers(requests: Sequence[dict[str, Any]], jobs: int, place: str | None = None) -> Iterator[Answer]:
-    """The answers to requests as they come, from processes in this folder or in another ``place``. What is under way
-    when that is left is ended, and leaves nothing behind.
+def answers(
+    requests: Sequence[dict[str, Any]], jobs: int, wanted: Versions, place: str | None = None
+) -> Iterator[Answer]:
+    """The answers to requests as they come, from processes in this folder or in another ``place``. A process without
+    the versions that are ``wanted`` converts nothing. What is under way when that is left is ended, and leaves nothing
+    behind.
     """
-    workers = _Workers(requests, place)
+    workers = _Workers(requests, wanted, place)
     with registered(workers):
         workers.start(min(jobs, len(requests)))
         for _ in requests:
@@ -53,6 +58,7 @@ class _Workers:
     """The processes, each with a thread that waits for it."""
 
     requests: Sequence[dict[str, Any]]
+    wanted: Versions
     place: str | None
     waiting: SimpleQueue[int] = field(default_factory=SimpleQueue)
     done: SimpleQueue[Answer] = field(default_factory=SimpleQueue)
@@ -69,41 +75,44 @@ class _Workers:
         """End all processes: each takes back what it has not finished. It comes from a signal, or twice."""
         self.ended = True
         running = list(self.running)
-        for process in running:
+        for each in running:
             with suppress(OSError):
-                process.terminate()
+                each.terminate()
         end = perf_counter() + _PATIENCE
-        for process in running:
+        for each in running:
             try:
-                process.wait(max(end - perf_counter(), 0.01))
+                each.wait(max(end - perf_counter(), 0.01))
             except subprocess.TimeoutExpired:
-                process.kill()
+                each.kill()
 
     def _serve(self) -> None:
         """Have one process convert, another one after it has died."""
         with tempfile.TemporaryFile() as log:
-            process = None
+            running = None
             with suppress(Empty):
                 while not self.ended:
                     number = self.waiting.get_nowait()
                     try:
-                        process = process or self._process(log)
-                        reply = _asked(process, self.requests[number])
-                        failed = "" if reply else _last_words(process, log)
+                        running = running or self._process(log)
+                        reply = _asked(running, self.requests[number])
+                        failed = "" if reply else _last_words(running, log)
                     except Exception as error:  # whatever it is, somebody waits for an answer
                         reply, failed = None, f"no process could convert it: {error}"
                     self.done.put(Answer(number, **reply) if reply else Answer(number, DIED, "", failed))
-                    process = process if reply else None
-            if process is not None and process.stdin is not None:
-                process.stdin.close()
+                    running = running if reply else None
+            if running is not None and running.stdin is not None:
+                running.stdin.close()
 
     def _process(self, log: BinaryIO) -> subprocess.Popen[bytes]:
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(python("layoutsolve.worker"), stdin=pipe, stdout=pipe, stderr=log, cwd=self.place)
-        self.running.append(process)
+        pipe, wanted = subprocess.PIPE, json.dumps(dict(self.wanted))
+        models = {os.path.dirname(os.path.join(self.place or "", each["model"])) for each in self.requests}  # noqa: PTH118, PTH120
+        started: subprocess.Popen[bytes] = process(
+            "layoutsolve.worker", wanted, apart=models, cwd=self.place, stdin=pipe, stdout=pipe, stderr=log
+        )
+        self.running.append(started)
         if self.ended:
-            process.terminate()
-        return process
+            started.terminate()
+        return started
 
 
 def _asked(process: subprocess.Popen[bytes], request: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """The process that runs LiteRT: it answers requests on its standard input until that ends.
 
-LiteRT can abort on a model it does not like, so it never runs in the caller's process. This file is run as a script and
-imports nothing of layoutsolve; :class:`layoutsolve.verification.runtimes.LiteRT` is the other end. A message in either
-direction is eight bytes of length, then an ``.npz`` with an array ``header`` of JSON text and arrays of data.
+LiteRT can abort on a model it does not like, so it never runs in the caller's process. It imports nothing else of
+layoutsolve; :class:`layoutsolve.verification.runtimes.LiteRT` is the other end. A message in either direction is eight
+bytes of length, then an ``.npz`` with an array ``header`` of JSON text and arrays of data.
 
 Request: ``header`` = {"delegate": bool, "tensors": [indices], "steps": how many runs, each with the state that the one
 before has left}, ``model`` = the bytes of the model, ``input/<step>/<position>`` = the inputs. Answer: ``header`` =
@@ -205,6 +205,3 @@ def main() -> None:
             reply, results = {"error": refusal, "inputs": [], "outputs": [], "float16": False}, {}
         write_message(replies, reply, results)
 
-
-if __name__ == "__main__":
-    main()

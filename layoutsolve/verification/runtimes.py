@@ -6,9 +6,7 @@ Neither runtime is needed to convert; a missing one raises :class:`VerifyError` 
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import numpy as np
 from layoutsolve.emit.regions import following_of
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
+from layoutsolve.processes import process
 from layoutsolve.verification import litert_process
 from layoutsolve.wording import one_line
 
@@ -155,13 +154,8 @@ class LiteRT:
 
     def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, str(Path(litert_process.__file__).resolve())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                env={**os.environ, "PYTHONSAFEPATH": "1"},
-            )
+            pipe = subprocess.PIPE
+            self._process = process(litert_process.__name__, stdin=pipe, stdout=pipe, stderr=self._log)
         return self._process
 
     def _arrays(self, source: bytes, steps: Sequence[Sequence[Array]]) -> litert_process.Arrays:
@@ -185,23 +179,23 @@ class LiteRT:
     def _exchange(
         self, header: dict[str, Any], arrays: litert_process.Arrays
     ) -> tuple[dict[str, Any], litert_process.Arrays] | None:
-        process = self._start()
-        assert process.stdin is not None and process.stdout is not None
+        running = self._start()
+        assert running.stdin is not None and running.stdout is not None
         self._log.seek(0)
         self._log.truncate()
-        timer = Timer(self._timeout, process.kill)
+        timer = Timer(self._timeout, running.kill)
         timer.start()
         try:
-            litert_process.write_message(process.stdin, header, arrays)  # type: ignore[arg-type]
-            reply = litert_process.read_message(process.stdout)  # type: ignore[arg-type]
+            litert_process.write_message(running.stdin, header, arrays)  # type: ignore[arg-type]
+            reply = litert_process.read_message(running.stdout)  # type: ignore[arg-type]
         except BrokenPipeError:
             reply = None
         finally:
             timer.cancel()
         if reply is None:
-            process.kill()
-            process.wait()
-            process.stdout.close()
+            running.kill()
+            running.wait()
+            running.stdout.close()
             self._process = None
         return reply
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.files import scratch
-from layoutsolve.processes import python
+from layoutsolve.processes import process
 from layoutsolve.verification.runtimes import Level, OnnxRuntime
 
 
@@ -28,15 +28,22 @@ def surviving(model: bytes | Path, level: Level, seed: int) -> int:
             path.write_bytes(model)
         first, said = 0, ""
         while True:
-            command = python("layoutsolve.verification.survival", str(path), level, str(seed), str(first))
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            tried = [int(line) for line in done.stdout.split()]
-            if tried and done.returncode == 0:
+            code, printed, errors = _tried(path, level, str(seed), str(first))
+            tried = [int(line) for line in printed.split()]
+            if tried and code == 0:
                 return tried[-1]
-            said = done.stderr.strip().splitlines()[-1] if done.returncode > 0 and done.stderr.strip() else said
-            if done.returncode >= 0 or not tried:
+            said = errors.strip().splitlines()[-1] if code > 0 and errors.strip() else said
+            if code >= 0 or not tried:
                 raise no_data(said)
-            said, first = f"ONNX Runtime ended with signal {-done.returncode}", tried[-1] + 1
+            said, first = f"ONNX Runtime ended with signal {-code}", tried[-1] + 1
+
+
+def _tried(path: Path, *arguments: str) -> tuple[int, str, str]:
+    """The exit code of the process, what it printed, and its errors."""
+    pipe, own = subprocess.PIPE, "layoutsolve.verification.survival"
+    with process(own, str(path), *arguments, apart=[path.parent], stdout=pipe, stderr=pipe, text=True) as running:
+        printed, errors = running.communicate()
+    return running.returncode, printed, errors
 
 
 def no_data(said: str) -> VerifyError:

@@ -18,8 +18,10 @@ import layoutsolve
 from layoutsolve import processes
 from layoutsolve.cli import main
 from layoutsolve.errors import ModelError, OptionError
+from layoutsolve.many import records
 from layoutsolve.many.jobs import collected
 from layoutsolve.many.records import RECORD
+from layoutsolve.many.versions import versions
 from tests.random_models import network
 from tests.test_streams import LISTENING, small, start
 
@@ -177,6 +179,24 @@ def test_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (folder / "out" / RECORD).open("a") as file:
         file.write('{"output": "a.onnx", "rep\n[]\n')
     assert again("--objective", "min-bytes") == set()
+
+
+@pytest.mark.parametrize("name", sorted(versions()))
+def test_resume_with_another_version(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What packages of other versions have made is not up to date."""
+    other = {**versions(), name: "0.0.1"}
+
+    def again() -> list[bool]:
+        assert main(["models/a.tflite", "models/c d.tflite", "-o", "out", "--resume", "--json"]) == 0
+        return [json.loads(line)["up_to_date"] for line in capsys.readouterr().out.splitlines()]
+
+    assert again() == [False] * 2 and again() == [True] * 2
+    with monkeypatch.context() as patched:
+        patched.setattr(records, "versions", lambda: other)
+        assert again() == [False] * 2
+    assert again() == [False] * 2 and again() == [True] * 2
 
 
 DYING = """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -15,11 +17,15 @@ from layoutsolve.cli import main
 from layoutsolve.errors import OptionError
 from layoutsolve.many import scheduled as module
 from layoutsolve.many.scheduled import scheduled
-from layoutsolve.many.workers import DIED, Answer
+from layoutsolve.many.versions import PACKAGES, Versions, versions
+from layoutsolve.many.workers import DIED, Answer, answers
 from tests.many.test_batch import alive, written
 from tests.random_models import network
 
 distributed = pytest.importorskip("distributed", reason="it comes with layoutsolve[dask]")
+
+
+LONE = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
 
 
 @pytest.fixture
@@ -51,7 +57,7 @@ def test_workers_that_die(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_a_model_that_no_worker_survives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others that the worker was given together with it are converted."""
 
-    def answer(requests: Sequence[dict[str, Any]], place: str) -> list[Answer]:
+    def answer(requests: Sequence[dict[str, Any]], place: str, wanted: Versions) -> list[Answer]:
         if any(request["model"] == "bad" for request in requests):
             os._exit(1)
         return [Answer(number, 0, request["model"], place) for number, request in enumerate(requests)]
@@ -62,8 +68,9 @@ def test_a_model_that_no_worker_survives(folder: Path, monkeypatch: pytest.Monke
     names = ["a", "bad", *map(str, range(10))]
     assert len(next(iter(module._pieces(len(names), 1)))) > 1
     blamed_alone = {"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0}
-    with dask.config.set(blamed_alone):
-        found = sorted(scheduled([{"model": name} for name in names], "local", 1), key=lambda each: each.number)
+    with dask.config.set(blamed_alone), distributed.LocalCluster(**LONE) as cluster:
+        asked = [{"model": name} for name in names]
+        found = sorted(scheduled(asked, cluster.scheduler_address, 1), key=lambda each: each.number)
     bad = found.pop(1)
     assert found == [Answer(number, 0, name, str(folder)) for number, name in enumerate(names) if name != "bad"]
     assert (bad.number, bad.code) == (1, DIED) and bad.said.startswith("no worker of Dask could convert it")
@@ -87,3 +94,49 @@ def test_no_scheduler(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(OptionError, match=r"pip install 'layoutsolve\[dask\]'"):
         next(scheduled([{}], "local", 1))
+
+
+OTHERS = {
+    "layoutsolve": "import layoutsolve.version; layoutsolve.version.VERSION = '0.0.1'",
+    **{name: f"import {name}; {name}.__version__ = '0.0.1'" for name in PACKAGES},
+    "": "sys.modules['layoutsolve.many.versions'] = None",
+}
+"""What makes a worker one of other versions, by package; the last one has a layoutsolve that does not say its own."""
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[Any]:
+    with distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_workers_of_other_versions(
+    name: str, folder: Path, scheduler: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are refused before anything is converted, with one message that names the worker and both versions."""
+    code = f"import sys; {OTHERS[name]}; from distributed.cli.dask_worker import main; main()"
+    address = scheduler.scheduler_address
+    command = [sys.executable, "-c", code, address, "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+    worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with distributed.Client(address) as client:
+            client.wait_for_workers(1, timeout=60)
+        assert main(["models", "-o", "out", "--scheduler", address]) == 2
+    finally:
+        worker.terminate()
+        worker.wait()
+    told = capsys.readouterr()
+    assert not told.out and told.err.count("\n") == 1 and not list(folder.glob("out/*.onnx"))
+    assert told.err.startswith("layoutsolve: argument --scheduler: the worker tcp://127.0.0.1:")
+    expected = f"{name} 0.0.1 instead of {versions().get(name)}:" if name else "does not say its versions"
+    assert expected in told.err and "install" in told.err
+
+
+def test_processes_of_other_versions(folder: Path) -> None:
+    """A worker that comes later, or a package that is replaced meanwhile: each model fails with the reason."""
+    for name in versions():
+        wanted = {**versions(), name: "9.9"}
+        found = list(answers([{"model": "models/0.tflite"}, {"model": "models/1.tflite"}], 1, wanted))
+        assert [each.code for each in found] == [2, 2] and not any(each.told for each in found)
+        assert all(f"{name} {versions()[name]} instead of 9.9" in each.said for each in found)
