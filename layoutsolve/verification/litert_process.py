@@ -204,4 +204,3 @@ def main() -> None:
             refusal = f"{type(error).__name__}: {error}"
             reply, results = {"error": refusal, "inputs": [], "outputs": [], "float16": False}, {}
         write_message(replies, reply, results)
-

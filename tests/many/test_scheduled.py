@@ -111,9 +111,7 @@ def scheduler() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_workers_of_other_versions(
-    name: str, folder: Path, scheduler: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_workers_of_other_versions(name: str, folder: Path, scheduler: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """They are refused before anything is converted, with one message that names the worker and both versions."""
     code = f"import sys; {OTHERS[name]}; from distributed.cli.dask_worker import main; main()"
     address = scheduler.scheduler_address

@@ -8,14 +8,18 @@ nothing is told.
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.reading.record import BROKEN, INT8, UINT8, Reader, Record
+
+if TYPE_CHECKING:
+    from zipfile import ZipInfo
 
 PREFIX = "tflite."
 """Of the names of facts."""
@@ -41,6 +45,9 @@ _FILES = {2: "labels", 3: "value_labels", 4: "calibration", 5: "vocabulary"}
 
 _TAIL, _END_OF_ARCHIVE = 22 + (1 << 16), b"PK\x05\x06"
 """The most bytes that the end of a ZIP archive takes, and what it begins with."""
+
+_LOCAL, _ENCRYPTED, _LEAST_WINDOW = 30, 1, 4096
+"""The bytes of an entry's header before its name, a flag, and the smallest dictionary of LZMA."""
 
 
 def facts(data: memoryview, subgraph: int, ends: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -101,21 +108,67 @@ def packed(data: memoryview) -> dict[str, bytes]:
     if _END_OF_ARCHIVE not in tail:
         return {}
     import zipfile
-    import zlib
 
     found: dict[str, bytes] = {}
-    left = len(data)
     try:
         with zipfile.ZipFile(_Bytes(data)) as archive:
-            for entry in archive.infolist():
-                if entry.is_dir() or not is_plain(entry.filename) or entry.file_size > left:
-                    continue
-                with archive.open(entry) as file:
-                    found[entry.filename] = file.read(left)
-                left -= len(found[entry.filename])
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError, *BROKEN):
-        pass
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, OSError, *BROKEN):
+        return found
+    left = unread = len(data)  # damaged entries count too: thousands may lie over each other
+    for entry in entries:
+        size, taken = entry.file_size, entry.compress_size
+        if not is_plain(entry.filename) or not (0 <= size <= left and 0 <= taken <= unread):
+            continue
+        left, unread = left - size, unread - taken
+        content = _unpacked(data, entry)
+        if content is not None:
+            found[entry.filename] = content
     return found
+
+
+def _unpacked(data: memoryview, entry: ZipInfo) -> bytes | None:
+    """The content of an entry of an archive, None where it is damaged, encrypted, or packed in an unknown way. Nothing
+    is unpacked beyond the size that the entry says it has: a few bytes may be packed gigabytes.
+    """
+    import zlib
+
+    start = entry.header_offset + _LOCAL
+    lengths = data[max(start - 4, 0) : max(start, 0)]
+    if len(lengths) < 4 or entry.flag_bits & _ENCRYPTED:
+        return None
+    name, more = struct.unpack("<HH", lengths)
+    packed = data[start + name + more :][: entry.compress_size]
+    try:
+        content = _decompressed(packed, entry.compress_type, entry.file_size)
+    except Exception:  # each way to pack has errors of its own
+        return None
+    return content if len(content) == entry.file_size and zlib.crc32(content) == entry.CRC else None
+
+
+def _decompressed(packed: memoryview, way: int, size: int) -> bytes:
+    """What is packed in some way, but not more than ``size`` bytes."""
+    import zipfile
+
+    if way == zipfile.ZIP_STORED or size == 0:
+        return bytes(packed[:size])
+    if way == zipfile.ZIP_DEFLATED:
+        import zlib
+
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, size)
+    if way == zipfile.ZIP_BZIP2:
+        import bz2
+
+        return bz2.BZ2Decompressor().decompress(packed, size)
+    if way == zipfile.ZIP_LZMA:
+        import lzma
+
+        numbers, window = divmod(packed[4], 45), struct.unpack("<I", packed[5:9])[0]
+        bits = {"pb": numbers[0], "lp": numbers[1] // 9, "lc": numbers[1] % 9}
+        window = min(max(window, _LEAST_WINDOW), max(size, _LEAST_WINDOW))  # it is memory that is taken beforehand
+        filters = [{"id": lzma.FILTER_LZMA1, "dict_size": window, **bits}]
+        return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters).decompress(packed[9:], size)
+    return b""
 
 
 def is_plain(name: str) -> bool:

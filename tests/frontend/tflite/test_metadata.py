@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import random
+import subprocess
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -126,7 +128,10 @@ def test_ends_that_are_not_as_many() -> None:
     assert found == {name: text for name, text in TOLD.items() if ".input." not in name}
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_files_behind_a_model(method: int) -> None:
     """Texts are carried over; all can be asked for."""
     files = {"labels.txt": b"Katze\nHund\n", "ids.bin": bytes(range(128, 256)), "\u00e4.txt": b"1"}
@@ -148,16 +153,86 @@ def test_archives_that_unpack_to_much() -> None:
     assert layoutsolve.associated_files(model) == {"small.txt": b"y"}
 
 
+def altered(packed: bytes, signature: bytes, place: int, value: bytes) -> bytes:
+    """An archive with other bytes in the first header with a signature."""
+    start = packed.index(signature) + place
+    return packed[:start] + value + packed[start + len(value) :]
+
+
+METHOD_PLACES = ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10))
+FLAG_PLACES = ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_entries_that_cannot_be_read(method: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Encrypted, packed otherwise than said or in an unknown way, cut short: other files are read, and the model."""
+    packed = archive({"labels.txt": b"cat\ndog\n" * 99, "kept.txt": b"y"}, method)
+    family = [packed]
+    for each in range(100):
+        for places, value in ((METHOD_PLACES, each), (FLAG_PLACES, each)):
+            broken = packed
+            for signature, place in places:
+                broken = altered(broken, signature, place, value.to_bytes(2, "little"))
+            family.append(broken)
+    for place in (14, 18, 22, 26, 28):  # checksum, sizes, lengths of names
+        for value in (bytes(4), b"\xff\xff\xff\x7f", b"\xff" * 4):
+            family += [altered(packed, b"PK\x03\x04", place, value), altered(packed, b"PK\x01\x02", place + 2, value)]
+    content = packed.index(b"labels.txt") + len("labels.txt")
+    for size in range(12):
+        family.append(packed[: content + size] + bytes(8) + packed[content + size + 8 :])
+    for broken in family:
+        found = layoutsolve.associated_files(source() + broken)
+        assert found.items() <= {"labels.txt": b"cat\ndog\n" * 99, "kept.txt": b"y"}.items()
+    assert {"kept.txt"} == set(layoutsolve.associated_files(source() + family[-1]))
+    for number, broken in enumerate(family[:: len(family) // 5]):
+        (tmp_path / f"{number}.tflite").write_bytes(source() + broken)
+        assert main([str(tmp_path / f"{number}.tflite")]) == 0
+        assert main(["ops", str(tmp_path / f"{number}.tflite")]) == 0
+    assert "labels.txt" not in capsys.readouterr().err
+
+
+LIMITED = """
+import resource, sys, time
+from layoutsolve.frontend.tflite.reading import metadata
+import bz2, lzma, zipfile, zlib
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (100 << 20),) * 2)
+data, start = sys.stdin.buffer.read(), time.process_time()
+found = metadata.packed(memoryview(data))
+print(sorted(found), time.process_time() - start < 5)
+"""
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_archives_that_explode(method: int) -> None:
+    """Neither gigabytes in an entry that says to be small, nor a dictionary of gigabytes, nor thousands of entries over
+    the same bytes take memory or time.
+    """
+    packed = archive({"zeros.txt": bytes(300_000_000)}, method)
+    size = (2_000).to_bytes(4, "little")
+    small = altered(altered(packed, b"PK\x03\x04", 22, size), b"PK\x01\x02", 24, size)
+    start = packed.index(b"zeros.txt") + len("zeros.txt")
+    window = packed[: start + 5] + b"\xff\xff\xff\xff" + packed[start + 9 :]
+    directory = small[small.index(b"PK\x01\x02") : small.index(b"PK\x05\x06")]
+    end = small[small.index(b"PK\x05\x06") :]
+    end = end[:8] + (20_000).to_bytes(2, "little") * 2 + (20_000 * len(directory)).to_bytes(4, "little") + end[16:]
+    many = small[: small.index(b"PK\x01\x02")] + directory * 20_000 + end
+    for broken in (small, window, many):
+        command = [sys.executable, "-c", LIMITED]
+        done = subprocess.run(command, input=source() + bytes(2_000) + broken, capture_output=True, check=True)
+        assert done.stdout in (b"[] True\n", b"['zeros.txt'] True\n")
+
+
 def test_files_count_for_the_largest_size() -> None:
     model = source() + archive({"labels.txt": b"x" * 5000})
     with pytest.raises(layoutsolve.ConversionError, match="its metadata"):
         layoutsolve.convert(model, max_size=4000)
 
 
-@pytest.mark.parametrize("part", ["metadata", "archive"])
-def test_damage(part: str) -> None:
+@pytest.mark.parametrize("part", ["metadata", *METHODS])
+def test_damage(part: str | int) -> None:
     """Whatever the bytes, the model is the same, and no more is told than there was room for."""
-    about, packed = Tables().finish(ABOUT), archive({"labels.txt": b"cat\ndog\n" * 9}, zipfile.ZIP_DEFLATED)
+    about, packed = Tables().finish(ABOUT), archive({"labels.txt": b"cat\ndog\n" * 9}, part if part in METHODS else 0)
     plain, rng = layoutsolve.convert(source()).model.graph, random.Random(0)
     for _ in range(300):
         damaged = bytearray(about if part == "metadata" else packed)
