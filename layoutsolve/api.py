@@ -14,7 +14,7 @@ from layoutsolve import arguments, collector
 from layoutsolve.budget import Budget
 from layoutsolve.emit import External, apply, nodes_of, pieces, stored
 from layoutsolve.emit.regions import following_of
-from layoutsolve.ends import METADATA, End, ends_of, every_end
+from layoutsolve.ends import End, ends_of, every_end
 from layoutsolve.errors import OptionError, OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
 from layoutsolve.frontend import Reading, parse
@@ -370,7 +370,7 @@ def _no_worse(
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
     no better then, or has been made in one of some ways ``before``.
     """
-    from layoutsolve.kept import as_it_stands, written_before
+    from layoutsolve.kept import as_it_stands, say_how, written_before
     from layoutsolve.moves import Moves, moves
 
     graph, goal, proven = found.graph, found.assignment.goal, found.assignment
@@ -393,10 +393,7 @@ def _no_worse(
         if after.gains(first) and after.executed <= first.executed:
             return other
     model = as_it_stands(content, external)
-    known = {each.key for each in model.metadata_props}
-    for each in found.model.metadata_props:  # how it was made
-        if each.key not in known and not each.key.startswith((METADATA, WRITTEN)):
-            model.metadata_props.add(key=each.key, value=each.value)
+    say_how(model, found.provenance)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")
 
 

@@ -8,8 +8,9 @@ from collections.abc import Collection
 
 from layoutsolve.emit import External
 from layoutsolve.emit.tensors import fill
+from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import constants
-from layoutsolve.made import DIGEST, WRITTEN, Provenance, outline
+from layoutsolve.made import DIGEST, KEYS, RETURNED, WRITTEN, Provenance, of_model, outline
 from layoutsolve.protos import ModelProto, TensorProto
 from layoutsolve.scopes import sort
 from layoutsolve.source import Content, unchanged
@@ -30,6 +31,20 @@ def as_it_stands(source: Content, external: External | None) -> ModelProto:
                 fill(proto, name, found.dtype, found.data, external)
     unchanged(source.mapped)
     return model
+
+
+def say_how(model: ModelProto, made: Provenance) -> None:
+    """Have a source that is written as it stands say so in its metadata, whoever is its producer. What it says already
+    of how layoutsolve has made it stays.
+    """
+    try:
+        of_model(model)
+    except ModelError:
+        told = {RETURNED: made.version, **made.metadata}
+        others = [(each.key, each.value) for each in model.metadata_props if each.key not in KEYS]
+        del model.metadata_props[:]
+        for key, value in [*others, *sorted(told.items())]:
+            model.metadata_props.add(key=key, value=value)
 
 
 def written_before(model: ModelProto, ways: Collection[Provenance]) -> bool:

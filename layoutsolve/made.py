@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 PRODUCER = "layoutsolve"
 DIGEST, OPTIONS, TARGET = "layoutsolve.source.sha256", "layoutsolve.options", "layoutsolve.target.sha256"
-WRITTEN = "layoutsolve.written.sha256"
+RETURNED, WRITTEN = "layoutsolve.version", "layoutsolve.written.sha256"
 """The keys of the metadata. What is written of a source in ONNX says what it does (:func:`outline`), so that it is
-known when it comes again.
+known when it comes again; one that is written as it stands has another producer, and the version in the metadata.
 """
+
+KEYS = (DIGEST, OPTIONS, TARGET, RETURNED, WRITTEN)
 
 _SMALL = 1024
 """Bytes of a constant up to which it may be a shape or an axis, which says what an operator does."""
@@ -123,9 +125,11 @@ def provenance(model: Source) -> Provenance:
 def of_model(model: onnx.ModelProto, called: str = "the model") -> Provenance:
     """What a model says. Raises :class:`ModelError` where it says nothing."""
     facts = {entry.key: entry.value for entry in model.metadata_props}
-    made = Provenance(model.producer_version, facts.get(DIGEST, ""), facts.get(OPTIONS, ""), facts.get(TARGET, ""))
+    own = model.producer_version if model.producer_name == PRODUCER else ""
+    version = facts.get(RETURNED, own)
+    made = Provenance(version, facts.get(DIGEST, ""), facts.get(OPTIONS, ""), facts.get(TARGET, ""))
     try:
-        known = model.producer_name == PRODUCER and isinstance(made.options, dict)
+        known = (RETURNED in facts or model.producer_name == PRODUCER) and isinstance(made.options, dict)
     except (ValueError, RecursionError):
         known = False
     if not known:

@@ -14,7 +14,7 @@ from layoutsolve.ends import End, ends_of, every_end, metadata
 from layoutsolve.errors import OptionError, OutputError
 from layoutsolve.frontend import Reading, lowered, parse
 from layoutsolve.graph import Graph, Origin
-from layoutsolve.made import WRITTEN, Provenance, outline
+from layoutsolve.made import KEYS, WRITTEN, Provenance, outline
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.target import Target
@@ -59,7 +59,8 @@ def emitted(
     """
     applied = apply(assignment, budget)
     ends = every_end(graph, boundary, assignment)
-    facts = {**applied.metadata, **metadata(ends, applied.metadata), **made.metadata}
+    before = {key: value for key, value in applied.metadata.items() if key not in KEYS}  # of how the source was made
+    facts = {**before, **metadata(ends, applied.metadata), **made.metadata}
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)
     real = meant(assignment, applied) if kernels is None else frozenset()

@@ -1,0 +1,117 @@
+"""Sources in ONNX that are written as they stand: what tells of a conversion tells of them, whatever their producer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import layoutsolve
+from layoutsolve import made
+from layoutsolve.cli import main
+from layoutsolve.source import Content
+from layoutsolve.version import VERSION
+
+METADATA = {
+    "none": {},
+    "foreign": {"author": "somebody", "layoutsolve": "is no key of ours"},
+    "partial": {made.DIGEST: "0" * 64, made.TARGET: "1" * 64},
+    "strange": {made.OPTIONS: "[", made.RETURNED: "7"},
+    "written": {made.WRITTEN: "2" * 64, made.OPTIONS: "5"},
+    "empty": {made.RETURNED: "", made.OPTIONS: ""},
+}
+PRODUCERS = ("", "pytorch", "layoutsolve")
+
+
+def model(kind: str, ir: int = 10, opset: int = 18) -> onnx.ModelProto:
+    """A model that nothing is gained of: an operator, a function, branches, weights, nothing at all."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 3, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None if kind == "function" else [1, 2, 3, 4])
+    imports, weights, functions = [helper.make_opsetid("", opset)], [], []
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    if kind == "function":
+        own = [helper.make_node("Relu", ["a"], ["b"])]
+        imports.append(helper.make_opsetid("own", 1))
+        functions = [helper.make_function("own", "Mine", ["a"], ["b"], own, imports[:1])]
+        nodes = [helper.make_node("Mine", ["x"], ["y"], domain="own")]
+    elif kind == "weights":
+        weights = [onnx.numpy_helper.from_array(np.ones((1, 2, 3, 4), "float32"), "w")]
+        nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    elif kind == "branches":
+        ways = [
+            helper.make_graph(
+                [helper.make_node(name, ["x"], [name])], name, [], [helper.make_tensor_value_info(name, 1, None)]
+            )
+            for name in ("Relu", "Abs")
+        ]
+        given = onnx.numpy_helper.from_array(np.ones((), bool), "given")
+        condition = helper.make_tensor_value_info("given", TensorProto.BOOL, [])
+        nodes = [helper.make_node("If", ["given"], ["y"], then_branch=ways[0], else_branch=ways[1])]
+        graph = helper.make_graph(nodes, "g", [x, condition], [y], [given] if ir > 3 else [])
+        return helper.make_model(graph, opset_imports=imports, ir_version=ir)
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=imports, functions=functions, ir_version=ir)
+
+
+def told(source: bytes, place: Path) -> None:
+    """All that tells of a conversion does so of one that is written as it stands, in a program and on command lines."""
+    conversion = layoutsolve.convert(source)
+    assert conversion.kept
+    again = layoutsolve.provenance(conversion.content(""))
+    assert conversion.provenance == again and again.version == VERSION
+    assert again.source == Content(source).digest and again.options == {}
+    assert layoutsolve.convert(source, **again.options).content("") == conversion.content("")
+    assert "layoutsolve report" in layoutsolve.report(source, conversion)
+    assert str(conversion.explain()) and conversion.report and repr(conversion) and conversion._repr_html_()
+    given, written, page = place / "m.onnx", place / "out.onnx", place / "r.html"
+    given.write_bytes(source)
+    assert main([str(given), "-o", str(written), "--report", str(page), "--explain"]) == 0
+    assert main(["info", str(written)]) == 0
+    twice = layoutsolve.convert(written)  # which says the same as before
+    assert twice.kept and twice.provenance == again and twice.content("") == written.read_bytes()
+    known = {each.key for each in onnx.load_from_string(source).metadata_props} - set(made.KEYS)
+    assert known <= {each.key for each in onnx.load(written).metadata_props}
+    for refused in (layoutsolve.certify, layoutsolve.plan):
+        with pytest.raises(layoutsolve.ConversionError, match="as it stands"):
+            refused(source, conversion)
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+@pytest.mark.parametrize("name", METADATA)
+def test_whatever_the_metadata_say(
+    name: str, producer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = model("relu")
+    source.producer_name, source.producer_version = producer, "0.0" if producer else ""
+    for key, value in METADATA[name].items():
+        source.metadata_props.add(key=key, value=value)
+    told(source.SerializeToString(), tmp_path)
+    assert f"made by layoutsolve {VERSION}: layoutsolve MODEL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ir", [3, 4, 7, 8, 10, 11])
+@pytest.mark.parametrize("kind", ["relu", "weights", "function", "branches"])
+def test_whatever_the_version(kind: str, ir: int, tmp_path: Path) -> None:
+    if (kind == "function" and ir < 8) or (kind == "weights" and ir < 4):
+        pytest.skip("ONNX has this from a later version on")
+    told(model(kind, ir, 18 if ir > 7 else 13 if ir > 3 else 8).SerializeToString(), tmp_path)
+
+
+def test_what_was_made_otherwise_is_not_told_on(tmp_path: Path) -> None:
+    """A model of a source that was written as it stands, or for a target of one's own, says how it was made itself."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 4, 5]) for name in "xy")
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 3, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["y"], perm=[0, 3, 1, 2]),
+    ]
+    source = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 18)])
+    source.ir_version = 10
+    for key, value in zip(made.KEYS, ("3", "{}", "4", "0.0", "5"), strict=True):
+        source.metadata_props.add(key=key, value=value)
+    data = source.SerializeToString()
+    found = layoutsolve.convert(data)
+    assert not found.kept and found.provenance == made.Provenance(VERSION, Content(data).digest, "{}")
