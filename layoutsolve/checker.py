@@ -7,7 +7,8 @@ What is proven again, given the files and the certificate:
 * The ONNX file is what the rows say: it is written again, byte by byte. What it costs is counted in it once more. The
   options that it names are those of the certificate.
 * No tier of the price can be below its bound: the offers of the proof are added up in whole numbers, over the problem
-  as it was stated, so that nothing depends on how the rows were found.
+  as it was stated, so that nothing depends on how the rows were found. Tiers without such a bound are counted, and said
+  to be no more than that.
 
 What is trusted beside this is reading, the rules with closure, and the writer: they are those of the conversion.
 """
@@ -45,47 +46,60 @@ TRUSTED = "trusted: reading the source, the rules and closure, the writer"
 
 @dataclass(frozen=True)
 class CheckedTier:
-    """A tier of the price: its ``value``, and the lower ``bound`` that was proven again.
+    """A tier of the price: its ``value``, which was counted again, and the lower ``bound`` that was proven again.
 
-    The bound of Reshapes is one in the recorded orders where these are chosen first. One that is ``capped`` holds
-    within the candidates only, as there were too many, or as groupings that are decided with orders are never all.
+    It is ``proven`` that no other layouts are below the value, where those of all tiers before it are proven as well; a
+    value of 0 is. A bound that is ``capped`` holds within the candidates only, as there were too many, or as groupings
+    that are decided with orders are never all. A tier that is ``counted`` has no bound, as Reshapes where orders come
+    first: their recorded bound is one for the recorded orders.
     """
 
     tier: tuple[str, ...]
     value: int
     bound: int
     capped: bool
+    counted: bool
+    proven: bool
+
+    @property
+    def standing(self) -> str:
+        """What its value rests on, for people."""
+        if self.proven:
+            return _STANDINGS[0]
+        return _STANDINGS[1] if self.counted else _STANDINGS[3 if self.capped else 2]
 
     def __str__(self) -> str:
-        least = "" if self.bound == self.value else f" (at least {self.bound})"
+        least = "" if self.bound == self.value or self.counted else f" (at least {self.bound})"
         return f"{'+'.join(self.tier)} {self.value}{least}"
+
+
+_STANDINGS = ("proven minimal again", "counted, not proven", "resting on the search", "among the candidates alone")
 
 
 @dataclass(frozen=True)
 class Recheck:
-    """How far a check went, tier by tier. ``kept_operators`` counts by name those that are kept in their own layout:
-    what is proven is relative to these.
+    """How far a check went, tier by tier. The last tier are ``copies`` of constants, in bytes, which are counted: it is
+    proven that there are no fewer only where there are none. ``kept_operators`` counts by name those that are kept in
+    their own layout: what is proven is relative to these.
     """
 
     tiers: tuple[CheckedTier, ...]
+    copies: int
     kept_operators: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def proven(self) -> bool:
         """Whether no other layouts have a lower price."""
-        return all(each.bound == each.value and not each.capped for each in self.tiers)
+        return not self.copies and all(each.proven for each in self.tiers)
 
     @property
     def lines(self) -> list[str]:
         """What was found, for people."""
-        kinds = ("proven minimal again", "resting on the search", "among the candidates alone")
-        found: dict[str, list[str]] = {kind: [] for kind in kinds}
-        for each in self.tiers:
-            found[kinds[2 if each.capped else int(each.bound != each.value)]].append(str(each))
-        kept = kept_as_is(self.kept_operators)
-        said = [
-            f"{kind}{kept if kind == kinds[0] else ''}: {', '.join(tiers)}" for kind, tiers in found.items() if tiers
-        ]
+        last = CheckedTier(("copies",), self.copies, 0, False, counted=self.copies > 0, proven=not self.copies)
+        tiers = (*self.tiers, last)
+        found = {standing: [str(each) for each in tiers if each.standing == standing] for standing in _STANDINGS}
+        kept = {_STANDINGS[0]: kept_as_is(self.kept_operators)}
+        said = [f"{standing}{kept.get(standing, '')}: {', '.join(each)}" for standing, each in found.items() if each]
         return ["the file is what its rows say", *said]
 
     def __str__(self) -> str:
@@ -227,12 +241,16 @@ def _check_count(
 
 
 def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
-    """The proof of every bound has to prove it, over the problem as it was stated."""
+    """The proof of every bound has to prove it, over the problem as it was stated.
+
+    What is proven of a tier is proven beside the recorded values of those before it. So it says that the value is least
+    only where theirs are.
+    """
     if tuple(each.tier for each in certificate.bounds) != stated.claimed:
         raise CertificateError("the certificate has bounds of other tiers than the objective")
-    found = []
-    values = ranked(certificate.price, stated.claimed)
-    some = coarse_tiers(stated.goal.tiers) is None and certificate.price.reshapes > 0
+    found: list[CheckedTier] = []
+    values, coarse = ranked(certificate.price, stated.claimed), coarse_tiers(stated.goal.tiers)
+    some = coarse is None and certificate.price.reshapes > 0
     for question, value, claimed in zip(stated.questions(certificate.price), values, certificate.bounds, strict=True):
         name = "+".join(claimed.tier)
         try:
@@ -243,9 +261,12 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
             raise CertificateError(f"the bound of {claimed.bound} on {name} does not follow from its proof")
         if claimed.bound > value:
             raise CertificateError(f"a bound of {claimed.bound} on {name} is above the price of what it is about")
-        capped = (question.problem.capped or some) and value > 0
-        found.append(CheckedTier(claimed.tier, value, claimed.bound, capped))
-    return Recheck(tuple(found))
+        counted = coarse is not None and len(found) >= len(coarse) and value > 0
+        capped = (question.problem.capped or some) and value > 0 and not counted
+        bound = 0 if counted else claimed.bound
+        least = bound == value and not capped and all(each.proven for each in found)
+        found.append(CheckedTier(claimed.tier, value, bound, capped, counted, value == 0 or least))
+    return Recheck(tuple(found), certificate.price.copies)
 
 
 class Digest(io.RawIOBase):
