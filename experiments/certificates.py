@@ -1,9 +1,10 @@
 """Certificates over a corpus: what is proven again, what forging comes to, and what it takes.
 
 Every model is converted for each objective, certified and checked. A row of the table has the models, those of which
-every tier is proven again, among those that are called optimal, the certificates with rows struck out or cases told
-apart, the processor's seconds of converting, certifying and checking, and kilobytes on average and at most. Then follow
-the models that are called optimal, of which some tier rests on the search. With ``--progress`` each model has a line.
+every recorded bound reaches the value (that of Reshapes in the recorded orders, where these come first), among those
+that are called optimal, the certificates with rows struck out or cases told apart, the processor's seconds of
+converting, certifying and checking, and kilobytes on average and at most. Then follow the models that are called
+optimal, of which some tier rests on the search. With ``--progress`` each model has a line.
 
 Each certificate is also forged: for a file whose nodes read what nothing writes, one whose constants are zero, and with
 each bound raised by one, always with digests that fit. The last column says how many of these are refused.
@@ -103,13 +104,15 @@ def measure(model: CorpusModel, objective: str) -> Result:
     content = conversion.content("")
     found = layoutsolve.check_certificate(source, content, Certificate.from_json(text))
     times.append(process_time())
+    pairs = zip(found.tiers, certificate.bounds, strict=True)
+    reached = {"+".join(each.tier): (each.value, claimed.bound) for each, claimed in pairs}
     outcomes = [refused(source, *each) for each in forged(content, certificate)]
     return Result(
         model.name,
         objective,
         str(conversion.report["status"]),
-        {"+".join(each.tier): (each.value, each.bound) for each in found.tiers},
-        found.proven,
+        reached,
+        all(value == bound for value, bound in reached.values()) and not any(each.capped for each in found.tiers),
         max(steps(each.proof) for each in certificate.bounds),
         (times[1] - times[0], times[2] - times[1], times[3] - times[2]),
         len(text),

@@ -255,6 +255,8 @@ def _check_bounds(stated: Restated, certificate: Certificate) -> Recheck:
         name = "+".join(claimed.tier)
         try:
             proven = claimed.bound >= 0 and question.proves(claimed.proof, claimed.bound)
+        except RecursionError as error:
+            raise CertificateError(f"the proof of the bound on {name} has too many steps and cases") from error
         except ValueError as error:
             raise CertificateError(f"the proof of the bound on {name} is none: {error}") from error
         if not proven:

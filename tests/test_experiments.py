@@ -30,6 +30,7 @@ COMMANDS = {
     "dynamic": ["--rows", "1", "--most", "20000"],
     "executed": [MODELS, "--only", "network/00000", "--target", "ort-x86-vnni"],
     "figures": ["{scratch}"],
+    "forgeries": ["--certificates", "1", "--ways", "1", "--files", "2", "--operators", "3"],
     "forms": [MODELS, "--small", "--form", "PRelu limits"],
     "formulations": [MODELS, "--families", "--only", "network/00000", "--only", "ladder:50", "--seconds", "2"],
     "fuzz": [MODELS, "--mutants", "40", "--jobs", "1"],

@@ -13,7 +13,7 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.choosing import fixed, marked, priced, unmarked
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
+from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked, without_groupings
 from layoutsolve.solver.statement.partition import crossings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
@@ -78,16 +78,16 @@ class Restated:
         """How low each tier can be where those before it are no higher than in some price.
 
         Orders decide all but the Reshapes, where these come last: of them the question is how few they can be in the
-        recorded orders.
+        recorded orders. Where they come first together with others, orders bound what has no Reshapes: candidates of
+        groupings are never all that there are.
         """
         values, coarse = ranked(total, self.claimed), coarse_tiers(self.goal.tiers)
-        free = coarse is not None and not any(values[: len(coarse)])
+        decided = len(coarse) if coarse is not None else 0 if total.reshapes else len(self.claimed)
+        free, tiers = not any(values[:decided]), without_groupings(self.claimed)
         return [
-            Question(
-                self.fine if free or coarse is None or count >= len(coarse) else self._orders,
-                self.claimed[: count + 1],
-                values[:count],
-            )
+            Question(self._orders, tiers[: count + 1], values[:count])
+            if count < decided and not free
+            else Question(self.fine, self.claimed[: count + 1], values[:count])
             for count in range(len(self.claimed))
         ]
 
