@@ -15,8 +15,8 @@ from layoutsolve.records import dataclass
 from layoutsolve.solver.statement.entry import Entry, Orders
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
-from layoutsolve.solver.theory.layout import order
-from layoutsolve.solver.theory.relation import Placed
+from layoutsolve.solver.theory.layout import Group, Layout, Order, order
+from layoutsolve.solver.theory.relation import Placed, Port
 
 Place = tuple[int, int]
 """An operator and one of its ports."""
@@ -109,12 +109,27 @@ class Zones:
         return self.borders[number, port]
 
     def _single(self, number: int, port: int) -> bool:
-        """Whether an operator has one layout at a port: one order, in dimensions that all of its forms have there."""
+        """Whether an operator has one layout at a port: one order, in dimensions that all forms with it have there."""
         entry = self.entries[number]
         if entry.rule is None or entry.relations is None:
             return not entry.free and len({row.layouts[port] for row in entry.fixed}) == 1
-        if entry.fixed or entry.own or len({order(row.layouts[port]) for row in self.kept[number]}) > 1:
+        orders = {order(row.layouts[port]) for row in self.kept[number]}
+        if entry.fixed or entry.own or len(orders) != 1:
             return False
-        forms = entry.rule.forms
-        placed = [form.places[port] for form in forms if isinstance(form, Placed) and not form.prefix]
-        return len(placed) == len(forms) and len(set(placed)) == 1
+        (atoms,), forms = orders, entry.rule.forms
+        placed = [form for form in forms if isinstance(form, Placed) and not form.prefix]
+        if len(placed) < len(forms):
+            return False
+        return len({_placed(form, entry.relations[port], port, atoms) for form in placed} - {None}) == 1
+
+
+def _placed(form: Placed, relation: Port, number: int, atoms: Order) -> Layout | None:
+    """The layout that a fixed form without a prefix has at a port in an order; None where it does not have that."""
+    found, at = list[Group](), 0
+    for place in form.places[number]:
+        end = at
+        while end < len(atoms) and relation.slots[atoms[end]][0] in place:
+            end += 1
+        found.append(atoms[at:end])
+        at = end
+    return tuple(found) if at == len(atoms) else None

@@ -172,6 +172,9 @@ class Filler:
     def _placed(self, maker: Placer, number: int, orders: Mapping[int, Order]) -> Iterator[Filling]:
         ports, form = maker.ports, maker.form
         seen = {port: tuple(dict.fromkeys(ports[port].slots[atom] for atom in orders[port])) for port in self.moving}
+        if not all(maker.has(port, slots) for port, slots in seen.items()):
+            return
+        maker.begin()
         around = next(
             (each for port, each in seen.items() if maker.around.issubset(each) and port not in form.columns), None
         )

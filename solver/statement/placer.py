@@ -75,6 +75,20 @@ class Placer:
 
     def __init__(self, ports: tuple[Port, ...], form: Placed, exact: bool, limit: Limit) -> None:
         self.ports, self.form, self.exact, self.limit = ports, form, exact, limit
+        self.turned = [self._turned(port) for port in range(len(ports))] if form.turned else []
+        self.deferred: list[tuple[int, tuple[Arrangement, ...]]] = []
+        self.waiting: dict[int, tuple[Layout, ...]] = {}
+        self.last: list[Learned] = []
+        self.begun = False
+        if not form.turned:
+            self.begin()
+
+    def begin(self) -> None:
+        """Find what there is to choose from. A turned form does without until a layout leads to it: few do."""
+        if self.begun:
+            return
+        self.begun = True
+        ports, form = self.ports, self.form
         self.slots: dict[str, list[Slot]] = {}
         for slot in dict.fromkeys(slot for port in ports for slot in port.atoms):
             self.slots.setdefault(slot[0], []).append(slot)
@@ -90,8 +104,6 @@ class Placer:
         self.listed: list[Choice] = []
         self.rests: dict[tuple[int, ...], _Rests] = {}
         self.met: dict[Learned, int] = {}
-        self.waiting: dict[int, tuple[Layout, ...]] = {}
-        self.last: list[Learned] = []
         self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
         self.filled: list[dict[Choice, Layout]] = [{} for _ in ports]
         at = {key: place for place, key in enumerate(keys, 1)}
@@ -109,6 +121,25 @@ class Placer:
             return tuple((label,) for label in place)
         return tuple(tuple(run) for _, run in groupby(place, self.form.free.__contains__))
 
+    def has(self, port: int, slots: Iterable[Slot]) -> bool:
+        """Whether slots of a port have what is turned in the form's order."""
+        turned = self.form.turned
+        return not turned or self.turned[port] == [*dict.fromkeys(label for label, _ in slots if label in turned)]
+
+    def _turned(self, port: int) -> list[str]:
+        """The labels that are turned and are more than dimensions of size 1 at a port, as they lie there."""
+        shown = {slot[0] for slot in self.ports[port].atoms} & self.form.turned
+        return [label for place in self.form.places[port] for label in place if label in shown]
+
+    def _leads(self, port: int, readings: Iterable[Arrangement]) -> bool:
+        """Whether a layout may lead to rows: it has what is turned in the form's order, and that is not the usual."""
+        if not self.form.turned:
+            return True
+        wanted = self.turned[port]
+        if wanted == sorted(wanted):
+            return False
+        return any(self.has(port, chain.from_iterable(reading)) for reading in readings)
+
     def start(self) -> list[Row]:
         taken = [self._row(number) for number in self.waiting]
         self.waiting.clear()
@@ -119,7 +150,25 @@ class Placer:
 
         What is learned is combined with what choices are in all else. That was done before for what was known then.
         """
+        readings = tuple(readings)
         self.last.clear()
+        if not self._leads(port, readings):
+            self.deferred.append((port, readings))
+            return []
+        self.begin()
+        for before in self.deferred:
+            self._learn_from(*before)
+        self.deferred.clear()
+        self.last.clear()
+        self._learn_from(port, readings)
+        found = self.places[port].pop(self._key(layout), [])
+        rows = [self._row(number) for number in found if number in self.waiting]
+        for number in found:
+            self.waiting.pop(number, None)
+        return rows
+
+    def _learn_from(self, port: int, readings: Iterable[Arrangement]) -> None:
+        """Combine what a layout says with what choices are in all else."""
         for reading in readings:
             learned = self._learn(port, reading)
             self.last.append(learned)
@@ -134,11 +183,6 @@ class Placer:
                     choice[place] = number
                 self._add(tuple([number or 0 for number in choice]))
             self.met[learned] = len(rests)
-        found = self.places[port].pop(self._key(layout), [])
-        rows = [self._row(number) for number in found if number in self.waiting]
-        for number in found:
-            self.waiting.pop(number, None)
-        return rows
 
     def others(self, wanted: Callable[[Row], bool]) -> list[Row]:
         """The wanted ones of those rows that say what the layout pushed last does, but have others, and still wait."""
@@ -222,6 +266,7 @@ class Placer:
 
     def exactly(self, wanted: Row) -> Iterator[Row]:
         """The rows with what comes before the places of a wanted one, and with what else its layouts show."""
+        self.begin()
         before = {slot for group in wanted.arrangement for slot in group}
         after = tuple(slot for slot in self.logical(self.form.prefix) if slot not in before)
         whole = sorted((*chain.from_iterable(wanted.arrangement), *after)) == sorted(self.around)

@@ -128,6 +128,7 @@ class Atoms:
         """
         linked = self._linked[number]
         factors = {} if way is None else linked.rule.ways[way].factors
+        solid = linked.rule.solid if way is None else linked.rule.solid - linked.rule.ways[way].loose
         axes = linked.labels if way is None else {**linked.labels, **linked.factors[way]}
         atoms: dict[Slot, tuple[int, ...]] = {}
         for whole, group in zip(linked.rule.dims[port], logical, strict=True):
@@ -136,7 +137,7 @@ class Atoms:
                 name = label.partition(":")[0]
                 leaves = enumerate(self._leaves(axes[label]))
                 own = {index: next(rest) for index, leaf in leaves if leaf not in self._unseen}
-                if name in linked.rule.solid:
+                if name in solid:
                     atoms[name, 0] = (*atoms.get((name, 0), ()), *own.values())
                 else:
                     atoms.update({(name, index): (atom,) for index, atom in own.items()})
@@ -186,6 +187,24 @@ class Atoms:
             linked = self._link_partially(number, found)
             owned = any(way.factors for way in linked.rule.ways)
             self._linked[number] = self._link_factors(number, linked) if owned else linked
+        for number, linked in self._linked.items():
+            if any(way.loose for way in linked.rule.ways):
+                self._linked[number] = self._loosened(linked)
+
+    def _loosened(self, linked: _Linked) -> _Linked:
+        """Without those ways that tell factors apart where there are none."""
+        kept = [
+            at
+            for at, way in enumerate(linked.rule.ways)
+            if not way.loose or any(len(self._factoring.leaves([linked.labels[name]])) > 1 for name in way.loose)
+        ]
+        ways = tuple(linked.rule.ways[at] for at in kept)
+        own = {
+            at: linked.factors.get(before, {})
+            for at, before in enumerate(kept)
+            if before in linked.factors or ways[at].loose
+        }
+        return _Linked(replace(linked.rule, ways=ways), linked.labels, linked.ports, own)
 
     def _rule(self, number: int) -> Rule:
         """The rule of a node that is no view; a Transpose or Reshape that is not to be one is opaque."""

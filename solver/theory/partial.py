@@ -58,7 +58,7 @@ def _stripped(places: Iterable[Dims], known: frozenset[str]) -> tuple[Dims, ...]
 def _kept(way: Way, dims: tuple[Dims, ...], whole: dict[Dimension, str], gone: frozenset[str]) -> Form | None:
     """The form of a way in which some dimensions are one label each; None where it tears one apart."""
     form = way.form
-    if not isinstance(form, Placed) or gone.intersection(form.prefix) or gone.intersection(way.factors):
+    if not isinstance(form, Placed) or gone.intersection((*form.prefix, *way.factors, *way.loose)):
         return None
     known = _labels(dims).union(*way.factors.values())
     ports = [list(port) for port in _stripped(form.places, known)]

@@ -79,7 +79,8 @@ class Placed:
     neighbouring free labels of one place may be mixed, else they stay in the place's sequence of labels. ``prefix``
     labels come before the places of each port that has them, in any arrangement; with ``suffix`` some of them may
     follow instead, together as the last dimension. ``columns`` are ports that stay without prefix and suffix (a matrix
-    of weights). ``price`` is what each row costs by itself.
+    of weights). ``price`` is what each row costs by itself. ``turned`` labels are stored in the order of their names by
+    another form that is alike but for that: layouts of ports that show no other order lead to that form alone.
     """
 
     places: tuple[tuple[tuple[str, ...], ...], ...]
@@ -89,6 +90,7 @@ class Placed:
     mixed: bool = False
     columns: frozenset[int] = frozenset()
     price: Price = FREE
+    turned: frozenset[str] = frozenset()
 
 
 Form = Arranged | Placed

@@ -76,9 +76,10 @@ class Way:
 
     A way stands by itself: no other way has to know of it. ``sizes`` are numbers by name that a target may have
     thresholds for. ``factors`` are labels of the rule that this way alone needs as products: for each the labels that
-    it consists of, with their sizes. Where a neighbour factors it in another way, this way is not available. ``texts``
-    are the letters of each port as the way stores it, where it is of a table; ``backend`` is what runs it there, '' for
-    what runs everything else.
+    it consists of, with their sizes. Where a neighbour factors it in another way, this way is not available. ``loose``
+    are labels that are solid for other ways, but whose factors this one tells apart; where they have none, there is no
+    such way. ``texts`` are the letters of each port as the way stores it, where it is of a table; ``backend`` is what
+    runs it there, '' for what runs everything else.
     """
 
     form: Form
@@ -88,6 +89,7 @@ class Way:
     factors: Mapping[str, Mapping[str, Dim]] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     backend: str = ""
+    loose: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -358,44 +358,95 @@ def pad(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 @case("Resize")
 def resize(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    mode = str(random.choice(["nearest", "linear"]))
+    mode = str(random.choice(["nearest", "linear", "cubic"]))
     n, h, w, c = dims(random, 4, (1, 2, 4))
     out = [n, h * int(random.choice([1, 2])), w * int(random.choice([2, 3])), c]
     x = tensor(builder, random, [n, h, w, c])
+    if mode == "cubic":
+        x, out = builder.transpose(x, 0, 3, 1, 2), [n, c, *out[1:3]]
     how = {"coordinate_transformation_mode": str(random.choice(["asymmetric", "half_pixel"])), "nearest_mode": "floor"}
     if random.random() < 0.5:
         y = builder.op(op, x, "", "", builder.constant(out, "int64"), shape=out, mode=mode, **how)
     else:
-        scales = [after / before for before, after in zip([n, h, w, c], out, strict=True)]
+        scales = [after / int(str(before)) for before, after in zip(builder.shape(x), out, strict=True)]
         y = builder.op(op, x, "", builder.constant(scales), shape=out, mode=mode, **how)
     return [result(builder, random, y)]
 
 
 @case("Conv", "ConvTranspose")
 def convolution(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    space = int(random.integers(1, 3))
+    space = int(random.choice([1, 2, 2, 3]))
     group = int(random.choice([1, 2]))
     shape = [int(random.choice([1, 2])), *dims(random, space, (3, 4)), group * int(random.choice([1, 2, 4]))]
     channels = group * int(random.choice([1, 2, 4]))
     if op == "Conv" and random.random() < 0.3:
         return [result(builder, random, quantised_pointwise(builder, random, shape, channels))]
     x = tensor(builder, random, shape)
-    kernel = [int(random.choice([1, 2]))] * space
+    kernel = [int(random.choice([1, 2])) for _ in range(space)]
     sizes = (shape[-1], channels // group) if op == "ConvTranspose" else (channels, shape[-1] // group)
     rest = [builder.weights(*sizes, *kernel)] if random.random() < 0.8 else [tensor(builder, random, [*sizes, *kernel])]
     rest += [builder.weights(channels)] if random.random() < 0.7 else []
-    growth = (kernel[0] - 1) * (1 if op == "ConvTranspose" else -1)
-    grown = [dim + growth for dim in shape[1:-1]]
-    y = builder.channels_last(op, x, *rest, shape=[shape[0], *grown, channels], group=group)
+    moves = [window(random, size) for size in kernel]
+    attributes = windows(random, kernel, moves)
+    if op == "ConvTranspose":
+        padding = {"pads": [each.pads[end] for end in (0, 1) for each in moves]}
+        grown = [
+            (dim - 1) * each.stride + each.reach - each.padded for dim, each in zip(shape[1:-1], moves, strict=True)
+        ]
+        attributes = {name: value for name, value in attributes.items() if name != "auto_pad"} | padding
+    else:
+        grown = [each.made(dim, "auto_pad" in attributes) for dim, each in zip(shape[1:-1], moves, strict=True)]
+    y = builder.channels_last(op, x, *rest, shape=[shape[0], *grown, channels], group=group, **attributes)
     return [result(builder, random, y)]
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a kernel moves along a dimension: its stride, how far it reaches, and what it is padded by at both ends."""
+
+    stride: int
+    reach: int
+    gap: int
+    pads: tuple[int, int]
+
+    @property
+    def padded(self) -> int:
+        return sum(self.pads)
+
+    def made(self, dim: int, same: bool = False) -> int:
+        """How many results there are of so many elements; all that a stride leaves where these are the ``same``."""
+        return -(-dim // self.stride) if same else (dim + self.padded - self.reach) // self.stride + 1
+
+
+def window(random: Random, size: int) -> Window:
+    """A random window of so many elements."""
+    stride, gap = (int(random.choice([1, 1, 2])) for _ in range(2))
+    pads = int(random.integers(0, size)), int(random.integers(0, size))
+    return Window(stride, gap * (size - 1) + 1, gap, pads)
+
+
+def windows(random: Random, kernel: Sequence[int], moves: Sequence[Window]) -> dict[str, Any]:
+    """The attributes that say how a kernel moves, some of which stay unsaid where they are what they are by default."""
+    found: dict[str, Any] = {"kernel_shape": [*kernel], "dilations": [each.gap for each in moves]}
+    found |= {"strides": [each.stride for each in moves], "pads": [each.pads[end] for end in (0, 1) for each in moves]}
+    if all(each.gap == 1 and each.stride <= each.reach for each in moves) and random.random() < 0.2:
+        found |= {"auto_pad": "SAME_UPPER"}
+        del found["pads"]
+    return found
 
 
 @case("AveragePool", "MaxPool", "LpPool")
 def pooling(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    shape = dims(random, 4, (2, 4, 6))
+    space = int(random.choice([1, 2, 2, 2, 3]))
+    shape = [*dims(random, 1, (1, 2, 4)), *dims(random, space, (2, 4, 6)), *dims(random, 1, (1, 2, 4, 6))]
     x = tensor(builder, random, shape)
-    out = [shape[0], shape[1] // 2, shape[2] // 2, shape[3]]
-    return [result(builder, random, builder.channels_last(op, x, shape=out, kernel_shape=[2, 2], strides=[2, 2]))]
+    kernel = dims(random, space, (1, 2))
+    moves = [replace(window(random, size), gap=1, reach=size) for size in kernel]
+    attributes = windows(random, kernel, moves)
+    del attributes["dilations"]
+    space_made = [each.made(dim, "auto_pad" in attributes) for dim, each in zip(shape[1:-1], moves, strict=True)]
+    y = builder.channels_last(op, x, shape=[shape[0], *space_made, shape[-1]], **attributes)
+    return [result(builder, random, y)]
 
 
 @case("LRN")

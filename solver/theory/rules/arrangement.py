@@ -288,26 +288,32 @@ def gather_nd(site: Site) -> Rule | None:
 @rule("DepthToSpace", "SpaceToDepth")
 def depth_space(site: Site) -> Rule:
     """A regrouping of factors: one operator between stored dimensions, or nothing at all where the factors lie apart
-    anyway.
+    anyway. Rows and columns may be in exchange, and then those of a block are as well.
     """
     deepening = site.node.op == "SpaceToDepth"
     shallow, deep = (site.required(0), site.output()) if deepening else (site.output(), site.required(0))
     block = site.attribute("blocksize")
     extents: dict[str, Dim] = {"a": block, "b": block, "c": shallow.shape[1], "h": deep.shape[2], "w": deep.shape[3]}
-    spread: Dims = (("n",), ("c",), ("h", "a"), ("w", "b"))
     modes: dict[str, Dims] = {"DCR": (("n",), ("a", "b", "c"), ("h",), ("w",))}
     if not deepening:
         modes["CRD"] = (("n",), ("c", "a", "b"), ("h",), ("w",))
+    exchanged = {"a": "b", "b": "a", "h": "w", "w": "h"}
 
-    def ports(stacked: Dims) -> tuple[Dims, Dims]:
-        return (spread, stacked) if deepening else (stacked, spread)
+    def exchange(dims: Dims) -> Dims:
+        return tuple(tuple(exchanged.get(name, name) for name in place) for place in dims)
 
-    def way(mode: str, stacked: Dims) -> Way:
+    def ports(stacked: Dims, turned: bool = False) -> tuple[Dims, Dims]:
+        both: tuple[Dims, Dims] = (("n",), ("c",), ("h", "a"), ("w", "b")), stacked
+        if turned:
+            both = exchange(both[0]), exchange(both[1])
+        return both if deepening else (both[1], both[0])
+
+    def way(mode: str, turned: bool) -> Way:
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             return site.same() if deepening else site.same({"mode": mode})
 
-        return Way(Placed(ports(stacked), free=frozenset("nchw")), rewrite, mode)
+        return Way(Placed(ports(modes[mode], turned), free=frozenset("nchw")), rewrite, mode)
 
     nothing = Way(Arranged(frame=0), lambda row, shapes: (), "nothing")
-    ways = (*(way(mode, stacked) for mode, stacked in modes.items()), nothing)
+    ways = (*(way(mode, turned) for turned in (False, True) for mode in modes), nothing)
     return Rule((0,), ports(modes[site.attribute("mode", "DCR")]), ways, extents, letters=("NCHW", "NCHW"))

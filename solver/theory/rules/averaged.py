@@ -37,12 +37,13 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
         return None
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+        (step,) = rule.ways[row.form].rewrite(row, shapes)
         channels = shapes[0][CHANNELS] if len(shapes[0]) == IMAGE else 0
         if not isinstance(channels, int) or channels < FEWEST:
             return None
         share = Quant(np.array([1 / prod(kernel)], np.float32), np.zeros(1, np.int8))
-        ones = np.ones((channels, 1, *kernel), np.int8)
-        attributes = {name: value for name, value in site.node.attributes.items() if name in KEPT}
+        ones = np.ones((channels, 1, *step.attributes["kernel_shape"]), np.int8)
+        attributes = {name: value for name, value in step.attributes.items() if name in KEPT}
         weights = Value(f"{site.node.outputs[0]}/ones", "int8", ones.shape, share, ones)
         return (Step("Conv", (0, weights), (0,), {**attributes, "group": channels}),)
 

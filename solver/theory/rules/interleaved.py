@@ -22,6 +22,7 @@ from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Between, Dims, Site, Step, Way, sizes, static
 from layoutsolve.solver.theory.rules.contraction import numbers
+from layoutsolve.solver.theory.rules.space import Order, attributes
 
 
 @dataclass(frozen=True)
@@ -50,29 +51,30 @@ def _wider(numbers: Sequence[int], by: int) -> tuple[int, ...]:
     return (*numbers[:-1], numbers[-1] * by)
 
 
-def _window(site: Site) -> _Window | None:
-    """The window of a convolution that can be interleaved: weights are constant, in one group and without gaps along
-    the last dimension, and the padding is known.
+def _window(site: Site, order: Order) -> _Window | None:
+    """The window of a convolution, with its dimensions of space in an order, if it can be interleaved: weights are
+    constant, in one group and without gaps along the last dimension, and the padding is known.
     """
     kernel = site.required(1)
-    rank = len(kernel.shape) - 2
-    constant = all(site.constant(number) is not None for number in range(1, len(site.node.inputs)))
-    gaps = tuple(site.attribute("dilations", (1,) * rank))
-    known = site.attribute("auto_pad", "NOTSET") == "NOTSET" and not site.attribute("output_shape")
-    if not constant or not known or gaps[-1] != 1 or site.attribute("group", 1) != 1:
+    rank, given = len(order), site.node.attributes
+    if given.get("group", 1) != 1 or given.get("dilations", (1,) * rank)[order[-1]] != 1:
         return None
+    known = given.get("auto_pad", "NOTSET") == "NOTSET" and not given.get("output_shape")
+    if not known or any(site.constant(number) is None for number in range(1, len(site.node.inputs))):
+        return None
+    moved = {"dilations": (1,) * rank, "strides": (1,) * rank, "pads": (0,) * (2 * rank), **attributes(given, order)}
     return _Window(
-        tuple(map(static, kernel.shape[2:])),
-        tuple(site.attribute("strides", (1,) * rank)),
-        tuple(site.attribute("pads", (0,) * (2 * rank))),
-        gaps,
-        tuple(site.attribute("output_padding", (0,) * rank)),
+        tuple(static(kernel.shape[2 + axis]) for axis in order),
+        moved["strides"],
+        moved["pads"],
+        moved["dilations"],
+        moved.get("output_padding", (0,) * rank),
     )
 
 
-def reading(site: Site, form: Placed) -> Way | None:
-    """A Conv that reads channels-last, in the labels of its ordinary ``form``."""
-    window = _window(site)
+def reading(site: Site, form: Placed, order: Order) -> Way | None:
+    """A Conv that reads channels-last, in the labels of its ordinary ``form``, which has space in an ``order``."""
+    window = _window(site, order)
     if window is None or (channels := static(site.required(1).shape[1])) == 1:
         return None
     steps = site.same(window.wider(channels))
@@ -83,29 +85,31 @@ def reading(site: Site, form: Placed) -> Way | None:
     data, kernel, *rest = form.places
     places = (_interleaved(data), _interleaved(kernel), *rest)
     facts = {"channels": channels, "stride": window.strides[-1]}
-    return Way(Placed(places, form.free), rewrite, f"interleaved, {numbers(site)}", facts)
+    return Way(Placed(places, form.free, turned=form.turned), rewrite, f"interleaved, {numbers(site)}", facts)
 
 
-def writing(site: Site, form: Placed) -> Way | None:
+def writing(site: Site, form: Placed, order: Order) -> Way | None:
     """A ConvTranspose of floats that writes channels-last, in the labels of its ordinary ``form``."""
-    window = _window(site)
+    window = _window(site, order)
     if window is None or not site.floating or (produced := static(site.required(1).shape[1])) == 1:
         return None
-    attributes = window.wider(produced)
+    wider = window.wider(produced)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return _transposed(site, 1, attributes, shapes[-1])
+        return _transposed(site, 1, order, wider, shapes[-1])
 
     data, kernel, *rest, result = form.places
     places = (data, _interleaved(kernel), *rest, _interleaved(result))
-    return Way(Placed(places, form.free), rewrite, f"interleaved, {numbers(site)}", {"produced": produced})
+    return Way(
+        Placed(places, form.free, turned=form.turned), rewrite, f"interleaved, {numbers(site)}", {"produced": produced}
+    )
 
 
-def reversing(site: Site, form: Placed) -> Way | None:
+def reversing(site: Site, form: Placed, order: Order) -> Way | None:
     """A Conv of floats that writes channels-last, as a ConvTranspose: its stride is 1, and its padding is not wider
     than what its kernel reaches. Channels keep their order, since its weights are written anew.
     """
-    window, kernel = _window(site), site.constant(1)
+    window, kernel = _window(site, order), site.constant(1)
     if window is None or kernel is None or not site.floating or any(stride != 1 for stride in window.strides):
         return None
     reach = [gap * (size - 1) for gap, size in zip(window.gaps, window.kernel, strict=True)]
@@ -113,18 +117,18 @@ def reversing(site: Site, form: Placed) -> Way | None:
     produced, contracted = kernel.shape[:2]
     if min(pads) < 0 or produced == 1:
         return None
-    attributes = replace(window, pads=pads).wider(produced)
+    wider = replace(window, pads=pads).wider(produced)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        turned = np.moveaxis(np.flip(kernel, tuple(range(2, kernel.ndim))), 0, -1)
-        weights = np.ascontiguousarray(turned).reshape(contracted, 1, *attributes["kernel_shape"])
-        return _transposed(site, weights, attributes, shapes[-1])
+        reversed_ = np.flip(kernel, tuple(range(2, kernel.ndim))).transpose(1, *(2 + axis for axis in order), 0)
+        weights = np.ascontiguousarray(reversed_).reshape(contracted, 1, *wider["kernel_shape"])
+        return _transposed(site, weights, order, wider, shapes[-1])
 
     *inputs, result = form.places
     places = (*inputs, _interleaved(result))
     free = form.free - {"c", "o"}
     facts = {"channels": contracted, "produced": produced}
-    return Way(Placed(places, free), rewrite, f"interleaved result, {numbers(site)}", facts)
+    return Way(Placed(places, free, turned=form.turned), rewrite, f"interleaved result, {numbers(site)}", facts)
 
 
 def _interleaved(dims: Dims) -> Dims:
@@ -133,14 +137,16 @@ def _interleaved(dims: Dims) -> Dims:
     return (outer, (), *space, (*last, *inner))
 
 
-def _transposed(site: Site, kernel: int | Array, attributes: Mapping[str, Any], shape: Shape) -> tuple[Step, ...]:
+def _transposed(
+    site: Site, kernel: int | Array, order: Order, wider: Mapping[str, Any], shape: Shape
+) -> tuple[Step, ...]:
     """A ConvTranspose of stored ``shape``, and the bias, which is repeated for every pixel of a row."""
     if site.input(2) is None:
-        return (Step("ConvTranspose", (0, kernel), (0,), attributes),)
-    before, count = sizes(site.output().shape[-1:])
+        return (Step("ConvTranspose", (0, kernel), (0,), wider),)
+    before, count = sizes((site.output().shape[2 + order[-1]],))
     return (
         *before,
         Step("Tile", (2, count), (Between("biases", site.output().dtype, shape[-1:]),)),
-        Step("ConvTranspose", (0, kernel), (Between("product", site.output().dtype, shape),), attributes),
+        Step("ConvTranspose", (0, kernel), (Between("product", site.output().dtype, shape),), wider),
         Step("Add", ("product", "biases"), (0,)),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from layoutsolve.graph import Array, Shape
@@ -9,6 +11,7 @@ from layoutsolve.solver.theory.row import Row, position, positions
 from layoutsolve.solver.theory.rule import (
     Arranged,
     Between,
+    Dims,
     Placed,
     Rule,
     Site,
@@ -20,6 +23,7 @@ from layoutsolve.solver.theory.rule import (
     numbered,
     rule,
 )
+from layoutsolve.solver.theory.rules.space import turned
 
 CHANNEL = "k"
 """The label of the dimension that has numbers of its own."""
@@ -63,7 +67,7 @@ def batch_normalization(site: Site) -> Rule | None:
 
 @rule("InstanceNormalization")
 def instance_normalization(site: Site) -> Rule | None:
-    """Batch and channels first, and behind them the pixels of an image in any order."""
+    """Batch and channels first, and behind them the pixels of an image in any order, as many dimensions or one."""
     if site.constant(1) is None or site.constant(2) is None:
         return None
     rank = len(site.required(0).shape) - 2
@@ -71,8 +75,10 @@ def instance_normalization(site: Site) -> Rule | None:
     places = ((("n",), ("c",), *space), (("c",),), (("c",),), (("n",), ("c",), *space))
     free = frozenset({"n", "c", *(label for (label,) in space)})
     way = Way(Placed(places, free=free), site.unchanged, f"channels-first, {site.output().dtype}")
-    data = image("NC", rank + 2)
-    return Rule((0, 1, 2), places, (way,), letters=(data, "C", "C", data) if data else ())
+    pixels: Dims = (("n",), ("c",), tuple(label for (label,) in space))
+    together = replace(way, form=Placed((pixels, *places[1:3], pixels), free=free, mixed=True))
+    data, ways = image("NC", rank + 2), (way, *turned(way, rank, (0, 3)), *([together] if rank > 1 else []))
+    return Rule((0, 1, 2), places, ways, letters=(data, "C", "C", data) if data else ())
 
 
 IMAGES = ([0, 2, 3], [0, 1, 2, 3])

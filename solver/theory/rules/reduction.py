@@ -159,15 +159,26 @@ def _axis(shape: Shape, axis: int, label: str) -> Dims:
 
 @rule("Hardmax", "LogSoftmax", "LpNormalization", "Softmax")
 def softmax(site: Site) -> Rule:
-    """The axis stays whole, the others follow any layout."""
+    """The axis is one stored dimension, the others follow any layout. Its factors may come in any order: with all else
+    before them, or some behind them as one dimension.
+    """
     shape = site.output().shape
-    dims = _axis(shape, site.attribute("axis", -1) % len(shape), "k")
+    axis = site.attribute("axis", -1) % len(shape)
+    dims = _axis(shape, axis, "k")
     form = Arranged(frame=1, alone=WHOLE, sensitive=WHOLE)
 
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return site.same({"axis": position(row.arrangement, "k")})
 
-    return Rule((0,), (dims, dims), (Way(form, rewrite, Along("k")),), solid=WHOLE)
+    def reordered(where: str, place: int, suffix: bool) -> Way:
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            return site.same({"axis": place})
+
+        return Way(Placed(((("k",),),) * 2, WHOLE, others, suffix), rewrite, where, loose=WHOLE)
+
+    others = tuple(label for at, labels in enumerate(dims) for label in labels if at != axis)
+    ways = (Way(form, rewrite, Along("k")), reordered("innermost", -1, False), reordered("middle", -2, True))
+    return Rule((0,), (dims, dims), ways, solid=WHOLE)
 
 
 @rule("CumProd", "CumSum")

@@ -150,7 +150,7 @@ def _renamed(site: Site, ports: tuple[int, ...], rewrite: Rewrite) -> Rewrite:
 def _either_way(site: Site, found: Rule, always: bool) -> Rule:
     """An operator on images whose attribute says whether their channels come last, as they ``always`` do in some."""
     last = always or bool(site.attribute("channels_last", 0))
-    (way,), count, found = found.ways, len(found.inputs), replace(found, letters=())
+    count, found = len(found.inputs), replace(found, letters=())
 
     def turned(dims: tuple[Dims, ...]) -> tuple[Dims, ...]:
         moved = (0, *range(count, len(dims)))
@@ -164,15 +164,17 @@ def _either_way(site: Site, found: Rule, always: bool) -> Rule:
 
         return write
 
-    assert isinstance(way.form, Placed)
-    behind = str(way.kind).replace("channels-first", "channels-last")
-    before = replace(way, rewrite=written(way.rewrite, 0))
-    after = replace(
-        way, form=replace(way.form, places=turned(way.form.places)), rewrite=written(way.rewrite, 1), kind=behind
-    )
+    def behind(way: Way) -> Way:
+        assert isinstance(way.form, Placed)
+        kind = str(way.kind).replace("channels-first", "channels-last")
+        form = replace(way.form, places=turned(way.form.places))
+        return replace(way, form=form, rewrite=written(way.rewrite, 1), kind=kind)
+
+    before = tuple(replace(way, rewrite=written(way.rewrite, 0)) for way in found.ways)
+    after = tuple(map(behind, found.ways))
     if not last:
-        return replace(found, ways=(before, after))
-    return replace(found, dims=turned(found.dims), ways=(after,) if always else (after, before))
+        return replace(found, ways=(*before, *after))
+    return replace(found, dims=turned(found.dims), ways=after if always else (*after, *before))
 
 
 @rule(f"{CONTRIB}:QLinearSoftmax")

@@ -257,11 +257,11 @@ def resize(site: Site) -> Rule | None:
     def anywhere(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return resized({axis: position(row.arrangement, f"k{axis}") for axis in axes}, shapes)
 
-    def interpolating(letters: str) -> Way:
-        """The operator with resampled dimensions (R) in some places and the others (K) around them, in order."""
-        kept, moved = iter([dims[0][axis] for axis in others]), iter([(f"k{axis}",) for axis in axes])
+    def interpolating(letters: str, order: Sequence[int] = axes) -> Way:
+        """The operator with resampled dimensions (R) in some places, in an order, and the others (K) around them."""
+        kept, moved = iter([dims[0][axis] for axis in others]), iter([(f"k{axis}",) for axis in order])
         places = tuple(next(moved if letter == "R" else kept) for letter in letters)
-        where = dict(zip(axes, (index for index, letter in enumerate(letters) if letter == "R"), strict=True))
+        where = dict(zip(order, (index for index, letter in enumerate(letters) if letter == "R"), strict=True))
 
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             return resized(where, shapes)
@@ -277,9 +277,10 @@ def resize(site: Site) -> Rule | None:
         form = Arranged(frame=0, alone=resampled, sensitive=resampled)
         ways = (Way(form, anywhere, Marked("nearest", resampled, dtype, max(rank, DIMENSIONS))),)
     elif mode == "linear":
-        ways = tuple(map(interpolating, ("KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK")))
+        forms = "KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK"
+        ways = tuple(interpolating(letters, order) for order in (axes, axes[::-1]) for letters in forms)
     else:
-        ways = (interpolating("KKRR"),)
+        ways = tuple(interpolating("KKRR", order) for order in (axes, axes[::-1]))
     return Rule((0,), dims, ways, solid=resampled)
 
 

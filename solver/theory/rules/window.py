@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, permutations
+
 from layoutsolve.graph import Dim
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, image, rule, unnamed
 from layoutsolve.solver.theory.rules import interleaved
 from layoutsolve.solver.theory.rules.contraction import numbers, products
+from layoutsolve.solver.theory.rules.space import orders, stored, turned
 
 
 def _space(name: str, count: int) -> Dims:
@@ -42,15 +47,22 @@ def convolution(site: Site) -> Rule:
     facts = {name: count for name, count in counts.items() if groups == 1 and isinstance(count, int)}
     way = Way(first, site.unchanged, f"channels-first, {numbers(site)}", facts)
     others = (interleaved.writing,) if transposed else (interleaved.reading, interleaved.reversing)
-    last = [found for other in others if (found := other(site, first)) is not None]
+    images = _images(places)
+    forms = [(order, stored(first, order, images)) for order in permutations(range(rank))]
+    last = [found for order, each in forms for other in others if (found := other(site, each, order)) is not None]
     return Rule(
         inputs,
         _dense(places, sizes),
-        (way, *last),
+        (way, *last, *turned(way, rank, images)),
         sizes,
         _whole("s", "k", "p", count=rank),
         letters=_letters(rank, "IO" if transposed else "OI", len(inputs)),
     )
+
+
+def _images(places: Sequence[Dims]) -> list[int]:
+    """The ports that have dimensions of space: all but a bias."""
+    return [port for port, dims in enumerate(places) if len(dims) > 1]
 
 
 def _letters(rank: int, kernel: str, inputs: int) -> tuple[str, ...]:
@@ -82,6 +94,7 @@ def pointwise(site: Site) -> Rule:
     conv = Way(Placed(dims, free=frozenset("nco")), site.unchanged, f"channels-first, {facts}")
     ways = (conv, *products(pixels, "c", "o", frozenset({*pixels, "c", "o"}), site.real if biased else "", facts))
     inputs = (0, 1, 2) if biased else (0, 1)
+    ways = (*ways, *turned(conv, rank, _images(dims)))
     return Rule(inputs, dims, ways, letters=_letters(rank, "OI", len(inputs)))
 
 
@@ -96,26 +109,39 @@ def _dense(places: list[Dims], sizes: dict[str, Dim]) -> tuple[Dims, ...]:
 
 @rule("AveragePool", "MaxPool", "LpPool")
 def pooling(site: Site) -> Rule | None:
-    """Batch and channels may be factored in any order."""
+    """Batch and channels, which are alike to a window, may be factored in any order and change places."""
     if len(site.node.outputs) > 1:
         return None
-    rank = len(site.required(0).shape) - 2
-    dims = ((("n",), ("c",), *_space("s", rank)), (("n",), ("c",), *_space("p", rank)))
-    way = Way(Placed(dims, free=frozenset("nc")), site.unchanged, f"channels-first, {site.output().dtype}")
-    return Rule((0,), dims, (way,), solid=_whole("s", "p", count=rank), letters=_images(rank))
+    rank, free = len(site.required(0).shape) - 2, frozenset("nc")
+    space, kind = (_space("s", rank), _space("p", rank)), f"channels-first, {site.output().dtype}"
+    dims = tuple((("n",), ("c",), *each) for each in space)
+    heads: list[Dims] = [(("n",), ("c",))]
+    if 1 not in site.required(0).shape[:2]:
+        heads += [(("c",), ("n",)), ((), ("n", "c"))]
+    forms = [Placed(tuple((*head, *each) for each in space), free, mixed=True) for head in heads]
+    ways = [Way(form, site.unchanged, kind) for form in forms]
+    ways += [way for each in ways for way in turned(each, rank, (0, 1))]
+    return Rule((0,), dims, tuple(ways), solid=_whole("s", "p", count=rank), letters=_named(rank))
 
 
 @rule("LRN")
 def local_response(site: Site) -> Rule:
-    """Channels keep their order, since neighbours matter; everything else may be factored in any order."""
-    rank = len(site.required(0).shape) - 2
+    """Channels keep their order, since neighbours matter; everything else may come in any order, before or behind."""
+    rank, kind = len(site.required(0).shape) - 2, f"channels-first, {site.output().dtype}"
     dims: Dims = (("n",), ("c",), *_space("s", rank))
-    form = Placed((dims, dims), free=frozenset("n") | _whole("s", count=rank))
-    way = Way(form, site.unchanged, f"channels-first, {site.output().dtype}")
-    return Rule((0,), (dims, dims), (way,), solid=frozenset("c"), letters=_images(rank))
+    pixels, units = ("n", *(label for (label,) in dims[2:])), ((),) * (rank - 1)
+    around = [(before, tuple(each for each in pixels if each not in before)) for before in _subsets(pixels)]
+    forms: list[Dims] = [dims, *((before, ("c",), after, *units) for before, after in around)]
+    ways = tuple(Way(Placed((places, places), frozenset(pixels), mixed=True), site.unchanged, kind) for places in forms)
+    return Rule((0,), (dims, dims), ways, solid=frozenset("c"), letters=_named(rank))
 
 
-def _images(rank: int) -> tuple[str, ...]:
+def _subsets(labels: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for count in range(len(labels) + 1):
+        yield from combinations(labels, count)
+
+
+def _named(rank: int) -> tuple[str, ...]:
     """The letters of an image, and of one that is made of it."""
     data = image("NC", rank + 2)
     return (data, data) if data else ()
@@ -123,7 +149,9 @@ def _images(rank: int) -> tuple[str, ...]:
 
 @rule("GridSample")
 def sampled(site: Site) -> Rule:
-    """Channels may be factored in any order, and so may the batch, which the grid has as well."""
+    """Channels may be factored in any order, and so may the batch, which the grid has too. What is sampled is in the
+    order in which the grid's points are.
+    """
     rank = len(site.required(0).shape) - 2
     places: tuple[Dims, ...] = (
         (("n",), ("c",), *_space("s", rank)),
@@ -131,6 +159,11 @@ def sampled(site: Site) -> Rule:
         (("n",), ("c",), *_space("p", rank)),
     )
     way = Way(Placed(places, free=frozenset("nc")), site.unchanged, f"channels-first, {site.output().dtype}")
+    ways = [way]
+    for order in orders(rank):
+        points = tuple((f"p{axis}",) for axis in order)
+        form = Placed((places[0], (("n",), *points, ("k",)), (("n",), ("c",), *points)), free=frozenset("nc"))
+        ways.append(replace(way, form=form))
     solid, data = _whole("s", "p", count=rank) | {"k"}, image("NC", rank + 2)
     letters = (data, unnamed(rank + 2), data) if data else ()
-    return Rule((0, 1), places, (way,), solid=solid, letters=letters)
+    return Rule((0, 1), places, tuple(ways), solid=solid, letters=letters)

@@ -122,7 +122,7 @@ def test_components_equal_enumeration(objective: str) -> None:
             least = ranked(price_of_component(problem, best, component), tiers)
             assert ranked(price_of_component(problem, rows, component), tiers) == found.bounds == least
             compared += 1
-    assert compared > 20
+    assert compared >= 20
 
 
 def test_the_relaxation_is_tight_where_moves_cost_alike() -> None:
