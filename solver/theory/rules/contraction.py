@@ -33,7 +33,8 @@ def gemm(site: Site) -> Rule | None:
     right: Dims = (M, K) if site.attribute("transB", 0) else (K, M)
     bias: tuple[Dims, ...] = (_bias(site.required(2).shape),) if len(inputs) == 3 else ()
     constant, biased, facts = site.constant(1) is not None, site.real if bias else "", numbers(site)
-    free = (frozenset("pkm") if constant else frozenset("p")) - whole(site)
+    known = constant or site.constant(0) is not None
+    free = (frozenset("pkm") if known else frozenset("p")) - whole(site)
     if bias in ((), ((M,),)):
         ways = list(products(P, "k", "m", free, biased, facts))
         if constant:
@@ -49,6 +50,8 @@ def gemm(site: Site) -> Rule | None:
             product(kind, Placed((data, (K, M), *bias, (P, M)), free), facts, biased)
             for kind, data in (("NN", (P, K)), ("TN", (K, P)))
         ]
+    if known and not constant and not bias:
+        ways += _by_matrix(P, ("m",), free, facts)
     letters = (
         "CN" if site.attribute("transA", 0) else "NC",
         "OI" if site.attribute("transB", 0) else "IO",
@@ -56,6 +59,18 @@ def gemm(site: Site) -> Rule | None:
         "NC",
     )
     return Rule(inputs, (left, right, *bias, (P, M)), tuple(_as_priced(site, ways)), letters=letters)
+
+
+def _by_matrix(rows: tuple[str, ...], lines: tuple[str, ...], free: frozenset[str], facts: str) -> Iterator[Way]:
+    """The ways to multiply by a matrix ``[rows, k]`` on the left: data has its ``lines`` in any arrangement around what
+    is contracted, or all before it and the matrix on the right.
+    """
+    around, matrix = free - {*lines}, frozenset({0})
+    for kind, form in (
+        ("MatMul", Placed(((rows, K), (K,), (rows,)), around, prefix=lines, suffix=True, columns=matrix)),
+        ("swapped MatMul", Placed(((K, rows), (K,), (rows,)), around, prefix=lines, columns=matrix)),
+    ):
+        yield product(kind, form, facts)
 
 
 def _as_priced(site: Site, ways: Sequence[Way]) -> list[Way]:
@@ -66,7 +81,9 @@ def _as_priced(site: Site, ways: Sequence[Way]) -> list[Way]:
     for way in ways:
         written, *facts = str(way.kind).split(", ")
         kind = OTHERWISE[written]
-        if site.node.op == "MatMul" and kind == "swapped MatMul" and (matrix or written == "MatMul"):
+        if kind == "swapped MatMul" and written == "swapped MatMul" and len(site.required(0).shape) == 2 and not matrix:
+            kind = "MatMul"
+        elif site.node.op == "MatMul" and kind == "swapped MatMul" and (matrix or written == "MatMul"):
             kind = "swapped MatMul of weights"
         found.append(replace(way, kind=", ".join((kind, *facts))))
     return found
@@ -155,7 +172,7 @@ def matmul(site: Site) -> Rule | None:
     """``[..., m, k] x [..., k, n]``, or the operands swapped and everything transposed; a Gemm where there is no batch.
 
     Batch dimensions come in any arrangement; where the right side has none, so do the rows of the left side, before or
-    around what is contracted. Either side may be a matrix.
+    around what is contracted. Either side may be a matrix: where the left one is, so do the columns of the right side.
     """
     left, right, result = site.required(0).shape, site.required(1).shape, site.output().shape
     if min(len(left), len(right)) < 2:
@@ -171,6 +188,8 @@ def matmul(site: Site) -> Rule | None:
         turned = Placed(((K,), (N, K), (N,)), free - {*lines}, prefix=lines, suffix=True, columns=columns)
     swapped = "swapped MatMul of weights" if site.constant(1) is not None else "swapped MatMul"
     ways = [product("MatMul", plain, facts), product(swapped, turned, facts, sizes=_sides(left[-2], right[-1]))]
+    if len(left) == 2 and not matrix:
+        ways += _by_matrix(M, (*labels, "n"), free, facts)
     if sum(dim != 1 for dim in result[:-1]) < 2 if matrix else all(dim == 1 for dim in result[:-2]):
         p = lines if matrix else M
         for kind, *places in (
