@@ -26,7 +26,6 @@ from layoutsolve.solver.theory.rule import (
 UNCHANGED = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
 """What leaves a single number as it is, so that it need not name an axis; the others take its absolute value, say."""
 
-
 WHOLE = frozenset("k")
 """The label of an axis that stays whole."""
 
