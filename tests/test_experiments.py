@@ -49,6 +49,7 @@ COMMANDS = {
     "onnx_round": [MODELS, "--only", "network/00000"],
     "operatorwise": [MODELS],
     "ort_web": [MODELS, "--bytes"],
+    "planted": ["1", "--only", "Conv", "--only", "Softmax", "--again"],
     "plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
     "portable": [],
     "quantised_forms": [],
