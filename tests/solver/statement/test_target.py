@@ -112,6 +112,12 @@ def test_products_take_as_long_whichever_side_is_constant(op: str, turned: bool)
     assert cheap == {f"{kind}, float32" for kind in plain}
 
 
+@pytest.mark.parametrize("kind", ["TN", "TT", "swapped NT"])
+def test_a_gemm_takes_as_long_whatever_it_was_in_the_source(kind: str) -> None:
+    """A MatMul that is written as a Gemm is one where the result is read again, which then costs as much."""
+    assert default_target().hidden["MatMul", kind] == default_target().hidden["Gemm", kind]
+
+
 @pytest.mark.parametrize("block", [0, 3])
 def test_weights_with_kernels_of_their_own(block: int) -> None:
     """ONNX Runtime rounds what a MatMul multiplies by weights of 4 bits, or by blocks of 8."""
