@@ -311,7 +311,7 @@ def convert(
         ('source'), or the nearest ones for which it is are taken ('symmetric'), which is faster, and changes results a
         little.
     :param signature: the signature to convert, by default the main subgraph.
-    :param shapes: fixes dynamic inputs by name: ``{"image": (1, 224, 224, 3)}``.
+    :param shapes: the sizes of inputs by name, -1 for an open one: ``{"image": (1, 224, 224, 3)}``.
     :param max_size: the most bytes that the ONNX model may have, by default 4 times those of the source and 16 MiB
         more.
     :raises TypeError: for arguments of a wrong type.

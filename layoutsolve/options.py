@@ -135,7 +135,7 @@ def add_reading(group: Group) -> None:
         action="append",
         default=[],
         metavar="NAME=SIZES",
-        help="of a dynamic input, as in image=1,224,224,3 (repeatable)",
+        help="of an input, as in image=1,224,224,3; -1 is open (repeatable)",
     )
     group.add_argument(
         "--custom",

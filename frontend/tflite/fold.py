@@ -306,6 +306,24 @@ def _reduction(of: Callable[[Arithmetic, list[Any]], Dim], numbers: Callable[...
     return evaluate
 
 
+def _segments(of: Callable[[Arithmetic, list[Any]], Dim], empty: int) -> Evaluator:
+    """An evaluator that reduces segments of a vector of sizes, as einsums of open sizes have it."""
+
+    def evaluate(call: Call, arrays: list[Array]) -> list[Array]:
+        data, ids = (array.reshape(-1).tolist() for array in arrays[:2])
+        number = _value(arrays[2]) if len(arrays) > 2 else 1 + max(ids, default=-1)
+        if arrays[0].ndim != 1 or arrays[0].dtype.kind not in "iO" or len(ids) != len(data) or max(ids) >= number:
+            raise UnknownError
+        bounded(number, *arrays)
+        result = np.empty(number, object)
+        for segment in range(number):
+            chosen = [size for size, place in zip(data, ids, strict=True) if place == segment]
+            result[segment] = of(call.arithmetic, chosen) if chosen else empty
+        return [result]
+
+    return evaluate
+
+
 def _fill(call: Call, arrays: list[Array]) -> list[Array]:
     shape = [_number(dim) for dim in arrays[0].reshape(-1).tolist()]
     bounded(prod(shape), arrays[1])
@@ -407,6 +425,11 @@ _EVALUATORS: dict[str, Evaluator] = {
     "REDUCE_MAX": _reduction(lambda sizes, dims: sizes.largest(dims), np.max),
     "REDUCE_MIN": _reduction(lambda sizes, dims: sizes.smallest(dims), np.min),
     "SUM": _reduction(lambda sizes, dims: sizes.total(dims), np.sum),
+    "SEGMENT_SUM": _segments(lambda sizes, dims: sizes.total(dims), 0),
+    "UNSORTED_SEGMENT_MAX": _segments(lambda sizes, dims: sizes.largest(dims), int(np.iinfo(np.int32).min)),
+    "UNSORTED_SEGMENT_MIN": _segments(lambda sizes, dims: sizes.smallest(dims), int(np.iinfo(np.int32).max)),
+    "UNSORTED_SEGMENT_PROD": _segments(lambda sizes, dims: product(dims), 1),
+    "UNSORTED_SEGMENT_SUM": _segments(lambda sizes, dims: sizes.total(dims), 0),
     "NEG": _unary(np.negative),
     "SQRT": _unary(np.sqrt),
     "RSQRT": _unary(lambda x: 1 / np.sqrt(x)),

@@ -23,6 +23,7 @@ from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
 from layoutsolve.frontend.tflite.lowering.dilated import dilated
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
 from layoutsolve.frontend.tflite.lowering.gaps import REFUSED, GapError
+from layoutsolve.frontend.tflite.lowering.needed import needed
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.lowering.registry import FOREIGN, Lowered, lowering_of
@@ -101,8 +102,18 @@ def _lowered(
     """The reference graph where some symbols of inputs stand for others; operators may force more to be equal."""
     lowering = Lowering(begin(equal=equal), chosen.subgraph if chosen else 0)
     names = _public_ends(lowering, chosen)
-    _enter_inputs(lowering, _pinned(lowering, names, reading))
-    lowering.draft.write(lowering)
+    pinned = _pinned(lowering, names, reading)
+    _enter_inputs(lowering, pinned)
+    try:
+        lowering.draft.write(lowering)
+    except ModelError as error:
+        for index, shape in pinned.items():
+            tensor = lowering.subgraph.tensors[index]
+            stated = tensor.signature or tensor.shape
+            if any(mark not in (-1, size) for mark, size in zip(stated, shape, strict=True)):
+                given = f"shape {list(shape)} does not fit input '{tensor.name}', which has {list(stated)}"
+                raise OptionError(f"{given}: {error}") from error
+        raise
     if lowering.draft.forced:
         return _lowered(begin, name, reading, chosen, lowering.draft.equalities())
     outputs = _outputs(lowering)
@@ -146,7 +157,7 @@ def _pinned(lowering: Lowering, names: Mapping[int, str], reading: Reading) -> d
             raise OptionError(f"no input is called '{given}': those are {listed(known)}{hint}")
         tensor = lowering.subgraph.tensors[matching[0]]
         stated = tensor.signature or tensor.shape
-        if len(shape) != len(stated) or any(mark not in (-1, size) for mark, size in zip(stated, shape, strict=True)):
+        if len(shape) != len(stated):
             raise OptionError(f"shape {list(shape)} does not fit input '{given}', which has {list(stated)}")
         found[matching[0]] = shape
     return found
@@ -156,7 +167,7 @@ def _write(lowering: Lowering, check: Check | None) -> None:
     """Write all operators of a subgraph. Raises :class:`UnsupportedError` with all its gaps at once."""
     gaps: list[Gap] = []
     broken: set[int] = set()
-    for operator in lowering.subgraph.operators:
+    for operator in needed(lowering.subgraph):
         found = _write_operator(lowering, operator, broken, check)
         gaps += found
         if found or broken.intersection(operator.inputs):
@@ -280,7 +291,7 @@ def _input_shape(lowering: Lowering, tensor: Tensor, given: tuple[int, ...]) -> 
         if size == -1:
             first = axis == 0 and tensor.index == lowering.subgraph.inputs[0]
             name = "batch" if first else f"{lowering.tensor_names[tensor.index]}_{axis}"
-            dims[axis] = lowering.draft.input_size(name)
+            dims[axis] = lowering.draft.input_size(name, opened=(tensor.signature or tensor.shape)[axis] != -1)
     return tuple(dims)
 
 

@@ -329,12 +329,15 @@ def _check_counts(runtime: OnnxRuntime, ports: Run) -> None:
 def _shape(
     port: Port, given: Sequence[int] | None, stored: Sequence[int | str], moved: Sequence[int] | None
 ) -> tuple[int, ...]:
-    """The shape of an input: as it is given, else 1 for each size that neither model states."""
+    """The shape of an input: as it is given, else as the ONNX model states it, else as its source does, else 1.
+
+    The ONNX model may have been given other sizes than its source states, whose input is then resized.
+    """
     if given is not None:
         return tuple(given)
     places = range(len(stored)) if moved is None else moved
     pinned = {axis: size for axis, size in zip(places, stored, strict=True) if isinstance(size, int)}
-    return tuple(pinned.get(axis, 1) if size < 0 else size for axis, size in enumerate(port.signature))
+    return tuple(pinned.get(axis, 1 if size < 0 else size) for axis, size in enumerate(port.signature))
 
 
 def feeds(runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]) -> dict[str, Array]:

@@ -65,6 +65,10 @@ def sparse(table: Table) -> None:
     table.add("one-index", [fed(3), constant([6]), table.real(), default])
     table.add("int64-indices", [fed([[0, 1], [2, 3]], "int64"), constant([3, 4], "int64"), table.real(2), default])
     table.add("computed-shape", [fed([[0, 1], [2, 3]]), fed([3, 4]), table.real(2), default])
+    places = fed([[0, 1], [2, 3], [1, 0]]).dynamic(0)
+    table.add("open-number", [places, constant([3, 4]), table.real(3).dynamic(0), default])
+    table.add("open-number-computed-shape", [places, fed([3, 4]), table.real(3).dynamic(0), default])
+    table.add("open-number-one-value", [places, fed([3, 4]), table.real(), default])
 
 
 @cases("DYNAMIC_UPDATE_SLICE")

@@ -66,6 +66,9 @@ class Slot:
 _READS_BLOCKS = ("FULLY_CONNECTED", "EMBEDDING_LOOKUP")
 """The operators whose weights may be quantised per block."""
 
+_TAKES_STATED = frozenset(("READ_VARIABLE",))
+"""The operators whose readers LiteRT prepares by the shape that the file states."""
+
 _DEPTH = 32
 """How deeply subgraphs may call each other."""
 
@@ -492,20 +495,19 @@ class Call:
         self.lowering.bind(slot.tensor.index, value)
 
     def _check_shape(self, shape: Shape, tensor: Tensor) -> None:
-        """The file states the shape as well. It is worth nothing where sizes are dynamic, where it is left empty, and
-        after custom operators, of which a converter does not know what they give.
+        """The file states the shape as well. LiteRT computes it anew before it runs, so where another one is stated (as
+        after an edit of the inputs' shapes) what the file states is stale from here on. That is an error only of the
+        operators whose kernels take the shape as it is stated.
         """
         stated = tensor.shape
-        if not stated or self.origin.operator.startswith("CUSTOM:") or (self.draft.dynamic and not tensor.signature):
+        if self.draft.dynamic or not stated or self.origin.operator.startswith("CUSTOM:"):
             return
-        signature = tensor.signature or stated
-        if len(stated) != len(shape):
-            if self.draft.dynamic:
-                return
+        marks = zip(shape, tensor.signature or stated, strict=False)
+        if len(stated) == len(shape) and all(mark == -1 or isinstance(dim, Size) or dim == mark for dim, mark in marks):
+            return
+        if self.origin.operator in _TAKES_STATED:
             raise self.wrong(f"gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}")
-        for dim, size, mark in zip(shape, stated, signature, strict=True):
-            if isinstance(dim, int) and mark != -1 and dim != size and not self.draft.dynamic:
-                raise self.wrong(f"gives the shape {_text(shape)}, but its output '{tensor.name}' has {list(stated)}")
+        self.draft.dynamic = True
 
     # -- views ---------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ class Draft:
         self.equal = dict(equal or {})
         self.forced: dict[str, str] = {}
         self.input_symbols: set[str] = set()
+        self.opened: set[str] = set()
         self.model = model
         self.write = write
         self.reading = reading or Reading()
@@ -90,11 +91,14 @@ class Draft:
             self._symbols[key] = symbol(self.fresh_symbol(name))
         return self._symbols[key]
 
-    def input_size(self, name: str) -> Size:
-        """The symbol of a dimension of an input."""
+    def input_size(self, name: str, *, opened: bool = False) -> Size:
+        """The symbol of a dimension of an input; ``opened`` where the file states a number, which it stands for."""
         found = self.fresh_symbol(name)
         self.input_symbols.add(found)
-        return symbol(self.equal.get(found, found))
+        size = symbol(self.equal.get(found, found))
+        if opened:
+            self.opened.update(size.symbols)
+        return size
 
     def equate(self, one: Dim, other: Dim) -> None:
         """Note that an operator forces two sizes to be equal, which tells something new if they are those of inputs."""

@@ -30,7 +30,7 @@ class Reading:
     """How a model is read.
 
     ``custom`` is one of :data:`CUSTOM`. ``signature`` is the key of the signature that is converted, '' for the main
-    subgraph. ``shapes`` gives the shapes of dynamic inputs by name, -1 for a dimension that stays dynamic.
+    subgraph. ``shapes`` gives the shapes of inputs by name, -1 for a dimension that is dynamic.
     ``max_size`` are the most bytes that the ONNX model may have, None for what the size of the source allows.
     ``storage`` is how numbers are stored, by default as ONNX Runtime wants them on most processors. ``quant`` is one of
     :data:`QUANT`: operators on real numbers between QuantizeLinear and DequantizeLinear, runtimes' kernels on bytes in

@@ -15,6 +15,11 @@ from layoutsolve.graph import Array, Quant, Value
 
 _LIMITS = {"int2": (-2, 1), "int4": (-8, 7), "uint4": (0, 15)}
 _LARGEST = float(np.finfo(np.float32).max)
+_FOR_INFINITE = np.float32(2.0**60)
+"""What stands for an infinite scale, which TensorFlow's converter writes for what is always 0: in LiteRT's kernels all
+is divided by it, and the zero point is left. Products of two such scales are finite.
+"""
+
 _QUANTISED = ("int2", "int4", "uint4", "int8", "uint8", "int16")
 
 
@@ -41,6 +46,8 @@ def quant_of(tensor: Tensor) -> Quant | None:
     if tensor.data is None and not scale.any():
         return None
     place = f"tensor {tensor.index} '{tensor.name}'"
+    if np.isinf(scale).any() and _is_zero(tensor, scale, zero):
+        scale = np.where(np.isposinf(scale), _FOR_INFINITE, scale)
     if not _within(scale, 0.0, _LARGEST):
         raise ModelError(f"{place} has a quantisation scale that is negative or not finite")
     if not zero.size:
@@ -51,6 +58,11 @@ def quant_of(tensor: Tensor) -> Quant | None:
         np.int8 if tensor.dtype in ("int2", "int4") else np.uint8 if tensor.dtype == "uint4" else tensor.dtype
     )
     return _annotation(tensor, scale, stored, place)
+
+
+def _is_zero(tensor: Tensor, scale: Array, zero: Array) -> bool:
+    """Whether all numbers that a tensor holds are 0 if its scale is infinite: what it computes is, as divided by it."""
+    return tensor.data is None or (scale.size == 1 and zero.size <= 1 and bool((tensor.data == zero.sum()).all()))
 
 
 def _within(numbers: Array, low: float, high: float) -> bool:

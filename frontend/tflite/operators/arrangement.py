@@ -25,10 +25,23 @@ def reshape(call: Call) -> None:
         sizes = call.dims(1, "shape")
         if sizes == (0,) and before and product(before) == 1:
             sizes = ()
+        _check_opened(call, before, sizes)
     else:
         _reshape_computed(call, call.input(0), requested)
         return
     call.reshape(x, (*reshaped(before, sizes, call.arithmetic), *tail), slot)
+
+
+def _check_opened(call: Call, before: Shape, sizes: Sequence[Dim]) -> None:
+    """Raise :class:`GapError` for a constant shape that holds for one size only of an input whose size was opened."""
+    total, rest = product(before), product(sizes)
+    if not isinstance(total, Size) or isinstance(rest, Size) or -1 in sizes:
+        return
+    if call.draft.opened.intersection(total.symbols):
+        raise GapError(
+            f"its constant shape {list(sizes)} fits one size only of an input whose size is to be open",
+            "give that size as a number (--shape), or reshape to -1 in the source model",
+        )
 
 
 def _reshape_computed(call: Call, x: Value, requested: Value) -> None:

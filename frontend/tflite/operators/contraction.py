@@ -38,7 +38,7 @@ def fully_connected(call: Call) -> None:
         raise GapError("its weights have a dynamic or empty shape", "use constant weights")
     rows = reshaped(x.shape, (-1, columns), call.arithmetic)
     if call.option("keep_num_dims", False):
-        if not x.shape or x.shape[-1] != columns:
+        if not x.shape or not call.agree(x.shape[-1:], (columns,)):
             raise ModelError(f"{call.origin} keeps the dimensions of an input whose last one is not {columns}")
         shape = (*x.shape[:-1], outputs)
     else:

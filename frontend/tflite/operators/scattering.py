@@ -68,20 +68,22 @@ def sparse_to_dense(call: Call) -> None:
     slot = call.slot()
     if len(indices.shape) > 2 or len(values.shape) > 1 or not values.dtype == default.dtype == slot.dtype:
         raise ModelError(f"{call.origin} puts '{values.name}' by indices of rank {len(indices.shape)}")
-    (count,) = static(call, indices.shape[:1] or (1,), "number of indices")
+    (count,) = indices.shape[:1] or (1,)
     rows = call.reshaped(indices, (count, len(shape)), "rows")
-    if rows.data is not None and len(np.unique(rows.data, axis=0)) < count:
+    if rows.data is not None and len(np.unique(rows.data, axis=0)) < len(rows.data):
         raise GapError("it puts several values into one place", "leave out repeated indices")
-    if values.shape in ((), (1,)) and count != 1:
+    if values.shape == () or (values.shape == (1,) and isinstance(count, int) and count != 1):
         values = _expanded(call, values, (count,))
+    if values.shape != (count,) and not call.agree(values.shape, (count,)):
+        raise ModelError(f"{call.origin} puts {list(map(str, values.shape))} values into {count} places")
     filled = [call.reshaped(default, (), "default"), vector]
     data = call.write("Expand", filled, shape, call.temporary("filled", slot.dtype), real=slot.dtype)
     updates = call.reshaped(values, (count,), "values")
     store(call, _scatter(call, data, rows, updates, "none", "scattered"), slot)
 
 
-def _expanded(call: Call, value: Value, shape: tuple[int, ...]) -> Value:
-    given = [value, call.vector(shape, "shape")]
+def _expanded(call: Call, value: Value, shape: Shape) -> Value:
+    given = [value, call.sizes(shape, "shape")]
     return call.write("Expand", given, shape, call.temporary("expanded", value.dtype))
 
 
