@@ -6,6 +6,7 @@ from tests.conformance import (
     activation,
     arithmetic,
     arrangement,
+    audio,
     comparison,
     contraction,
     control,
@@ -38,7 +39,7 @@ from tests.conformance import (
 from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
-    activation, arithmetic, arrangement, comparison, contraction, control, convolution, detection, elementwise,
+    activation, arithmetic, arrangement, audio, comparison, contraction, control, convolution, detection, elementwise,
     filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, posenet, quantise, ragged,
     recurrent, reduction, resize, signal, signal_library, slicing, space, stablehlo, types, weights,
 )  # fmt: skip

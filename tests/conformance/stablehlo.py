@@ -213,6 +213,25 @@ def scatters(table: Table) -> None:
         add(f"{dtype}-{body}-repeated", _BODIES[body], [x, fed([[1], [1], [0], [1]], "int64"), updates], short)
 
 
+_POOLS = 48
+"""Windows along some axes of tensors of rank 2 to 5, as converters write poolings."""
+
+
+def _add_pool(table: Table, at: int, add: Callable[..., None]) -> None:
+    random = table.random
+    rank = int(random.integers(2, 6))
+    along = random.random(rank) < (0.8 if rank < 4 else 0.5)
+    along &= np.cumsum(along) <= 3
+    window = [int(random.integers(2, 4)) if here else 1 for here in along]
+    stride = [int(random.integers(1, 4)) if here else 1 for here in along]
+    dilation = [int(random.integers(1, 3)) if here and at % 3 == 0 else 1 for here in along]
+    pads = [int(random.integers(0, size)) if at % 2 else 0 for size in window for _ in range(2)]
+    shape = [int(random.integers(5, 9)) if here else int(random.integers(1, 4)) for here in along]
+    more = {"window_strides": stride, "window_dilations": dilation, "padding": pads}
+    body, start = (("STABLEHLO_MAXIMUM", -np.inf), ("STABLEHLO_ADD", 0.0), ("MAXIMUM", 0.25))[at % 3]
+    add(f"pool-{at}", body, table.real(*shape), start, more, window)
+
+
 @cases("STABLEHLO_REDUCE_WINDOW")
 def windows(table: Table) -> None:
     key = "body_subgraph_index"
@@ -225,12 +244,15 @@ def windows(table: Table) -> None:
         "all": {"window_strides": [1, 2, 1], "padding": [0, 1, -1, 2, 2, -1], "base_dilations": [2, 1, 3],
                 "window_dilations": [1, 2, 2]},
     }  # fmt: skip
-    whole = {"window_strides": [1] * 3, "base_dilations": [1] * 3, "window_dilations": [1] * 3, "padding": [0] * 6}
 
-    def add(label: str, body: str, x: Operand, start: float, more: Mapping[str, Sequence[int]]) -> None:
+    def add(
+        label: str, body: str, x: Operand, start: float, more: Mapping[str, Sequence[int]], window: Sequence[int] = ()
+    ) -> None:
         inputs = [x, Operand(np.array(start, x.dtype), x.dtype, x.quant, True)]
-        options = {"window_dimensions": [1, 2, 3], **whole, **more}
-        table.add_model(label, partial(_reduced, table.operator, body, key, inputs, (1, 1, 1), options))
+        rank = len(x.values.shape)
+        whole = {key: [1] * rank for key in ("window_strides", "base_dilations", "window_dilations")}
+        options = {"window_dimensions": window or [1, 2, 3], **whole, "padding": [0] * 2 * rank, **more}
+        table.add_model(label, partial(_reduced, table.operator, body, key, inputs, (1,) * rank, options))
 
     starts = {"add": 0.0, "mul": 1.0, "max": -100.0, "min": 100.0}
     for (label, more), body in product(variants.items(), _BODIES):
@@ -239,6 +261,8 @@ def windows(table: Table) -> None:
         low = 0 if dtype == "uint8" else -4
         x = table.integers(2, 6, 7, low=low, high=4, dtype=dtype)
         add(f"{dtype}-{body}", _BODIES[body], x, max(starts[body], low), variants["padded"])
+    for at in range(_POOLS):
+        _add_pool(table, at, add)
     add("tensorflow-body", "MAXIMUM", table.real(2, 6, 7), -100.0, variants["padded"])
     add("start", "ADD", table.real(2, 6, 7), 2.5, variants["padded"])
     for body in ("STABLEHLO_AND", "LOGICAL_OR"):

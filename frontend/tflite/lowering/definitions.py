@@ -264,9 +264,12 @@ STABLEHLO_TANH                 F -> =
 STABLEHLO_TRANSPOSE            FZB -> =
 STABLEHLO_WHILE                FZBSCR* -> FZBSCR*
 
+CUSTOM:AudioSpectrogram             P -> P
 CUSTOM:Convolution2DTransposeBias   F F F -> =
 CUSTOM:Landmarks2TransformMatrix    F -> =
 CUSTOM:LiteRtMaxUnpooling2D         F FI -> =
+CUSTOM:Mfcc                         P W -> P
+CUSTOM:NumericVerify                FQ P -> P?
 CUSTOM:MaxPoolingWithArgmax2D       F -> = FI
 CUSTOM:MaxUnpooling2D               F FI -> =
 CUSTOM:SignalDelay                  H -> =

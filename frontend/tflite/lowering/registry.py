@@ -20,6 +20,7 @@ RARE: Mapping[str, tuple[str, ...]] = {
     "BITWISE_": ("bitwise",),
     "COMPLEX_ABS": ("signal",),
     "CUSTOM:": (
+        "audio",
         "detection",
         "mediapipe",
         "posenet",

@@ -52,6 +52,23 @@ def quantize(call: Call) -> None:
         call.write("Identity", [x], x.shape, slot)
 
 
+@lowers("CUSTOM:NumericVerify")
+def numeric_verify(call: Call) -> None:
+    """NumericVerify: by how much quantised numbers differ from a reference. LiteRT stops where that is beyond a
+    tolerance and it is to log failures; here the difference is given all the same.
+    """
+    x, reference = call.inputs()
+    if x.shape != reference.shape and not call.agree(x.shape, reference.shape):
+        raise ModelError(f"{call.origin} compares {x} with {reference}")
+    if x.quant is None and x.dtype != "float16":
+        raise GapError(f"it compares {x.dtype} without parameters with a reference", "state scale and zero point")
+    if not call.operator.outputs:
+        return
+    if real_dtype(x) != "float32":
+        x = call.write("Cast", [x], x.shape, call.temporary("cast"), real="float32", to="float32")
+    call.write("Sub", [x, reference], x.shape, call.slot())
+
+
 def _affine(call: Call, tensor: Tensor) -> tuple[float, int]:
     """Scale and zero point of an int32 tensor: the graph annotates smaller types only."""
     stated = tensor.quant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor, frexp, ldexp
+from math import floor, frexp, ldexp, prod
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from layoutsolve.frontend.tflite.operators.common import (
     write_extremum,
     write_stored,
 )
-from layoutsolve.graph import Dim, Shape, Value, product
+from layoutsolve.graph import Dim, Shape, Size, Value, product
 
 _REDUCTIONS = {
     "MEAN": "ReduceMean",
@@ -168,20 +168,115 @@ def reduce_window(call: Call) -> None:
     op = _WINDOWS.get(call.option("reduce_function"))
     if op is None:
         raise GapError("it reduces by a function that LiteRT does not have", "use a sum, product, minimum or maximum")
-    write_windows(call, x, start, op, (windows, strides, dilations), slot)
+    geometry = _checked(call, x, start, (windows, strides, dilations), slot)
+    if not write_pool(call, x, start, op, geometry, [(0, 0)] * len(x.shape), slot):
+        write_windows(call, x, start, op, geometry, slot)
 
 
 Geometry = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """Sizes, strides and dilations of windows."""
 
 
-def write_windows(call: Call, x: Value, start: Value, op: str, geometry: Geometry, slot: Slot) -> None:
-    """Write reductions of stored numbers over windows by an ONNX operator of two numbers, each from ``start`` on."""
+def _checked(call: Call, x: Value, start: Value, geometry: Geometry, slot: Slot) -> Geometry:
     windows, strides, dilations = geometry
     if not len(windows) == len(strides) == len(dilations) == len(x.shape) or min(*windows, *strides, *dilations) < 1:
         raise ModelError(f"{call.origin} has windows that do not fit rank {len(x.shape)}")
     if start.dtype != x.dtype or slot.dtype != x.dtype:
         raise ModelError(f"{call.origin} reduces {x.dtype} from {start.dtype} on into {slot.dtype}")
+    return geometry
+
+
+_MOST_WINDOWS = 1 << 16
+"""The most windows along an axis of which it is asked whether they meet an element."""
+
+_SPATIAL = 3
+"""The most dimensions along which ONNX Runtime pools."""
+
+
+def write_pool(
+    call: Call, x: Value, start: Value, op: str, geometry: Geometry, pads: Sequence[tuple[int, int]], slot: Slot
+) -> bool:
+    """Write reductions of stored numbers over windows as a MaxPool, or as an AveragePool times the size of a window;
+    whether they are one. ``pads`` are elements around x that hold ``start``.
+    """
+    axes = list(zip(x.shape, *geometry, pads, strict=True))
+    along = [at for at, (_, window, stride, _, pad) in enumerate(axes) if (window, stride, pad) != (1, 1, (0, 0))]
+    if not 0 < len(along) <= _SPATIAL or 0 in x.shape or not all(_pools(*axes[at]) for at in along):
+        return False
+    first = call.content(start)
+    number = None if first is None or first.dtype == object else first.reshape(-1)[0]
+    dilated = any(axes[at][3] > 1 for at in along)
+    if op == "Max":
+        least = -np.inf if x.dtype == "float32" else np.iinfo(x.dtype).min if x.dtype in BYTES else None
+        if x.dtype != "float32" and number != least:
+            return False
+        neutral, name = number == least, "MaxPool"
+    elif op == "Add" and x.dtype == "float32" and number == 0 and not dilated:
+        neutral, name = True, "AveragePool"
+    else:
+        return False
+    rest = [at for at in range(len(axes)) if at not in along]
+    perm = (*rest, *along)
+    turned = list(perm) != sorted(perm)
+    value = call.transposed(x, perm, "pooled_last", pattern=True) if turned else x
+    outer, inner = value.shape[: len(rest)], value.shape[len(rest) :]
+    lead = (1,) * (2 - len(rest)) + outer if len(rest) < 2 else (product(outer[:-1]), outer[-1])
+    value = call.reshaped(value, (*lead, *inner), "images")
+    sizes = tuple(_count(call, *axes[at]) for at in along)
+    kernel = tuple(axes[at][1] for at in along)
+    attributes: dict[str, Any] = {"kernel_shape": kernel, "strides": tuple(axes[at][2] for at in along)}
+    attributes["pads"] = tuple(axes[at][4][side] for side in (0, 1) for at in along)
+    if dilated:
+        attributes["dilations"] = tuple(axes[at][3] for at in along)
+    if name == "AveragePool" and any(attributes["pads"]):
+        attributes["count_include_pad"] = 1
+    grouped = len(lead) != len(outer)
+    final = "in_order" if turned else "windows" if grouped else "sums" if name == "AveragePool" else "pooled"
+
+    def place(label: str) -> Slot:
+        direct = neutral and slot.quant is None and label == final
+        return slot if direct else call.temporary(label, x.dtype)
+
+    value = call.write(name, [value], (*lead, *sizes), place("pooled"), **attributes)
+    if name == "AveragePool":
+        count = call.constant(prod(kernel), "count", "float32")
+        value = call.write("Mul", [value, count], value.shape, place("sums"))
+    if grouped:
+        value = call.reshape(value, (*outer, *sizes), place("windows"))
+    if turned:
+        value = call.transpose(value, [perm.index(at) for at in range(len(perm))], place("in_order"), pattern=True)
+    if not neutral:
+        _started(call, op, start, value, slot)
+    elif slot.quant is not None:
+        store(call, value, slot)
+    return True
+
+
+def _pools(size: Dim, window: int, stride: int, dilation: int, pad: tuple[int, int]) -> bool:
+    """Whether a pooling covers an axis: it pads by less than a window, and every window meets an element."""
+    if min(pad) < 0 or max(pad) >= window:
+        return False
+    if dilation == 1 or pad == (0, 0):
+        return isinstance(size, Size) or size + sum(pad) >= (window - 1) * dilation + 1
+    if isinstance(size, Size):
+        return False
+    last = size + sum(pad) - (window - 1) * dilation - 1
+    if last < 0 or last // stride > _MOST_WINDOWS:
+        return False
+    places = np.arange(0, last + 1, stride)[:, None] + np.arange(window) * dilation - pad[0]
+    return bool(((places >= 0) & (places < size)).any(1).all())
+
+
+def _count(call: Call, size: Dim, window: int, stride: int, dilation: int, pad: tuple[int, int]) -> Dim:
+    """The number of windows along an axis."""
+    if isinstance(size, Size):
+        return call.arithmetic.window(call.arithmetic.total((size, sum(pad))), (window - 1) * dilation + 1, stride)
+    return (size + sum(pad) - (window - 1) * dilation - 1) // stride + 1
+
+
+def write_windows(call: Call, x: Value, start: Value, op: str, geometry: Geometry, slot: Slot) -> None:
+    """Write reductions of stored numbers over windows by an ONNX operator of two numbers, each from ``start`` on."""
+    windows, strides, dilations = _checked(call, x, start, geometry, slot)
     wide = _computed(op, x.dtype)
     value = cast_to(call, x, wide)
     for axis, along in enumerate(zip(windows, strides, dilations, strict=True)):

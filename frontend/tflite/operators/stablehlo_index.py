@@ -16,7 +16,7 @@ from layoutsolve.frontend.tflite.lowering.registry import lowers
 from layoutsolve.frontend.tflite.operators.arrangement import join
 from layoutsolve.frontend.tflite.operators.common import as_int64, as_stored, static, store, write_extremum
 from layoutsolve.frontend.tflite.operators.gathering import write_gather
-from layoutsolve.frontend.tflite.operators.reduction import write_reduced, write_windows
+from layoutsolve.frontend.tflite.operators.reduction import write_pool, write_reduced, write_windows
 from layoutsolve.frontend.tflite.operators.slicing import take
 from layoutsolve.frontend.tflite.operators.stablehlo import padded, unquantised
 from layoutsolve.graph import Value
@@ -62,6 +62,9 @@ def reduce_window(call: Call) -> None:
         raise ModelError(f"{call.origin} has windows that do not fit rank {rank}")
     if min(*windows, *strides, *base, *dilations) < 1 or start.dtype != x.dtype or not op:
         raise ModelError(f"{call.origin} has windows, strides or dilations below 1, or reduces by nothing")
+    around = list(zip(pads[::2], pads[1::2], strict=True))
+    if set(base) == {1} and write_pool(call, x, start, op, (windows, strides, dilations), around, slot):
+        return
     static(call, x.shape, "shape")
     filler = call.reshaped(start, (), "start")
     whole = padded(call, x, filler, (pads[::2], pads[1::2], [factor - 1 for factor in base]))
