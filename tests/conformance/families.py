@@ -15,6 +15,7 @@ from tests.conformance import (
     elementwise,
     filling,
     flex,
+    flex_arrays,
     gathering,
     lookup,
     mediapipe,
@@ -40,8 +41,8 @@ from tests.conformance.cases import Case, all_cases
 
 FAMILIES = (
     activation, arithmetic, arrangement, audio, comparison, contraction, control, convolution, detection, elementwise,
-    filling, flex, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, posenet, quantise, ragged,
-    recurrent, reduction, resize, signal, signal_library, slicing, space, stablehlo, types, weights,
+    filling, flex, flex_arrays, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, posenet,
+    quantise, ragged, recurrent, reduction, resize, signal, signal_library, slicing, space, stablehlo, types, weights,
 )  # fmt: skip
 
 ELSEWHERE = dict.fromkeys(

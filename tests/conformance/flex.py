@@ -12,7 +12,7 @@ from flatbuffers import flexbuffers
 from layoutsolve.frontend.tflite.operators.flex import BUILTIN, UNARY
 from layoutsolve.graph import Array
 from tests.conformance.arrangement import any_operand
-from tests.conformance.cases import Model, Operand, Table, cases, constant, plain, single, written
+from tests.conformance.cases import Model, Operand, Table, cases, constant, fed, plain, single, written
 from tests.truth import litert
 
 FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
@@ -82,10 +82,22 @@ TRUE, FALSE = b"\x28\x01", b"\x28\x00"
 def operands(table: Table, builtin: str) -> tuple[list[Operand], str, dict[str, Any], dict[str, bytes]]:
     """Inputs that suit a built-in operator, the type it gives, its options, and the same as attributes."""
     x, y = table.real(2, 3, 4, low=0.2, high=2), table.real(3, 1, low=0.2, high=2)
-    axes = constant([1])
+    axes, both = constant([1]), {"exclusive": TRUE, "reverse": TRUE}
     known: dict[str, tuple[list[Operand], str, dict[str, Any], dict[str, bytes]]] = {
         "ADD_N": ([x, table.real(2, 3, 4), table.real(2, 3, 4)], "float32", {}, {}),
         "BATCH_MATMUL": ([x, table.real(2, 5, 4)], "float32", {"adj_y": True}, {"adj_y": TRUE, "adj_x": FALSE}),
+        "CUMSUM": ([x, constant(1)], "float32", {"exclusive": True, "reverse": True}, both),
+        "DEPTH_TO_SPACE": ([table.real(1, 2, 3, 8)], "float32", {"block_size": 2}, {"block_size": b"\x18\x02"}),
+        "REVERSE_V2": ([x, axes], "float32", {}, {}),
+        "SCATTER_ND": ([fed([[1], [3]]), table.real(2, 3), constant([5, 3])], "float32", {}, {}),
+        "SPACE_TO_DEPTH": ([table.real(1, 4, 6, 2)], "float32", {"block_size": 2}, {"block_size": b"\x18\x02"}),
+        "STRIDED_SLICE": (
+            [x, constant([1, 0, -1]), constant([2, 9, -5]), constant([1, 2, -1])],
+            "float32",
+            {"shrink_axis_mask": 1, "end_mask": 2},
+            {"shrink_axis_mask": b"\x18\x01", "end_mask": b"\x18\x02"},
+        ),
+        "ATAN2": ([x, table.real(2, 3, 4)], "float32", {}, {}),
         "BROADCAST_TO": ([y, constant([2, 3, 4])], "float32", {}, {}),
         "CAST": ([x], "int32", {"in_data_type": "float32", "out_data_type": "int32"}, {"DstT": b"\x30\x03"}),
         "EXPAND_DIMS": ([x, axes], "float32", {}, {}),

@@ -16,7 +16,9 @@ from tests.conformance.test_conformance import CASES
 OPERATORS = sorted({case.operator for case in CASES} - {NETWORK})
 WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"), "tables of strings"),
-    **dict.fromkeys(("CUSTOM:FlexIsInf", "CUSTOM:FlexIsNan"), "a convolution spreads what is no number"),
+    **dict.fromkeys(
+        ("CUSTOM:FlexIsFinite", "CUSTOM:FlexIsInf", "CUSTOM:FlexIsNan"), "a convolution spreads what is no number"
+    ),
     **dict.fromkeys(
         ("CUSTOM:RaggedTensorToTensor", "CUSTOM:FlexRaggedTensorToTensor"),
         "it is given rows one after the other, and the sizes of what it gives depend on data",

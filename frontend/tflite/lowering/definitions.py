@@ -288,6 +288,30 @@ CUSTOM:SignalStacker                H -> = B
 CUSTOM:SignalWindow                 H H -> =
 CUSTOM:PosenetDecoderOp             PU PU PU -> P P P P
 CUSTOM:PosenetDecoderOp             PU PU PU PU -> P P P P P
+CUSTOM:FlexAvgPool                  F -> =
+CUSTOM:FlexAvgPool3D                F -> =
+CUSTOM:FlexBitwiseAnd               Z = -> =
+CUSTOM:FlexBitwiseOr                Z = -> =
+CUSTOM:FlexBitwiseXor               Z = -> =
+CUSTOM:FlexDivNoNan                 F = -> =
+CUSTOM:FlexEinsum                   FZ =* -> =
+CUSTOM:FlexExtractImagePatches      FZ -> =
+CUSTOM:FlexInvert                   Z -> =
+CUSTOM:FlexIsFinite                 F -> B
+CUSTOM:FlexLeftShift                Z = -> =
+CUSTOM:FlexMatrixBandPart           FZB I I -> =
+CUSTOM:FlexMatrixDeterminant        F -> =
+CUSTOM:FlexMaxPool                  F -> =
+CUSTOM:FlexMaxPool3D                F -> =
+CUSTOM:FlexMaxPoolWithArgmax        F -> = I
+CUSTOM:FlexMulNoNan                 F = -> =
+CUSTOM:FlexResizeBicubic            F I -> P
+CUSTOM:FlexRightShift               Z = -> =
+CUSTOM:FlexRoll                     FZB I I -> =
+CUSTOM:FlexTruncateDiv              Z = -> =
+CUSTOM:FlexTruncateMod              Z = -> =
+CUSTOM:FlexXdivy                    F = -> =
+CUSTOM:FlexXlogy                    F = -> =
 CUSTOM:FlexRaggedTensorToTensor     I FZBS =1 I I* -> =1
 CUSTOM:RaggedTensorToTensor         I FZBS =1 I I* -> =1
 CUSTOM:TFLite_Detection_PostProcess PU PU = -> P P P P

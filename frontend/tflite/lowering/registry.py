@@ -22,6 +22,7 @@ RARE: Mapping[str, tuple[str, ...]] = {
     "CUSTOM:": (
         "audio",
         "detection",
+        "flex_arrays",
         "mediapipe",
         "posenet",
         "ragged",

@@ -34,9 +34,17 @@ def bitwise_xor(call: Call) -> None:
 @lowers("RIGHT_SHIFT")
 def right_shift(call: Call) -> None:
     """RIGHT_SHIFT keeps the sign and clamps the count; it is a division by a power of two, rounded down."""
+    shift_clamped(call, left=False)
+
+
+def shift_clamped(call: Call, *, left: bool) -> None:
+    """Write integers of at most 32 bits times, or by, powers of two, whose exponents are kept within the width."""
     a, b = _stored_pair(call)
     shape = broadcast([a.shape, b.shape], call.arithmetic)
     wide, power = cast_to(call, a, "int64"), _power_of_two(call, b, 8 * np.dtype(a.dtype).itemsize - 1)
+    if left:
+        write_stored(call, "Mul", [wide, power], shape, call.slot(), "int64")
+        return
     rest = call.write("Mod", [wide, power], shape, call.temporary("rest", "int64"))
     multiple = call.write("Sub", [wide, rest], shape, call.temporary("multiple", "int64"))
     write_stored(call, "Div", [multiple, power], shape, call.slot(), "int64")

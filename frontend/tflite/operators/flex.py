@@ -19,12 +19,17 @@ BUILTIN: Mapping[str, str] = {
     "AddV2": "ADD",
     "All": "REDUCE_ALL",
     "Any": "REDUCE_ANY",
+    "Atan2": "ATAN2",
     "BatchMatMul": "BATCH_MATMUL",
     "BatchMatMulV2": "BATCH_MATMUL",
+    "BatchMatMulV3": "BATCH_MATMUL",
+    "BiasAdd": "ADD",
     "BroadcastTo": "BROADCAST_TO",
     "Cast": "CAST",
     "Ceil": "CEIL",
     "Cos": "COS",
+    "Cumsum": "CUMSUM",
+    "DepthToSpace": "DEPTH_TO_SPACE",
     "Elu": "ELU",
     "Equal": "EQUAL",
     "Exp": "EXP",
@@ -61,17 +66,22 @@ BUILTIN: Mapping[str, str] = {
     "Relu": "RELU",
     "Relu6": "RELU6",
     "Reshape": "RESHAPE",
+    "ReverseV2": "REVERSE_V2",
+    "Rint": "ROUND",
     "Round": "ROUND",
     "Rsqrt": "RSQRT",
+    "ScatterNd": "SCATTER_ND",
     "Select": "SELECT",
     "SelectV2": "SELECT_V2",
     "Sigmoid": "LOGISTIC",
     "Sign": "SIGN",
     "Sin": "SIN",
     "Softmax": "SOFTMAX",
+    "SpaceToDepth": "SPACE_TO_DEPTH",
     "Sqrt": "SQRT",
     "Square": "SQUARE",
     "SquaredDifference": "SQUARED_DIFFERENCE",
+    "StridedSlice": "STRIDED_SLICE",
     "Sub": "SUB",
     "Sum": "SUM",
     "Tanh": "TANH",
@@ -124,7 +134,10 @@ def builtin(call: Call) -> None:
     target = lowering_of(BUILTIN[name])
     if target is None:
         raise GapError("no conversion for this operator", "express it by other operators in the source model")
-    target(call.restated({**_CONSTANT_OPTIONS.get(name, {}), **attributes(call)}, BUILTIN[name]))
+    options = attributes(call)
+    if options.get("data_format", "NHWC") != "NHWC":
+        raise GapError(f"its data format is {options['data_format']!r}", "use NHWC")
+    target(call.restated({**_CONSTANT_OPTIONS.get(name, {}), **options}, BUILTIN[name]))
 
 
 @lowers(*(f"CUSTOM:Flex{name}" for name in UNARY))

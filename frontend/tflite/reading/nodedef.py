@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 from layoutsolve.errors import ModelError
 
-Attribute = int | float | bool | str | tuple[str, ...]
+Attribute = int | float | bool | str | tuple[str, ...] | tuple[int, ...]
 _NUMBER, _DOUBLE, _BYTES, _SINGLE = 0, 1, 2, 5
 _NAME, _ATTRIBUTES = 2, 5
 _LIST, _TEXT, _INT, _FLOAT, _BOOL = 1, 2, 3, 4, 5
 
 
 def node_def(raw: bytes) -> tuple[str, dict[str, Attribute]]:
-    """The operator of a NodeDef and those of its attributes that are a number, a truth value, text or texts.
+    """The operator of a NodeDef and those of its attributes that are a number, a truth value, text, texts or
+    integers.
 
     Raises :class:`ModelError` where the bytes are none.
     """
@@ -39,14 +40,34 @@ def _attribute(field: tuple[int, int | bytes]) -> Attribute | None:
     number, value = field
     if isinstance(value, bytes):
         if number == _LIST:
-            items = [item for kind, item in _fields(value) if kind == _TEXT]
+            items = list(_integers(value)) or [item for kind, item in _fields(value) if kind == _TEXT]
+            if all(isinstance(item, int) for item in items):
+                return tuple(_signed(item) for item in items if isinstance(item, int))
             return tuple(item.decode("utf-8", "replace") for item in items if isinstance(item, bytes))
         if number == _FLOAT:
             return float(struct.unpack("<f", value)[0])
         return value.decode("utf-8", "replace") if number == _TEXT else None
     if number == _BOOL:
         return bool(value)
-    return (value ^ 1 << 63) - (1 << 63) if number == _INT else None
+    return _signed(value) if number == _INT else None
+
+
+def _signed(value: int) -> int:
+    return (value ^ 1 << 63) - (1 << 63)
+
+
+def _integers(raw: bytes) -> Iterator[int]:
+    """The integers of a list, packed into runs or one by one."""
+    for kind, item in _fields(raw):
+        if kind != _INT:
+            continue
+        if isinstance(item, int):
+            yield item
+            continue
+        place = 0
+        while place < len(item):
+            value, place = _varint(item, place)
+            yield value
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
