@@ -18,6 +18,7 @@ from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.frontend.tflite.ahead import GROWTH, NUMBERS, Evaluator, UnknownError, bounded, finite, reduced
 from layoutsolve.frontend.tflite.lowering.builder import Call
 from layoutsolve.frontend.tflite.lowering.quantisation import limits
+from layoutsolve.frontend.tflite.operators.common import copy
 from layoutsolve.frontend.tflite.operators.slicing import resolved
 from layoutsolve.graph import PACKED, Array, Dim, Size, product
 
@@ -31,7 +32,7 @@ _BROKEN = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
 def fold(call: Call) -> bool:
     """Write the outputs as constants, if they are. Symbolic ones are noted, and the operator is still to be lowered."""
     evaluator = None if call.reads_complex else _EVALUATORS.get(call.operator.name)
-    if evaluator is None or (not call.draft.reading.exact and _alias(call)):
+    if evaluator is None or _same(call) or (not call.draft.reading.exact and _alias(call)):
         return evaluator is not None
     arrays = _known_inputs(call)
     if arrays is None or GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:
@@ -76,6 +77,20 @@ def _array(result: Any) -> Array:
 def _is_stored(result: Array, arrays: Sequence[Array]) -> bool:
     """Whether a result is one of the inputs, read as it lies in memory: it takes no bytes of its own."""
     return result.flags.c_contiguous and any(np.may_share_memory(result, array) for array in arrays)
+
+
+def _same(call: Call) -> bool:
+    """A QUANTIZE between equal parameters gives what it reads, as it is stored."""
+    if call.operator.name != "QUANTIZE":
+        return False
+    value, slot = call.input(0), call.slot()
+    if slot.tensor is None or value.quant is None or value.dtype != slot.dtype or not value.quant.matches(slot.quant):
+        return False
+    if slot.tensor.index in call.lowering.subgraph.results:
+        copy(call, value)
+    else:
+        call.lowering.bind(slot.tensor.index, value)
+    return True
 
 
 def _alias(call: Call) -> bool:

@@ -22,7 +22,7 @@ from layoutsolve.frontend.tflite.fold import fold
 from layoutsolve.frontend.tflite.lowering.builder import REAL_NUMBERS, Call
 from layoutsolve.frontend.tflite.lowering.dilated import dilated
 from layoutsolve.frontend.tflite.lowering.draft import Draft, Lowering
-from layoutsolve.frontend.tflite.lowering.gaps import REFUSED, GapError
+from layoutsolve.frontend.tflite.lowering.gaps import REFUSED, GapError, compiled
 from layoutsolve.frontend.tflite.lowering.needed import needed
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
@@ -241,7 +241,7 @@ def _part(draft: Draft, written: Sequence[Node]) -> Graph:
 def _refusal(lowering: Lowering, operator: Operator) -> tuple[str, str]:
     """Why an operator without a lowering is not converted, and what to do about it."""
     name, tensors = operator.name, lowering.subgraph.tensors
-    known = REFUSED.get(name.removesuffix(":"))
+    known = REFUSED.get(name.removesuffix(":")) or compiled(name)
     if known is not None:
         return known
     read = [tensors[index].dtype for index in operator.inputs if index != -1]

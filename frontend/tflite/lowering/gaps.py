@@ -28,6 +28,36 @@ REFUSED: Mapping[str, tuple[str, str]] = {
 """Built-in operators that are not converted: why, and what to do about it."""
 
 
+_EARLIER = "convert the file from before that, and run the compiler on that file for its device"
+
+COMPILED: Mapping[str, tuple[str, str]] = {
+    "DISPATCH_OP": (
+        "a part of the model that LiteRT's compiler plugin made for an NPU, as bytecode of that NPU",
+        _EARLIER,
+    ),
+    "NeutronGraph": ("a part of the model that NXP's Neutron converter made for its NPU", _EARLIER),
+    "edgetpu-custom-op": (
+        "a part of the model that the Edge TPU compiler made for a Coral device",
+        "convert the file from before that: the compiler writes a file whose name ends in _edgetpu.tflite",
+    ),
+    "ethos-u": (
+        "a part of the model that Vela made for an Arm Ethos-U",
+        "convert the file from before that: Vela writes a file whose name ends in _vela.tflite",
+    ),
+    "hailo-custom-op": ("a part of the model that Hailo's compiler made for its device", _EARLIER),
+    "qnn-context-binary": ("a part of the model that Qualcomm's QNN made for its device", _EARLIER),
+    "tim-vx": ("a part of the model that VeriSilicon's TIM-VX made for its NPU", _EARLIER),
+}
+"""Custom operators that stand for what a compiler for some device has made: what that is, and what to do about it."""
+
+
+def compiled(operator: str) -> tuple[str, str] | None:
+    """Why a custom operator that is machine code is not converted, and what to do; None for any other."""
+    code = operator.removeprefix("CUSTOM:")
+    found = COMPILED.get(code) or COMPILED.get(code.lower().replace("_", "-"))
+    return None if found is None else (f"it is {found[0]}, which nothing else can read", found[1])
+
+
 class GapError(Exception):
     """Raised by a lowering for what it cannot express; becomes a :class:`layoutsolve.errors.Gap`."""
 

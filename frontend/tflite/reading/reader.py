@@ -43,6 +43,7 @@ _SPARSE_INDICES: Mapping[int, type[np.generic]] = {1: np.int32, 2: np.uint16, 3:
 """The types of the indices of sparse dimensions by the classes of their vectors."""
 
 _PACKED = {"int4": 2, "uint4": 2, "int2": 4}
+_COMPRESSED = "COMPRESSION_METADATA"
 _OPAQUE = ("string", "resource", "variant")
 _SCALES = ("float16", "float32")
 _ZERO_POINTS = ("int8", "uint8", "int4", "uint4", "int2", "int16", "int32", "int64")
@@ -78,14 +79,19 @@ class _Reader(Reader):
         root = self.root
         self.buffers = [self.buffer(found) for found in self.records(root, schema.MODEL_BUFFERS)]
         self.codes = [self.operator_name(code) for code in self.records(root, schema.MODEL_CODES)]
-        subgraphs = tuple(self.subgraph(found) for found in self.records(root, schema.MODEL_SUBGRAPHS))
-        if not subgraphs:
-            raise ModelError("the model has no subgraph")
         metadata = {}
         for entry in self.records(root, schema.MODEL_METADATA):
             name = self.text(entry.text(schema.METADATA_NAME))
+            if name == _COMPRESSED:
+                raise ModelError(
+                    "the model's weights are compressed for TensorFlow Lite Micro (COMPRESSION_METADATA), which stores"
+                    " numbers of entries of tables in their place; convert the file from before they were compressed"
+                )
             if name in KEPT:
                 metadata[name] = self.buffer_at(entry.number(schema.METADATA_BUFFER, UINT32))
+        subgraphs = tuple(self.subgraph(found) for found in self.records(root, schema.MODEL_SUBGRAPHS))
+        if not subgraphs:
+            raise ModelError("the model has no subgraph")
         signatures = tuple(self.signature(found, subgraphs) for found in self.records(root, schema.MODEL_SIGNATURES))
         description = self.text(root.text(schema.MODEL_DESCRIPTION))
         return Model(subgraphs, signatures, metadata, packed(self.view), description, len(self.view))

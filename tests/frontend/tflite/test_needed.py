@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import layoutsolve
-from layoutsolve.errors import ConversionError, OptionError, UnsupportedError
+from layoutsolve.errors import ConversionError, ModelError, OptionError, UnsupportedError
 from layoutsolve.graph import Size
 from layoutsolve.verification.runtimes import OnnxRuntime
-from tests.builder import Builder
+from tests.builder import Builder, Quant
 from tests.truth import litert, same
 
 
@@ -32,6 +32,55 @@ def test_dead_operators_are_not_judged(length: int) -> None:
     assert [node.op for node in found.graph.nodes] == ["Relu"]
     with pytest.raises(UnsupportedError, match="CUSTOM:Unknown"):
         layoutsolve.convert(with_dead_branch(length, read=True))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("edgetpu-custom-op", "Edge TPU compiler.*_edgetpu.tflite"),
+        ("ethos-u", "Vela made for an Arm Ethos-U.*_vela.tflite"),
+        ("DISPATCH_OP", "LiteRT's compiler plugin.*from before that"),
+    ],
+)
+def test_what_compilers_wrote_is_named(code: str, message: str) -> None:
+    builder = Builder()
+    x, y = builder.input("x", (1, 4)), builder.tensor("y", (1, 4))
+    builder.operator(f"CUSTOM:{code}", [x], [y], custom_options=b"\x01\x02")
+    with pytest.raises(UnsupportedError, match=message):
+        layoutsolve.convert(builder.finish(y))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_compressed_weights_are_named(dtype: str) -> None:
+    builder = Builder()
+    x, y = builder.input("x", (1, 8)), builder.tensor("y", (1, 4))
+    weights = builder.constant("w", np.ones((4, 8), np.int8), dtype, Quant([0.1], [0]))
+    builder.operator("FULLY_CONNECTED", [x, weights, -1], [y], {})
+    builder.metadata("COMPRESSION_METADATA", b"\x01")
+    builder.model.buffers[builder.subgraph.tensors[weights].buffer].bytes = b"\x00" * 5
+    with pytest.raises(ModelError, match=r"compressed for TensorFlow Lite Micro.*from before"):
+        layoutsolve.convert(builder.finish(y))
+
+
+@pytest.mark.parametrize("quant", ["qdq", "exact"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_quantize_between_equal_steps_goes(quant: str, dtype: str, steps: int) -> None:
+    """However many of them follow each other."""
+    if quant == "exact" and dtype == "int16":
+        return  # which is refused
+    builder, parameters = Builder(), Quant([0.05], [0 if dtype == "int16" else 3])
+    last = builder.input("x", (2, 4), dtype, quant=parameters)
+    for at in range(steps):
+        made = builder.tensor(f"y{at}", (2, 4), dtype, quant=parameters)
+        builder.operator("QUANTIZE", [last], [made])
+        last = made
+    out = builder.tensor("out", (4, 2), dtype, quant=parameters)
+    builder.operator("TRANSPOSE", [last, builder.constant("perm", np.array([1, 0], np.int32))], [out], {})
+    source = builder.finish(out)
+    found = layoutsolve.convert(source, quant=quant)
+    assert [node.op_type for node in found.model.graph.node] == ["Transpose"]
+    assert layoutsolve.verify(source, found).passed
 
 
 @pytest.mark.parametrize("reads", [True, False])
