@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -98,6 +99,17 @@ class Conversion:
         return self.assignment.tiers
 
     @property
+    def signature(self) -> str | None:
+        """The signature that was converted, '' for the main subgraph; None where the source has no more than one."""
+        return self.graph.metadata.get("signature")
+
+    @property
+    def other_signatures(self) -> tuple[str, ...]:
+        """The signatures of the source beside the one that was converted."""
+        known = json.loads(self.graph.metadata.get("signatures", "[]"))
+        return tuple(str(key) for key in known if key != self.signature)
+
+    @property
     def provenance(self) -> Provenance:
         """How the model was made, which its metadata say: version, source and options."""
         return of_model(self.model)
@@ -131,6 +143,7 @@ class Conversion:
             "operators": len(operators),
             "tensors": sum(value.data is None for value in self.graph.values.values()),
             "opset": self.model.opset_import[0].version,
+            **({} if self.signature is None else {"signature": self.signature}),
             "layouts": {
                 end.name: {"permutation": list(end.permutation), "chosen": end.chosen} for end in self.moved_ends
             },
@@ -393,8 +406,18 @@ def _no_worse(
         if after.gains(first) and after.executed <= first.executed:
             return other
     model = as_it_stands(content, external)
+    if after == first and _folds(found, model):
+        return found
     say_how(model, found.provenance)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")
+
+
+def _folds(found: Conversion, source: onnx.ModelProto) -> bool:
+    """Whether a model has fewer Transposes of constants than its source, no more operators, and no constant twice."""
+    from layoutsolve.moves import of_constants
+
+    no_more = len(found.model.graph.node) <= len(source.graph.node) and not found.price.copies
+    return no_more and of_constants(found.model) < of_constants(source)
 
 
 def associated_files(source: Source) -> dict[str, bytes]:

@@ -128,7 +128,7 @@ def add_goal(group: Group) -> None:
 def add_reading(group: Group) -> None:
     """What is converted, and how it is read."""
     group.add_argument(
-        "--signature", default="", metavar="NAME", help="the signature to convert (default: the main subgraph)"
+        "--signature", default="", metavar="NAME", help="the signature to convert, or all (default: the main subgraph)"
     )
     group.add_argument(
         "--shape",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from layoutsolve.files import STANDARD_OUTPUT
 from layoutsolve.graph import BYTES
 from layoutsolve.records import dataclass
-from layoutsolve.wording import counted, kept_as_is, printable
+from layoutsolve.wording import counted, kept_as_is, listed, printable
 
 if TYPE_CHECKING:
     from layoutsolve.api import Conversion
@@ -103,6 +103,10 @@ def as_text(done: Done) -> str:
         f"{counted(report['reshapes'], 'Reshape')}, {counted(report['bytes_moved'], 'byte')} moved",
         f"  {', '.join(map(str, conversion.tiers))}{ended}",
     ]
+    if conversion.other_signatures:
+        taken = f"the signature '{conversion.signature}'" if conversion.signature else "the main subgraph"
+        others = listed(conversion.other_signatures)
+        lines.append(f"  {taken}; the model has {others} as well (--signature NAME, or all)")
     if conversion.assignment.planned:
         lines.append(f"  the plan says {', '.join(map(str, conversion.assignment.planned))}: not proven again")
     if conversion.crossings is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -101,6 +102,7 @@ def _lowered(
 ) -> Graph:
     """The reference graph where some symbols of inputs stand for others; operators may force more to be equal."""
     lowering = Lowering(begin(equal=equal), chosen.subgraph if chosen else 0)
+    lowering.draft.signature = chosen
     names = _public_ends(lowering, chosen)
     pinned = _pinned(lowering, names, reading)
     _enter_inputs(lowering, pinned)
@@ -340,6 +342,10 @@ def _metadata(lowering: Lowering, public: Mapping[str, str]) -> dict[str, str]:
     told = {"layoutsolve.source": "tflite"}
     if model.description:
         told["description"] = model.description
+    if len(model.signatures) > 1:
+        taken = lowering.draft.signature
+        told["signature"] = taken.key if taken is not None else ""
+        told["signatures"] = json.dumps([each.key for each in model.signatures])
     oldest = bytes(model.metadata.get("min_runtime_version", b"")[:64])
     if version := oldest.split(b"\0")[0].decode("utf-8", "replace").strip():
         told["min_runtime_version"] = version

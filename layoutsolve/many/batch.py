@@ -65,6 +65,8 @@ def _check(options: argparse.Namespace) -> None:
             raise OptionError(f"argument {name}: '{shown}' is there and is no folder, which many models need: name one")
     if options.report is not None and (not options.report or options.report.endswith(".html")):
         raise OptionError("argument --report: reports of many models are written to a folder: give its name")
+    if options.signature == "all":
+        raise OptionError("argument --signature: all are written of one model: name one, or give one model")
     if options.jobs is not None and options.jobs < 1:
         raise OptionError(f"argument --jobs: {options.jobs} models at a time are too few: give 1 or more")
 

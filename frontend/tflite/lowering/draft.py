@@ -14,7 +14,7 @@ from layoutsolve.frontend.arithmetic import Meanings
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.options import Reading
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
-from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
+from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.sparse import dense
 from layoutsolve.frontend.tflite.reading.strings import strings
 from layoutsolve.graph import Array, Dim, Node, Region, Size, Value, static_elements, symbol
@@ -62,6 +62,7 @@ class Draft:
         self.forced: dict[str, str] = {}
         self.input_symbols: set[str] = set()
         self.opened: set[str] = set()
+        self.signature: Signature | None = None
         self.model = model
         self.write = write
         self.reading = reading or Reading()

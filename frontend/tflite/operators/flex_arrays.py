@@ -92,11 +92,12 @@ def pool_with_places(call: Call) -> None:
     place = call.write("Mod", [flat, size], shape, call.temporary("place", "int64"))
     lines = [place, call.constant(channels, "channels", "int64")]
     line = call.write("Mul", lines, shape, call.temporary("line", "int64"))
-    within = call.constant(np.arange(channels).reshape(-1, 1, 1), "channel", "int64")
+    elements = np.arange(channels).reshape(1, -1, 1, 1)
     if options.get("include_batch_in_index"):
         (images,) = static(call, [batch], "batch")
         firsts = np.arange(images).reshape(-1, 1, 1, 1) * (height * width * channels)
-        within = call.constant(firsts + within.data, "element", "int64")
+        elements = firsts + elements
+    within = call.constant(elements, "element", "int64")
     slot = call.slot(1)
     if slot.dtype == "int64":
         result = call.write("Add", [line, within], shape, call.temporary("places", "int64"))

@@ -40,9 +40,9 @@ def _attribute(field: tuple[int, int | bytes]) -> Attribute | None:
     number, value = field
     if isinstance(value, bytes):
         if number == _LIST:
-            items = list(_integers(value)) or [item for kind, item in _fields(value) if kind == _TEXT]
-            if all(isinstance(item, int) for item in items):
-                return tuple(_signed(item) for item in items if isinstance(item, int))
+            if numbers := tuple(map(_signed, _integers(value))):
+                return numbers
+            items = [item for kind, item in _fields(value) if kind == _TEXT]
             return tuple(item.decode("utf-8", "replace") for item in items if isinstance(item, bytes))
         if number == _FLOAT:
             return float(struct.unpack("<f", value)[0])

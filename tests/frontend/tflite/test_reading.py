@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import layoutsolve
@@ -90,3 +93,33 @@ def test_command_line(tmp_path_factory: pytest.TempPathFactory, capsys: pytest.C
     for given in ("image", "image=", "image=1,x", "=1,2"):
         assert main([str(folder / "dynamic.tflite"), "--shape", given]) == 2
         assert "not of the form NAME=SIZES" in capsys.readouterr().err
+
+
+def test_all_signatures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is written to a file of its name, and the summary says which it is; options for one model are refused."""
+    path = tmp_path / "two.tflite"
+    path.write_bytes(two_signatures())
+    assert main([str(path)]) == 0
+    assert "the signature 'sum'; the model has 'product' as well" in capsys.readouterr().out
+    (tmp_path / "two.onnx").unlink()
+    assert main([str(path), "--signature", "all", "--json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["signature"] for each in told] == ["sum", "product"]
+    for key, operator in (("sum", "Add"), ("product", "Mul")):
+        assert [node.op_type for node in onnx.load(tmp_path / f"two.{key}.onnx").graph.node] == [operator]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["two.product.onnx", "two.sum.onnx", "two.tflite"]
+    for given in (["-o", "-"], ["--certify", str(tmp_path / "c.json")], [str(path)]):
+        assert main([str(path), "--signature", "all", *given]) == 2
+        assert "signature" in capsys.readouterr().err
+    (tmp_path / "none.tflite").write_bytes(dynamic())
+    assert main([str(tmp_path / "none.tflite"), "--signature", "all"]) in (0, 2)
+
+
+def test_a_signature_may_be_called_all() -> None:
+    builder = Builder()
+    for position, part in enumerate((builder, builder.part())):
+        x, y = part.input("x", (2, 3)), part.tensor("y", (2, 3))
+        part.operator(("NEG", "ABS")[position], [x], [y])
+        part.outputs(y)
+        builder.signature({"x": x}, {"y": y}, ("one", "all")[position], position)
+    assert [node.op for node in layoutsolve.convert(builder.finish(), signature="all").graph.nodes] == ["Abs"]
