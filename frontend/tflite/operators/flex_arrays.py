@@ -27,6 +27,9 @@ from layoutsolve.frontend.tflite.operators.padding import write_pad
 from layoutsolve.graph import Array, Dim, Value, product
 
 _FLOATS = ("float32",)
+_LONGEST = 1 << 16
+"""The longest windows, strides and rates."""
+
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
 
@@ -45,8 +48,8 @@ def _sizes(call: Call, options: dict[str, Any], key: str, rank: int) -> tuple[in
     found = options.get(key)
     if not isinstance(found, tuple) or len(found) != rank or not all(isinstance(each, int) for each in found):
         raise ModelError(f"{call.origin} has no {rank} numbers as its '{key}' but {found!r}")
-    if min(found) < 1:
-        raise ModelError(f"{call.origin} has a number below 1 in its '{key}'")
+    if min(found) < 1 or max(found) > _LONGEST:
+        raise ModelError(f"{call.origin} has the '{key}' {list(found)}, with a number below 1 or beyond {_LONGEST}")
     if found[0] != 1 or found[-1] != 1:
         raise GapError(f"its '{key}' {list(found)} reaches over images or channels", "use 1 for both")
     return found[1:-1]

@@ -189,6 +189,9 @@ def _checked(call: Call, x: Value, start: Value, geometry: Geometry, slot: Slot)
 _MOST_WINDOWS = 1 << 16
 """The most windows along an axis of which it is asked whether they meet an element."""
 
+_LONGEST = 1 << 16
+"""The longest windows, strides and dilations that are taken for those of a pooling."""
+
 _SPATIAL = 3
 """The most dimensions along which ONNX Runtime pools."""
 
@@ -254,7 +257,7 @@ def write_pool(
 
 def _pools(size: Dim, window: int, stride: int, dilation: int, pad: tuple[int, int]) -> bool:
     """Whether a pooling covers an axis: it pads by less than a window, and every window meets an element."""
-    if min(pad) < 0 or max(pad) >= window:
+    if min(pad) < 0 or max(pad) >= window or max(window, stride, dilation) > _LONGEST:
         return False
     if dilation == 1 or pad == (0, 0):
         return isinstance(size, Size) or size + sum(pad) >= (window - 1) * dilation + 1
