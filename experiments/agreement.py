@@ -147,7 +147,7 @@ def shown(output: OutputComparison, found: Distance | None) -> str:
     if found is None:
         return "-"
     if output.kind == "quantised":
-        return f"{100 * found.within_one_step:.2f} % ±1, mean {found.mean:.2f}"
+        return f"{100 * found.within:.2f} % ±1, mean {found.mean:.2f}"
     return f"{found.relative:.1e}"
 
 

@@ -23,8 +23,8 @@ from layoutsolve.errors import ConversionError, VerifyError
 from layoutsolve.graph import Array, Size
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES
 from layoutsolve.verification.distance import Distance, distance, passes
+from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import LEVELS, Level, OnnxRuntime, Port, optimised
-from layoutsolve.verification.verify import smooth
 
 FLOAT, STEPPED = 1e-5, 0.02
 """How far float outputs may be apart, relative to their range: of models that are real throughout, and of others, where

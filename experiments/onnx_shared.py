@@ -23,8 +23,8 @@ from onnx import inliner
 from layoutsolve.errors import ConversionError, InternalError
 from layoutsolve.graph import Array
 from layoutsolve.scopes import graphs_of
+from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import Level
-from layoutsolve.verification.verify import smooth
 
 FIRST, OTHERS = (1, 2, 3), (64, 32, 1, 96, 16, 512, 7, 224)
 """Sizes that open dimensions are tried with, the first one of an input and the others."""

@@ -24,8 +24,8 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import BYTES, CONTROL, Array, Graph, Size, Value
 from layoutsolve.storage import USUAL
 from layoutsolve.verification.distance import Distance, Kind, distance, kind, passes
+from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run
-from layoutsolve.verification.verify import smooth
 
 STORAGE = replace(USUAL, block=0, groups=0)
 """How bytes are stored, with the channels of the source: blocks have others, so that several operators lie between two

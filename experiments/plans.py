@@ -25,8 +25,8 @@ from experiments.doubles import exact, off
 from experiments.zoo import zoo
 from layoutsolve.graph import Array
 from layoutsolve.solver.statement.target_file import SYSTEMS
+from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import OnnxRuntime, element
-from layoutsolve.verification.verify import smooth
 
 SIZE = 2
 """What sizes that have names alone are."""

@@ -506,25 +506,28 @@ def verify(
     conversion: Conversion,
     *,
     seed: int = 0,
-    samples: int = 1,
+    samples: int | None = None,
     steps: int | None = None,
     data: str | os.PathLike[str] | Mapping[str, npt.ArrayLike] | None = None,
     tensors: bool = False,
 ) -> Verification:
     """Run the source in LiteRT and the conversion in ONNX Runtime on the same data, and compare all outputs.
 
-    The data are smooth, like images, ``samples`` of them drawn from a ``seed``; a model with states is run so many
-    ``steps`` in a row on each, by default three. Or they are ``data``: arrays by the names of inputs, in the source's
-    order of dimensions, with one dimension more in front where they hold several samples (the steps of one sample, if
-    the model has states); or the path of a ``.npz`` file of such arrays, or of a folder of such files. With ``tensors``
-    every tensor inside is compared too, each operator on LiteRT's own inputs, and the first that departs is named.
-    Raises :class:`VerifyError` where a runtime is missing or refuses its model, and where data do not fit.
+    The data are drawn from a ``seed``, ``samples`` of them in turn from several distributions (smooth like images,
+    uniform, normal, extreme), by default one of each as far as 10 seconds go; indices are in the range of what they
+    index. A model with states is run so many ``steps`` in a row on each, by default three. Or they are ``data``: arrays
+    by the names of inputs, in the source's order of dimensions, with one dimension more in front where they hold
+    several samples (the steps of one sample, if the model has states); or the path of a ``.npz`` file of such arrays,
+    or of a folder of such files. Every tensor inside of a model of TensorFlow Lite is compared too, each operator on
+    LiteRT's own inputs, and the first that departs is named; with ``tensors`` however large they are. Where a runtime
+    refuses its model the ``verdict`` says so. Raises :class:`VerifyError` where a runtime is missing, and where data
+    do not fit.
     """
     from layoutsolve.verification.data import read
 
     asked = arguments.instance("conversion", conversion, Conversion)
     first = arguments.whole("seed", seed, 0)
-    count = arguments.whole("samples", samples, 1, arguments.MOST_SAMPLES)
+    count = None if samples is None else arguments.whole("samples", samples, 1, arguments.MOST_SAMPLES)
     turns = None if steps is None else arguments.whole("steps", steps, 1, arguments.MOST_SAMPLES)
     inside = arguments.flag("tensors", tensors)
     arrays = arguments.arrays("data", data) if isinstance(data, Mapping) else None
@@ -542,6 +545,24 @@ def verify(
 
 
 def _compared(
+    source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
+) -> Verification:
+    from layoutsolve.verification.runtimes import RefusedError
+    from layoutsolve.verification.verify import refused
+
+    try:
+        return _run_both(source, conversion, model, inside, chosen)
+    except RefusedError as error:
+        error.result = error.result and not _foreign(conversion)
+        return refused(error, chosen["seed"])
+
+
+def _foreign(conversion: Conversion) -> bool:
+    """Whether a model has operators of domains that no runtime need know."""
+    return any(node.domain not in ("", "ai.onnx", "com.microsoft") for node in nodes_of(conversion.model.graph))
+
+
+def _run_both(
     source: Content, conversion: Conversion, model: onnx.ModelProto | Path, inside: bool, chosen: Mapping[str, Any]
 ) -> Verification:
     from layoutsolve.verification import same
@@ -566,6 +587,7 @@ def _compared(
         output_permutations=outputs,
         rounding=conversion.rounding,
         signature=conversion.reading.signature,
-        inside=(assignment.graph.values, stored(assignment)) if inside else None,
+        inside=(assignment.graph.values, stored(assignment)),
+        thorough=inside,
         **chosen,
     )

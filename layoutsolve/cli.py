@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from layoutsolve import collector, console, files, parser
 from layoutsolve.errors import (
-    DIFFERENT,
     FAILED,
     INTERNAL,
     INTERRUPTED,
@@ -330,7 +329,7 @@ def _convert(
         )
         if options.json or not options.quiet:
             console.tell(as_json(options, done) if options.json else as_text(done), [output.path for output in writing])
-    return DIFFERENT if checked is not None and not checked.passed else 0
+    return 0 if checked is None else checked.code
 
 
 def _by_plan(options: argparse.Namespace, source: Content) -> Conversion:
@@ -380,8 +379,7 @@ def _require_runtimes(tflite: bool = True) -> None:
 
 def _compared(options: argparse.Namespace) -> dict[str, Any]:
     """What :func:`layoutsolve.verify` is called with."""
-    samples = 1 if options.verify_samples is None else options.verify_samples
-    return {"data": options.verify_data, "samples": samples, "tensors": options.verify_tensors}
+    return {"data": options.verify_data, "samples": options.verify_samples, "tensors": options.verify_tensors}
 
 
 def _print(stage: str, given: dict[str, Any], source: Content) -> int:

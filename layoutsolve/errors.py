@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from layoutsolve.wording import aligned, printable
 
-FAILED, DIFFERENT, INTERNAL, INTERRUPTED = 2, 3, 70, 130
+FAILED, DIFFERENT, UNVERIFIED, INTERNAL, INTERRUPTED = 2, 3, 4, 70, 130
 """Exit codes of the command line, as the README lists them."""
 
 

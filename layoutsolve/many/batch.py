@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from layoutsolve import parser
-from layoutsolve.errors import DIFFERENT, FAILED, OptionError
+from layoutsolve.errors import DIFFERENT, FAILED, UNVERIFIED, OptionError
 from layoutsolve.many.jobs import Done, Job, collected
 from layoutsolve.many.records import key, note, up_to_date
 from layoutsolve.many.telling import Tell, Watch, table, watch
@@ -36,7 +36,7 @@ def batch(options: argparse.Namespace, tell: Tell, warn: Tell) -> int:
             warn(f"layoutsolve: {printable(each.job.name)}: {each.reason}")
     elif not options.json:
         tell(table(done))
-    return max((each.code for each in done), key=(0, DIFFERENT, FAILED).index)
+    return max((each.code for each in done), key=(0, UNVERIFIED, DIFFERENT, FAILED).index)
 
 
 def _list(done: Sequence[Done], options: argparse.Namespace) -> None:
@@ -127,7 +127,7 @@ def _unwritable(job: Job, paths: Sequence[str]) -> Done | None:
 
 def _outcome(job: Job, answer: Answer, warn: Tell) -> Done:
     """What an answer means; a traceback that is asked for is printed."""
-    if answer.code in (0, DIFFERENT):
+    if answer.code in (0, UNVERIFIED, DIFFERENT):
         return Done(job, answer.code, json.loads(answer.told))
     if answer.code == DIED:
         return Done(job, FAILED, {}, answer.said)

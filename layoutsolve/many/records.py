@@ -80,8 +80,8 @@ def _is_report(found: Any) -> bool:
         return False
     counts = ("transposes", "hidden_transposes", "reshapes", "bytes_moved", "operators")
     numbers = (*(found.get(name) for name in counts), found["seconds"].get("total"))
-    verified = found.get("verified", {"passed": True})
-    passed = isinstance(verified, dict) and isinstance(verified.get("passed"), bool)
+    verified = found.get("verified", {"verdict": "pass"})
+    passed = isinstance(verified, dict) and isinstance(verified.get("verdict"), str)
     return all(isinstance(each, (int, float)) for each in numbers) and isinstance(found.get("status"), str) and passed
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from layoutsolve.errors import DIFFERENT
+from layoutsolve.errors import DIFFERENT, UNVERIFIED
 from layoutsolve.many.jobs import Done
 from layoutsolve.wording import aligned, counted, printable
 
@@ -55,6 +55,8 @@ def _line(done: Done) -> str:
         return f"{done.job.name}: up to date"
     moves = f"{counted(done.report['transposes'], 'Transpose')}, {done.report['hidden_transposes']} hidden"
     told = f"{done.job.name}: {moves} ({done.report['status']}), {done.report['seconds']['total']:.2f} s"
+    if done.code == UNVERIFIED:
+        return f"{told}, not verified: {done.report['verified']['refusal']}"
     return told if done.code != DIFFERENT else f"{told}, FAIL: it computes other numbers than LiteRT"
 
 
@@ -68,6 +70,7 @@ def table(done: Sequence[Done]) -> str:
         "converted": sum(not each.fresh for each in good),
         "up to date": sum(each.fresh for each in good),
         "with other numbers than LiteRT's": sum(each.code == DIFFERENT for each in good),
+        "not verified": sum(each.code == UNVERIFIED for each in good),
         "failed": len(bad),
     }
     return "\n".join(
@@ -78,5 +81,5 @@ def table(done: Sequence[Done]) -> str:
 def _row(done: Done) -> tuple[str, ...]:
     report, verified = done.report, done.report.get("verified")
     numbers = (str(report["transposes"]), str(report["hidden_transposes"]), f"{report['seconds']['total']:.2f}")
-    verdict = "-" if verified is None else "pass" if verified["passed"] else "FAIL"
+    verdict = "-" if verified is None else verified["verdict"]
     return (printable(done.job.name), "up to date" if done.fresh else report["status"], *numbers, verdict)

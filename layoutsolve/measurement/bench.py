@@ -37,8 +37,8 @@ from layoutsolve.measurement.timing import (
     warm,
 )
 from layoutsolve.source import load
+from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import LEVELS, Level, LiteRT, OnnxRuntime, Port, optimised, require
-from layoutsolve.verification.verify import smooth
 from layoutsolve.wording import aligned, brief, one_line, printable
 
 RUNTIMES = ("ONNX Runtime", "LiteRT, XNNPACK", "LiteRT, plain", "OpenVINO")

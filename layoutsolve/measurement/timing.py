@@ -18,9 +18,9 @@ import numpy as np
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
+from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, element
 from layoutsolve.verification.same import called, shape_of, tries
-from layoutsolve.verification.verify import smooth
 
 SLICE = 1e-3
 """Seconds of one turn: models that are faster run several times in it."""

@@ -72,5 +72,5 @@ def _cells(done: Done, folder: str) -> Iterator[Markup]:
     spent = report["seconds"]["total"]
     yield element("td", measured(f"{spent:.2f}"), class_="number")
     verified = report.get("verified")
-    verdict = "" if verified is None else "pass" if verified["passed"] else "FAIL"
-    yield element("td", verdict, class_="bad" if verdict == "FAIL" else "good")
+    verdict = "" if verified is None else verified["verdict"]
+    yield element("td", verdict, class_="good" if verdict in ("", "pass") else "bad")

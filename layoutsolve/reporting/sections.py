@@ -152,6 +152,8 @@ def _track(most: float, **parts: float) -> Markup:
 
 def verified(found: Verification) -> Markup:
     """The comparison with LiteRT, output by output."""
+    if found.refusal:
+        return section("Compared with the source", element("p", found, class_="bad"))
     rows = []
     for each in found.outputs:
         mark = element("span", "pass" if each.passed else "FAIL", class_="good" if each.passed else "bad")
@@ -160,10 +162,13 @@ def verified(found: Verification) -> Markup:
     if found.inspection is not None:
         departs = found.inspection.departure is not None
         inside = element("p", found.inspection, class_="bad" if departs else "soft")
+    kinds = f" ({', '.join(found.distributions)})" if found.distributions else ""
     drawn = "1 input" if found.samples == 1 else f"{found.samples} inputs"
     steps = f", {found.steps} steps each" if found.steps > 1 else ""
     return section(
-        f"Compared with LiteRT's plain kernels on {drawn}{steps}", table(("", "output", "numbers", "why"), rows), inside
+        f"Compared with LiteRT's plain kernels on {drawn}{kinds}{steps}",
+        table(("", "output", "numbers", "why"), rows),
+        inside,
     )
 
 

@@ -7,9 +7,9 @@ it is. Tensors within branches and loops are not looked at: an If or a Loop is o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 
@@ -28,8 +28,9 @@ from layoutsolve.graph import PACKED, Array, Quant, Size, Value
 from layoutsolve.names import Names
 from layoutsolve.protos import TYPES
 from layoutsolve.solver.theory.layout import Layout, order
-from layoutsolve.verification.distance import Distance, Kind, distance, kind, passes, reason
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, stepped
+from layoutsolve.verification.distance import Distance, Kind, kind
+from layoutsolve.verification.runtimes import OnnxRuntime, Port, Run, stepped
+from layoutsolve.verification.tally import Tally
 from layoutsolve.wording import counted
 
 NOISE = 2.0**-20
@@ -45,8 +46,9 @@ Inside = tuple[Mapping[str, Value], Mapping[str, Stored]]
 class Departure:
     """The first operator of the source that gives other numbers than LiteRT's, though it is given LiteRT's.
 
-    ``index`` and ``operator`` are its own, ``tensor`` is its output that is off, by ``distance``. ``others`` are the
-    operators of the source that were compared together with it, because what is between them is in no ONNX model.
+    ``index`` and ``operator`` are its own, ``tensor`` is its output that is off, by ``distance`` where it is farthest,
+    and ``reason`` says why that is too far. ``others`` are the operators of the source that were compared together with
+    it, because what is between them is in no ONNX model.
     """
 
     index: int
@@ -54,16 +56,13 @@ class Departure:
     tensor: str
     kind: Kind
     distance: Distance
-    tolerance: float
+    reason: str
     others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         others = f", which is written together with {', '.join(self.others)}," if self.others else ""
-        why = reason(self.kind, self.distance, self.tolerance)
-        if passes(self.kind, self.distance, self.tolerance):
-            why = f"{self.distance.steps[-1]} of its {self.distance.count} numbers are more than three steps off"
         name = f"operator {self.index} {self.operator} (output '{self.tensor}'){others}"
-        return f"{name} departs, given LiteRT's inputs: {why}\n     {self.distance}"
+        return f"{name} departs, given LiteRT's inputs: {self.reason}\n     {self.distance}"
 
 
 @dataclass(frozen=True)
@@ -176,41 +175,160 @@ def _shape(layout: Layout, sizes: Sequence[int]) -> list[int]:
     return [prod(sizes[atom] for atom in group) for group in layout]
 
 
-Fed = Sequence[Sequence[Mapping[str, Array]]]
-"""What the ONNX model is fed by name: in each sample, in each of its steps."""
+class Inspector:
+    """Compares every tensor that both models have, one run after the other.
 
-
-def inspect(
-    litert: LiteRT,
-    source: bytes,
-    model: onnx.ModelProto | Path,
-    inside: Inside,
-    inputs: Sequence[Sequence[Sequence[Array]]],
-    fed: Fed,
-    tolerance: float,
-) -> Inspection:
-    """Compare every tensor that both have. ``inputs`` are LiteRT's in each sample and each of its steps, ``fed`` the
-    same as the ONNX model takes them.
+    ``source`` is what LiteRT runs; ``permutations`` say, by their names in the ONNX model, how outputs are stored.
     """
-    subgraph, places = _places(source, inside)
-    runs = [litert.steps(source, sample, tensors=list(places)) for sample in inputs]
-    truth = [run.tensors for sample in runs for run in sample]
-    places = {index: each for index, each in places.items() if all(_fits(each, found.get(index)) for found in truth)}
-    cut = _Cut.of(model, places)
-    results, noisy = cut.run(runs, fed), cache(lambda: cut.run(runs, fed, np.random.default_rng(0)))
-    order = [index for operator in subgraph.operators for index in operator.outputs if index in places]
-    for index in order:
-        place, port = places[index], places[index].port
-        pairs = [_apart(run[index], cut.own(place, run, here)) for run, here in zip(truth, results, strict=True)]
-        found = distance(port, pairs)
-        if passes(kind(port), found, tolerance) and not _far(port.dtype, found):
-            continue
-        if kind(port) == "float" and found.maximum <= _noise(cut, place, truth, pairs, noisy()):
-            continue
-        operator, others = _written(subgraph, index, frozenset(places))
-        departure = Departure(operator.index, operator.name, port.name, kind(port), found, tolerance, others)
-        return Inspection(len(order), departure)
-    return Inspection(len(order), None)
+
+    def __init__(
+        self, source: bytes, model: onnx.ModelProto | Path, inside: Inside, permutations: Mapping[str, Sequence[int]]
+    ) -> None:
+        self._subgraph, self._places = _places(source, inside)
+        self._model, self._permutations = model, permutations
+        self._cut: _Cut | None = None
+        self._tallies: dict[int, Tally] = {}
+        self._ends_tallies: dict[int, Tally] = {}
+
+    @property
+    def tensors(self) -> list[int]:
+        """The tensors that LiteRT has to return."""
+        return list(self._places)
+
+    @property
+    def size(self) -> int:
+        """How many bytes these have, as far as their shapes are static."""
+        tensors = (self._subgraph.tensors[index] for index in self._places)
+        return sum(prod(tensor.shape or ()) * (8 if "64" in tensor.dtype else 4) for tensor in tensors)
+
+    def add(self, runs: Sequence[Run], fed: Sequence[Mapping[str, Array]]) -> None:
+        """Compare the tensors of some runs in a row, of which the ONNX model is fed the same."""
+        if self._cut is None:
+            fits = {
+                index: all(_fits(place, run.tensors.get(index)) for run in runs)
+                for index, place in self._places.items()
+            }
+            self._places = {index: place for index, place in self._places.items() if fits[index]}
+            self._cut = _Cut.of(self._model, self._places)
+        cut = self._cut
+        results = cut.run(runs, fed)
+        noisy = cache(lambda: cut.run(runs, fed, np.random.default_rng(0)))
+        computed = (index for each in self._subgraph.operators for index in each.outputs)
+        for index in filter(self._places.__contains__, computed):
+            place = self._places[index]
+            operator, others = _written(self._subgraph, index, frozenset(self._places))
+            tally = self._tallies.setdefault(index, Tally(place.port, operator.name if not others else ""))
+            for number, (run, here) in enumerate(zip(runs, results, strict=True)):
+                one, other = _apart(run.tensors[index], cut.own(place, run.tensors, here))
+                ignored = self._undefined(operator, run.tensors, one, other)
+                again = partial(self._again, place, runs, noisy, number, one)
+                _compare(tally, (one, other), cut.real(place, run.tensors, here), ignored, again)
+        self._ends(runs, results, noisy)
+
+    def _again(
+        self,
+        place: _Place,
+        runs: Sequence[Run],
+        noisy: Callable[[], Sequence[Mapping[str, Array]]],
+        number: int,
+        like: Array,
+    ) -> Array | None:
+        """A tensor of one run as rounded inputs give it."""
+        assert self._cut is not None
+        found = _apart(like, self._cut.own(place, runs[number].tensors, noisy()[number]))[1]
+        return found if found.shape == like.shape else None
+
+    def _undefined(self, operator: Operator, truth: Mapping[int, Array], one: Array, other: Array) -> Array | None:
+        """Where numbers mean nothing: NaN that come of NaN, and integers that come of floats without one."""
+        read = [truth[index] for index in operator.inputs if index in truth and truth[index].dtype.kind in "fc"]
+        if operator.name == "CAST" and read and one.dtype.kind in "iu" and read[0].shape == one.shape:
+            limits = np.iinfo(one.dtype)
+            with np.errstate(invalid="ignore"):
+                return ~((read[0] > float(limits.min)) & (read[0] < float(limits.max)))
+        if any(np.isnan(each).any() for each in read) and one.dtype.kind in "fc" and one.shape == other.shape:
+            return np.isnan(one) | np.isnan(other)
+        return None
+
+    @property
+    def _order(self) -> list[int]:
+        """The tensors that are compared, in the order in which they are computed."""
+        return [index for operator in self._subgraph.operators for index in operator.outputs if index in self._tallies]
+
+    def _ends(
+        self,
+        runs: Sequence[Run],
+        results: Sequence[Mapping[str, Array]],
+        noisy: Callable[[], Sequence[Mapping[str, Array]]],
+    ) -> None:
+        """Compare outputs that are no known tensors, as the model computes them of those that are."""
+        assert self._cut is not None
+        for number, (run, here) in enumerate(zip(runs, results, strict=True)):
+            for position, (port, name) in enumerate(zip(run.outputs, self._cut.ports, strict=False)):
+                if name not in here:
+                    continue
+                tally = self._ends_tallies.setdefault(position, Tally(port, ""))
+                one, other = _apart(run.results[position], self._turned(name, here[name]))
+                again = partial(self._end_again, name, noisy, number, one)
+                _compare(tally, (one, other), None, None, again)
+
+    def _turned(self, name: str, data: Array) -> Array:
+        """An output in the source's order of dimensions."""
+        order = self._permutations.get(name)
+        return data if order is None else np.transpose(data, np.argsort(order))
+
+    def _end_again(
+        self, name: str, noisy: Callable[[], Sequence[Mapping[str, Array]]], number: int, like: Array
+    ) -> Array | None:
+        found = _apart(like, self._turned(name, noisy()[number][name]))[1]
+        return found if found.shape == like.shape else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the model was compared: each of its outputs is a tensor that was."""
+        if self._cut is None:
+            return False
+        names = {index: place.stored.name for index, place in self._places.items()}
+        ports = enumerate(zip(self._subgraph.outputs, self._cut.ports, strict=False))
+        return all(names.get(index) == name or position in self._ends_tallies for position, (index, name) in ports)
+
+    def found(self) -> Inspection:
+        """What the comparison came to."""
+        for index in self._order:
+            tally = self._tallies[index]
+            if why := tally.verdict():
+                operator, others = _written(self._subgraph, index, frozenset(self._places))
+                departure = Departure(
+                    operator.index, operator.name, tally.port.name, kind(tally.port), tally.found, why, others
+                )
+                return Inspection(len(self._order), departure)
+        makers = {index: operator for operator in self._subgraph.operators for index in operator.outputs}
+        for position, tally in self._ends_tallies.items():
+            operator = makers.get(self._subgraph.outputs[position])
+            if operator is not None and (why := tally.verdict()):
+                port = tally.port
+                departure = Departure(operator.index, operator.name, port.name, kind(port), tally.found, why)
+                return Inspection(len(self._order), departure)
+        return Inspection(len(self._order), None)
+
+
+def _compare(
+    tally: Tally,
+    pair: Pair,
+    real: Array | None,
+    ignored: Array | None,
+    again: Callable[[], Array | None],
+) -> None:
+    """Count one tensor of one run; where it is off, rounded inputs show what may be."""
+    one, other = pair
+    if one.shape != other.shape or kind(tally.port) == "quantised":
+        tally.add(one, other, real, ignored)
+    elif kind(tally.port) == "float":
+        tally.add_floats(one, other, ignored, again)
+    else:
+        if not np.array_equal(one, other) and (noisy := again()) is not None:
+            changed = noisy != other
+            ignored = changed if ignored is None else ignored | changed
+        tally.add(one, other, None, ignored)
 
 
 def _apart(one: Array, other: Array) -> Pair:
@@ -222,26 +340,6 @@ def _apart(one: Array, other: Array) -> Pair:
     largest = np.finfo(one.dtype).max
     same = (np.abs(one) >= largest) & (np.abs(other) >= largest) & (np.sign(one) == np.sign(other))
     return (np.where(same, 0, one), np.where(same, 0, other)) if same.any() else (one, other)
-
-
-def _far(dtype: str, found: Distance) -> bool:
-    """Whether numbers of 8 bits are more than three steps off: where no error is passed on even two are not seen, and
-    a channel that is wrong may be few of all numbers.
-    """
-    return dtype in ("int8", "uint8") and bool(found.steps) and found.steps[-1] > 0
-
-
-def _noise(
-    cut: _Cut,
-    place: _Place,
-    truth: Sequence[Mapping[int, Array]],
-    pairs: Sequence[Pair],
-    noisy: Sequence[Mapping[str, Array]],
-) -> float:
-    """By how much floats differ where their inputs do so by rounding, as those do that nearly cancel."""
-    other = [_apart(own, cut.own(place, run, here)) for (_, own), run, here in zip(pairs, truth, noisy, strict=True)]
-    found = distance(place.port, other).maximum
-    return found if found < np.inf else 0.0
 
 
 def _places(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, _Place]]:
@@ -269,12 +367,15 @@ class _Cut:
     """The ONNX model that reads each known tensor as an input, and gives what it computes in its place.
 
     ``first`` are the known tensors by their name there, each as the one of the source that is read from it first.
-    ``outputs`` are what is computed instead of those that are no inputs anyway.
+    ``outputs`` are what is computed instead of those that are no inputs anyway, ``reals`` what of it is quantised last.
+    ``ports`` are the model's own outputs, in their order; those that are no known tensors are computed as well.
     """
 
     runtime: OnnxRuntime | None
     first: Mapping[str, _Place]
     outputs: Mapping[str, str]
+    reals: Mapping[str, str]
+    ports: Sequence[str]
 
     @classmethod
     def of(cls, model: onnx.ModelProto | Path, places: dict[int, _Place]) -> _Cut:
@@ -287,27 +388,27 @@ class _Cut:
         for index in [index for index, place in places.items() if place.stored.name not in there]:
             del places[index]
         first = {place.stored.name: place for place in reversed(list(places.values()))}
-        outputs = _cut(made, first)
+        ports = [port.name for port in made.graph.output]
+        outputs, reals = _cut(made, first)
         data = made.SerializeToString()
+        runtime = None
         if isinstance(model, Path) and outputs:
             path = model.with_name("cut.onnx")
             path.write_bytes(data)
-            return cls(OnnxRuntime(path), first, outputs)
-        return cls(OnnxRuntime(data) if outputs else None, first, outputs)
+            runtime = OnnxRuntime(path)
+        elif outputs:
+            runtime = OnnxRuntime(data)
+        return cls(runtime, first, outputs, reals, ports)
 
     def run(
-        self, runs: Sequence[Sequence[Run]], fed: Fed, noise: np.random.Generator | None = None
+        self, sample: Sequence[Run], given: Sequence[Mapping[str, Array]], noise: np.random.Generator | None = None
     ) -> list[Mapping[str, Array]]:
         """What is computed of LiteRT's tensors, in one step after the other; with ``noise`` floats are rounded more."""
-        found: list[Mapping[str, Array]] = []
-        for sample, given in zip(runs, fed, strict=True):
-            steps = [self._fed(run, inputs, noise) for run, inputs in zip(sample, given, strict=True)]
-            if self.runtime is None:
-                found += [{} for _ in steps]
-            else:
-                names = self.runtime.outputs
-                found += [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps)]
-        return found
+        steps = [self._fed(run, inputs, noise) for run, inputs in zip(sample, given, strict=True)]
+        if self.runtime is None:
+            return [{} for _ in steps]
+        names = self.runtime.outputs
+        return [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps)]
 
     def _fed(self, run: Run, inputs: Mapping[str, Array], noise: np.random.Generator | None) -> dict[str, Array]:
         whole = {**inputs, **{name: _put(self.first[name], run.tensors) for name in self.outputs}}
@@ -320,9 +421,22 @@ class _Cut:
         here = results[self.outputs[name]] if computed else _put(self.first[name], truth)
         return place.back(here, truth[place.tensor.index])
 
+    def real(self, place: _Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array | None:
+        """A quantised tensor before it was quantised, in steps; None where that is not computed."""
+        quant, name = quant_of(place.tensor), place.stored.name
+        if quant is None or quant.scale.size != 1 or name not in self.reals or self.first[name] is not place:
+            return None
+        like = truth[place.tensor.index]
+        found = place.back(results[self.reals[name]], like)
+        if found.shape != like.shape:
+            return None
+        return found.astype(np.float64) / float(quant.scale[0]) + int(quant.zero_point[0])
 
-def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> dict[str, str]:
-    """Make each known tensor that is computed an input, and name the outputs that are computed instead."""
+
+def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> tuple[dict[str, str], dict[str, str]]:
+    """Make each known tensor that is computed an input, and name the outputs that are computed instead, and those that
+    hold the same before it is quantised.
+    """
     graph, own = model.graph, dict[str, str]()
     states = following_of({prop.key: prop.value for prop in model.metadata_props})
     taken = Names({name for node in nodes_of(graph) for name in (*node.input, *node.output)})
@@ -330,7 +444,10 @@ def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> dict[str, str]:
         for position, name in enumerate(node.output):
             if name in known:
                 own[name] = node.output[position] = taken.unique(f"{name}/own")
-    kept = [port for port in graph.output if port.name in states.values()]
+    makers = {name: node for node in graph.node for name in node.output}
+    reals = {name: real for name, output in own.items() if (real := _real(makers, output)) is not None}
+    kept = [port for port in graph.output if port.name in states.values() or port.name in makers]
+    held = {port.name for port in kept}
     infos = [info for info in graph.value_info if info.name not in own]
     del graph.output[:], graph.value_info[:]
     graph.value_info.extend(infos)
@@ -339,7 +456,17 @@ def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> dict[str, str]:
         graph.input.append(helper.make_tensor_value_info(name, code, [None] * rank))
         graph.output.append(helper.make_tensor_value_info(output, code, [None] * rank))
     graph.output.extend(kept)
-    return own
+    for real in sorted({*reals.values()} - held - {*own.values()}):
+        graph.output.append(helper.make_tensor_value_info(real, onnx.TensorProto.FLOAT, None))
+    return own, reals
+
+
+def _real(makers: Mapping[str, onnx.NodeProto], name: str) -> str | None:
+    """What is computed and then quantised to give a tensor."""
+    node = makers[name]
+    while node.op_type in ("Clip", "Identity") and node.input[0] in makers:
+        node = makers[node.input[0]]
+    return node.input[0] if node.op_type == "QuantizeLinear" and node.input[0] in makers else None
 
 
 def _put(place: _Place, truth: Mapping[int, Array]) -> Array:

@@ -7,10 +7,8 @@ of a conversion from that rounding.
 from __future__ import annotations
 
 from collections.abc import Collection
-from math import prod
 from typing import Any
 
-import flatbuffers
 import numpy as np
 
 from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
@@ -18,17 +16,15 @@ from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph,
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.frontend.tflite.reading.sparse import dense
 from layoutsolve.graph import Array
+from layoutsolve.verification.repacked import constant, opened, packed
 
 WEIGHTS = ("int2", "int4", "int8", "uint8")
 EXACT = ("DEQUANTIZE", "DENSIFY", "GATHER", "EMBEDDING_LOOKUP")
 """Operators that read such constants without rounding anything else."""
 
 
-_LARGEST = 2_000_000_000
-
-
 def dequantised(source: bytes, kept: Collection[tuple[int, int]] = ()) -> bytes | None:
-    """The float twin of a model, None where no float operator has quantised weights, or where it is too large.
+    """The float twin of a model, None where no float operator has quantised weights.
 
     Operators that are ``kept``, by subgraph and index, stay as they are: the conversion rounds their activations too.
     """
@@ -40,14 +36,7 @@ def dequantised(source: bytes, kept: Collection[tuple[int, int]] = ()) -> bytes 
         if (position, operator.index) not in kept
         for slot in _slots(subgraph, operator)
     ]
-    return _rewritten(source, model, found) if found and _fits(source, model, found) else None
-
-
-def _fits(source: bytes, model: Model, found: list[tuple[int, int, int]]) -> bool:
-    """Whether the twin can be one file: offsets in it have 31 bits."""
-    subgraphs = [(model.subgraphs[position], index, slot) for position, index, slot in found]
-    tensors = [subgraph.tensors[subgraph.operators[index].inputs[slot]] for subgraph, index, slot in subgraphs]
-    return len(source) + 4 * sum(prod(tensor.shape) for tensor in tensors) < _LARGEST
+    return _rewritten(source, model, found) if found else None
 
 
 def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:
@@ -71,30 +60,22 @@ def _real(tensor: Tensor) -> Array:
 
 
 def _rewritten(source: bytes, model: Model, found: list[tuple[int, int, int]]) -> bytes:
-    from ai_edge_litert import schema_py_generated as schema
-
-    twin = schema.ModelT.InitFromPackedBuf(source, 0)
+    twin = opened(source)
     for position, index, slot in found:
         subgraph = twin.subgraphs[position]
         tensor = model.subgraphs[position].tensors[model.subgraphs[position].operators[index].inputs[slot]]
-        real = _real(tensor)
-        twin.buffers.append(_buffer(schema, real))
-        subgraph.tensors.append(_float_tensor(schema, tensor, real, len(twin.buffers) - 1))
+        real = np.asarray(_real(tensor), np.float32)
+        twin.buffers.append(constant(real))
+        subgraph.tensors.append(_float_tensor(tensor, real, len(twin.buffers) - 1))
         inputs = list(subgraph.operators[index].inputs)
         inputs[slot] = len(subgraph.tensors) - 1
         subgraph.operators[index].inputs = inputs
-    builder = flatbuffers.Builder(len(source))
-    builder.Finish(twin.Pack(builder), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    return packed(twin, source)
 
 
-def _buffer(schema: Any, data: Array) -> Any:
-    buffer = schema.BufferT()
-    buffer.data = np.frombuffer(np.ascontiguousarray(data, np.float32).tobytes(), np.uint8)
-    return buffer
+def _float_tensor(tensor: Tensor, data: Array, buffer: int) -> Any:
+    from ai_edge_litert import schema_py_generated as schema
 
-
-def _float_tensor(schema: Any, tensor: Tensor, data: Array, buffer: int) -> Any:
     made = schema.TensorT()
     made.name = f"{tensor.name}/float".encode()
     made.shape = np.array(data.shape, np.int32)

@@ -18,8 +18,13 @@ FLOAT_TOLERANCE = 1e-4
 FLOAT16_TOLERANCE = 1e-3
 """The same for a model with float16 constants."""
 
-WITHIN_ONE_STEP = 0.99
-"""The share of the elements of a quantised output that have to be within one integer step."""
+NEAR = 0.99
+"""The share of the elements of a quantised output that have to be near enough (:data:`STEPS`)."""
+
+STEPS = {8: 1, 16: 16}
+"""How many integer steps that is, by the bits of the type: a 4096th of the range of 16 bits, where one step of 8 bits
+is a 256th of theirs.
+"""
 
 SHARE, FACTOR = 0.01, 1.1
 """How far from XNNPACK's a distance may be: its mean by this factor, and the elements beyond one step by this factor
@@ -36,7 +41,8 @@ class Distance:
 
     ``relative`` is ``maximum`` over the range of the reference. ``steps`` counts, for quantised outputs, the elements
     that are 0, 1, 2, 3 and more integer steps off (and the errors are in steps); otherwise it is empty. ``count`` is
-    how many elements were compared, and ``means`` are the mean errors for each input of the model.
+    how many elements were compared, and ``means`` are the mean errors for each input of the model. ``unit`` is how many
+    steps are near enough, and ``near`` how many elements are.
     """
 
     maximum: float
@@ -46,11 +52,14 @@ class Distance:
     steps: tuple[int, ...] = ()
     count: int = 0
     means: tuple[float, ...] = ()
+    unit: int = 1
+    near: int = 0
 
     @property
-    def within_one_step(self) -> float:
-        """The share of the elements that are at most one integer step off; 1 where nothing is counted."""
-        return sum(self.steps[:2]) / sum(self.steps) if sum(self.steps) else 1.0
+    def within(self) -> float:
+        """The share of the elements that are near enough, by integer steps; 1 where nothing is counted."""
+        near = sum(self.steps[:2]) if self.unit == 1 else self.near
+        return near / sum(self.steps) if sum(self.steps) else 1.0
 
     def no_further_than(self, other: Distance) -> bool:
         """Whether this is about as near to the reference as another distance, by the mean and beyond one step.
@@ -59,9 +68,9 @@ class Distance:
         differ from input to input.
         """
         chance = self.count**-0.5 if self.count else 0.0
-        beyond = (1 - other.within_one_step) * FACTOR + SHARE + chance
+        beyond = (1 - other.within) * FACTOR + SHARE + chance
         mean = other.mean * FACTOR + 2 * max(other.mean * chance, self._deviation(other))
-        return 1 - self.within_one_step <= beyond and self.mean <= mean and self.maximum < np.inf
+        return 1 - self.within <= beyond and self.mean <= mean and self.maximum < np.inf
 
     def _deviation(self, other: Distance) -> float:
         """By how much the difference of two mean errors may deviate; 0 where there is one input only, or the other is
@@ -92,7 +101,7 @@ def kind(port: Port) -> Kind:
 def passes(compared: Kind, found: Distance, tolerance: float) -> bool:
     """The verdict on one output; ``tolerance`` is relative to its range and holds for floats."""
     if compared == "quantised":
-        return found.within_one_step >= WITHIN_ONE_STEP and found.maximum < np.inf
+        return found.within >= NEAR and found.maximum < np.inf
     return found.relative <= tolerance if compared == "float" else found.maximum == 0
 
 
@@ -101,8 +110,9 @@ def reason(compared: Kind, found: Distance, tolerance: float, beside: str = "") 
     if not np.isfinite(found.maximum):
         return "its shape, or where it has infinities and NaN, is not LiteRT's"
     if compared == "quantised":
-        said = f"{_percent(found.within_one_step)} of its numbers are within one step of LiteRT's"
-        return said + (beside or f", {_percent(WITHIN_ONE_STEP)} have to be")
+        unit = "one step" if found.unit == 1 else f"{found.unit} steps"
+        said = f"{_percent(found.within)} of its numbers are within {unit} of LiteRT's"
+        return said + (beside or f", {_percent(NEAR)} have to be")
     if compared == "float":
         return f"it is off by {found.relative:.2g} of its range" + (beside or f" ({tolerance:g} allowed)")
     return "its numbers are LiteRT's" if found.maximum == 0 else f"its numbers are not LiteRT's{beside}"
@@ -119,15 +129,15 @@ def distance(port: Port, pairs: Sequence[tuple[Array, Array]], steps: int = 1) -
     """
     if any(reference.shape != result.shape for reference, result in pairs):
         return Distance(np.inf, np.inf, np.inf, 0.0, (0, 0, 0, 0, 1) if port.quantised else (), 1)
-    references = [_numbers(reference, port) for reference, _ in pairs]
-    expected, actual = np.concatenate(references), np.concatenate([_numbers(result, port) for _, result in pairs])
+    references = [numbers(reference, port) for reference, _ in pairs]
+    expected, actual = np.concatenate(references), np.concatenate([numbers(result, port) for _, result in pairs])
     if expected.dtype.kind == "U":
         expected, actual = np.zeros(expected.shape), (expected != actual).astype(float)
     ends = np.cumsum([each.size for each in references])[steps - 1 : -1 : steps].tolist()
-    return _distance(expected, actual, port.quantised, ends)
+    return _distance(expected, actual, STEPS[port.bits] if port.quantised else 0, ends)
 
 
-def _distance(expected: Array, actual: Array, quantised: bool, ends: Sequence[int]) -> Distance:
+def _distance(expected: Array, actual: Array, unit: int, ends: Sequence[int]) -> Distance:
     same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
     finite = np.isfinite(expected) & np.isfinite(actual)
     gap = np.abs(np.where(finite, expected, 0) - np.where(finite, actual, 0))
@@ -136,9 +146,9 @@ def _distance(expected: Array, actual: Array, quantised: bool, ends: Sequence[in
     span = float(np.ptp(usable)) if usable.size else 0.0
     span = span or float(np.abs(usable).max(initial=0)) or 1.0
     mean, *means = (float(each.mean()) if each.size else 0.0 for each in (error, *np.split(error, ends)))
-    steps = np.bincount(np.minimum(error, 4).astype(int), minlength=5).tolist() if quantised else []
-    cosine = _cosine(expected, actual)
-    return Distance(maximum, mean, maximum / span, cosine, tuple(steps), error.size, tuple(means))
+    steps = np.bincount(np.minimum(error, 4).astype(int), minlength=5).tolist() if unit else []
+    cosine, near = _cosine(expected, actual), int(np.count_nonzero(error <= unit)) if unit else 0
+    return Distance(maximum, mean, maximum / span, cosine, tuple(steps), error.size, tuple(means), max(unit, 1), near)
 
 
 def _cosine(expected: Array, actual: Array) -> float:
@@ -151,7 +161,7 @@ def _cosine(expected: Array, actual: Array) -> float:
     return float(expected @ actual) / norms if norms else 0.0
 
 
-def _numbers(data: Array, port: Port) -> Array:
+def numbers(data: Array, port: Port) -> Array:
     """The elements as double precision numbers in one row; real numbers of a quantised output as integer steps."""
     flat = data.reshape(-1)
     if flat.dtype.kind in "OSU":

@@ -113,7 +113,8 @@ def _outputs(interpreter: Any) -> list[dict[str, Any]]:
     for port, details in zip(ports, interpreter.get_output_details(), strict=True):
         source = tensors.get(sources.get(details["index"], -1))
         if source is not None and source["dtype"] is not np.float16:
-            port.update({key: value for key, value in _port(source).items() if key in ("scale", "zero_point")})
+            read = _port(source)
+            port.update(scale=read["scale"], zero_point=read["zero_point"], steps=read["dtype"])
     return ports
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -35,7 +36,7 @@ class Port:
     """An input or output of the source model.
 
     A dynamic dimension is -1 in ``signature``. ``scale`` is empty unless the numbers come in steps: quantised ones, and
-    real ones that the last operator makes of quantised ones.
+    real ones that the last operator makes of quantised ones, whose type is ``steps``.
     """
 
     name: str
@@ -44,6 +45,12 @@ class Port:
     signature: tuple[int, ...]
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
+    steps: str = ""
+
+    @property
+    def bits(self) -> int:
+        """How many bits a quantised number has."""
+        return 16 if "int16" in (self.dtype, self.steps) else 8
 
     @property
     def quantised(self) -> bool:
@@ -63,6 +70,22 @@ class Run:
     float16: bool
     results: tuple[Array, ...]
     tensors: Mapping[int, Array]
+
+
+class RefusedError(VerifyError):
+    """A runtime refuses a model, aborts on it or takes too long: the source, or the ``result`` of its conversion."""
+
+    result: bool = False
+
+
+@contextmanager
+def of_result() -> Iterator[None]:
+    """What is refused within is the result of a conversion."""
+    try:
+        yield
+    except RefusedError as error:
+        error.result = True
+        raise
 
 
 def require(package: str) -> None:
@@ -171,9 +194,11 @@ class LiteRT:
     ) -> tuple[dict[str, Any], litert_process.Arrays]:
         reply = self._exchange(header, arrays)
         if reply is None:
-            raise VerifyError(f"LiteRT aborted on this model or took more than {self._timeout:g} s{self._last_words()}")
+            raise RefusedError(
+                f"LiteRT aborted on this model or took more than {self._timeout:g} s{self._last_words()}"
+            )
         if reply[0]["error"]:
-            raise VerifyError(f"LiteRT refuses this model: {one_line(reply[0]['error'])}")
+            raise RefusedError(f"LiteRT refuses this model: {one_line(reply[0]['error'])}")
         return reply
 
     def _exchange(
@@ -216,7 +241,7 @@ def _run(answer: Mapping[str, Any], results: litert_process.Arrays, step: int, o
 def _ports(described: list[dict[str, Any]]) -> tuple[Port, ...]:
     def port(fields: dict[str, Any]) -> Port:
         lists = (tuple(fields[key]) for key in ("shape", "signature", "scale", "zero_point"))
-        return Port(fields["name"], fields["dtype"], *lists)
+        return Port(fields["name"], fields["dtype"], *lists, fields.get("steps", ""))
 
     return tuple(port(fields) for fields in described)
 
@@ -285,7 +310,7 @@ class OnnxRuntime:
                 model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # ONNX Runtime has a class of exception for each status
-            raise VerifyError(f"ONNX Runtime refuses the model: {one_line(error)}") from error
+            raise RefusedError(f"ONNX Runtime refuses the model: {one_line(error)}") from error
 
     @property
     def inputs(self) -> list[tuple[str, str, list[int | str]]]:
@@ -321,7 +346,7 @@ class OnnxRuntime:
         try:
             results = self._session.run(None, dict(inputs))
         except Exception as error:  # as above
-            raise VerifyError(f"ONNX Runtime fails to run the model: {one_line(error)}") from error
+            raise RefusedError(f"ONNX Runtime fails to run the model: {one_line(error)}") from error
         return [np.asarray(result) for result in results]
 
 

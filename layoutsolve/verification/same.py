@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, product
 from pathlib import Path
@@ -13,9 +14,10 @@ from layoutsolve.graph import Array
 from layoutsolve.verification.data import Data
 from layoutsolve.verification.data import samples as given_samples
 from layoutsolve.verification.distance import FLOAT_TOLERANCE, distance, kind
-from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, element
+from layoutsolve.verification.drawing import ANY, DISTRIBUTIONS, drawn
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, Port, RefusedError, element, of_result
 from layoutsolve.verification.survival import no_data, surviving
-from layoutsolve.verification.verify import OutputComparison, Verification, smooth, stored
+from layoutsolve.verification.verify import SAMPLES, SECONDS, OutputComparison, Verification, stored
 
 FIRST, SIZES = (2, 1, 3), (2, 1, 3, 8, 32, 64, 128, 256, 512)
 """What sizes that have names alone are tried as, until the source runs: those that are first in an input, and
@@ -37,13 +39,13 @@ def verify(
     model: bytes | Path,
     *,
     seed: int = 0,
-    samples: int = 1,
+    samples: int | None = None,
     data: Sequence[Data] = (),
     input_permutations: Mapping[str, Sequence[int]] | None = None,
     output_permutations: Mapping[str, Sequence[int]] | None = None,
     rounds: bool = False,
 ) -> Verification:
-    """Run both models on smooth data, or on what is given, and compare their outputs by position.
+    """Run both models on drawn data, or on what is given, and compare their outputs by position.
 
     The permutations say, by names in the model, how an input or output is stored: ``stored = transpose(original,
     permutation)``. What ``rounds`` inside, to bytes, is compared without ONNX Runtime's optimiser where it departs
@@ -61,12 +63,14 @@ def _verified(
     model: bytes | Path,
     level: Level,
     seed: int,
-    samples: int,
+    samples: int | None,
     data: Sequence[Data],
     input_permutations: Mapping[str, Sequence[int]] | None,
     output_permutations: Mapping[str, Sequence[int]] | None,
 ) -> Verification:
-    first, second = OnnxRuntime(source, level=level), OnnxRuntime(model, level=level)
+    first = OnnxRuntime(source, level=level)
+    with of_result():
+        second = OnnxRuntime(model, level=level)
     moved, back = input_permutations or {}, output_permutations or {}
     names = [name for name, _, _ in first.inputs]
     ports = tuple(Port(name, _dtype(name, told), (), (), (), ()) for name, told, _ in first.inputs)
@@ -74,9 +78,14 @@ def _verified(
     given = given_samples(data, names, ports) if data else None
     open_sizes = any(not isinstance(size, int) for _, _, shape in first.inputs for size in shape)
     number = surviving(source, level, seed) if given is None and open_sizes else 0
-    for fed, truth in _runs(first, given, number, seed, samples):
-        results = second.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
+    began, used = time.monotonic(), list[int]()
+    for sample, fed, truth in _runs(first, given, number, seed, SAMPLES if samples is None else samples):
+        with of_result():
+            results = second.run({name: stored(each, moved.get(name)) for name, each in fed.items()})
         runs.append((truth, results))
+        used.append(sample)
+        if samples is None and time.monotonic() - began > SECONDS:
+            break
     found = []
     for position, name in enumerate(second.outputs):
         order = back.get(name)
@@ -92,7 +101,8 @@ def _verified(
                 )
         tolerance = HALF if port.dtype == "float16" else FLOAT_TOLERANCE
         found.append(OutputComparison(name, kind(port), distance(port, pairs), None, tolerance, SOURCE))
-    return Verification(tuple(found), seed, len(runs))
+    kinds = () if given is not None else tuple(DISTRIBUTIONS[each] for each in used if each < len(DISTRIBUTIONS))
+    return Verification(tuple(found), seed, len(runs), distributions=kinds)
 
 
 def _dtype(name: str, told: str) -> str:
@@ -103,24 +113,32 @@ def _dtype(name: str, told: str) -> str:
 
 def _runs(
     runtime: OnnxRuntime, given: list[list[Array]] | None, number: int, seed: int, samples: int
-) -> Iterator[tuple[dict[str, Array], list[Array]]]:
-    """Inputs by name, and what the source makes of them: those that are given, or made up in some choice of sizes."""
+) -> Iterator[tuple[int, dict[str, Array], list[Array]]]:
+    """The number of each sample, its inputs by name, and what the source makes of them: those that are given, or made up in some choice of sizes."""
     names = [name for name, _, _ in runtime.inputs]
     sizes = next(islice(tries(runtime.inputs), number, None))
-    drawn = (made_up(runtime, sizes, [seed, sample]) for sample in range(samples))
-    for fed in drawn if given is None else (dict(zip(names, each, strict=True)) for each in given):
+    drawn = (made_up(runtime, sizes, [seed, sample], sample) for sample in range(samples))
+    wanted = drawn if given is None else (dict(zip(names, each, strict=True)) for each in given)
+    refused, done = "", 0
+    for sample, fed in enumerate(wanted):
         try:
             truth = runtime.run(fed)
-        except VerifyError as error:
-            raise error if given is not None else no_data(str(error)) from error
-        yield fed, truth
+        except RefusedError as error:
+            if given is not None:
+                raise
+            refused = str(error)
+            continue
+        done += 1
+        yield sample, fed, truth
+    if not done:
+        raise no_data(refused)
 
 
-def made_up(runtime: OnnxRuntime, sizes: Mapping[str, int], seed: Sequence[int]) -> dict[str, Array]:
-    """Smooth data for all inputs, whose dimensions without a size have one of these."""
+def made_up(runtime: OnnxRuntime, sizes: Mapping[str, int], seed: Sequence[int], sample: int = 0) -> dict[str, Array]:
+    """Drawn data for all inputs of a sample, whose dimensions without a size have one of these."""
     generator = np.random.default_rng(seed)
     return {
-        name: stored(smooth(_dtype(name, told), shape_of(name, shape, sizes), generator), None)
+        name: stored(drawn(_dtype(name, told), shape_of(name, shape, sizes), generator, sample, ANY), None)
         for name, told, shape in runtime.inputs
     }
 

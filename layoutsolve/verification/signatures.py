@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import flatbuffers
-
-from layoutsolve.errors import VerifyError
 from layoutsolve.frontend.tflite.reading.reader import parse
-
-_LARGEST = 2_000_000_000
+from layoutsolve.verification.repacked import opened, packed
 
 
 def subgraph_of(source: bytes, key: str) -> int:
@@ -22,11 +18,7 @@ def exchanged(source: bytes, place: int) -> bytes:
     """The same model with a subgraph and the main one in each other's place."""
     if place == 0:
         return source
-    if len(source) > _LARGEST:
-        raise VerifyError("the model is too large to be compared by a signature: compare its main subgraph")
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.ModelT.InitFromPackedBuf(source, 0)
+    model = opened(source)
     numbers = {0: place, place: 0}
     model.subgraphs[0], model.subgraphs[place] = model.subgraphs[place], model.subgraphs[0]
     for operator in (operator for subgraph in model.subgraphs for operator in subgraph.operators or ()):
@@ -34,9 +26,7 @@ def exchanged(source: bytes, place: int) -> bytes:
             _renumber(options, numbers)
     for signature in model.signatureDefs or ():
         signature.subgraphIndex = numbers.get(signature.subgraphIndex, signature.subgraphIndex)
-    builder = flatbuffers.Builder(len(source))
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    return packed(model, source)
 
 
 def _renumber(options: Any, numbers: dict[int, int]) -> None:

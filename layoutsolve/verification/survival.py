@@ -14,13 +14,13 @@ from pathlib import Path
 from layoutsolve.errors import VerifyError
 from layoutsolve.files import scratch
 from layoutsolve.processes import process
-from layoutsolve.verification.runtimes import Level, OnnxRuntime
+from layoutsolve.verification.runtimes import Level, OnnxRuntime, RefusedError
 
 
 def surviving(model: bytes | Path, level: Level, seed: int) -> int:
     """The number of the first choice of sizes with which a model runs.
 
-    Raises :class:`VerifyError` where there is none, with what ONNX Runtime says of the last one.
+    Raises :class:`RefusedError` where there is none, with what ONNX Runtime says of the last one.
     """
     with scratch() as folder:
         path = model if isinstance(model, Path) else folder / "model.onnx"
@@ -46,9 +46,9 @@ def _tried(path: Path, *arguments: str) -> tuple[int, str, str]:
     return running.returncode, printed, errors
 
 
-def no_data(said: str) -> VerifyError:
+def no_data(said: str) -> RefusedError:
     """The error where a source does not run with what is made up, of which ONNX Runtime has ``said`` why."""
-    return VerifyError(f"no data are found with which the source runs: give some (--verify-data). {said}")
+    return RefusedError(f"no data are found with which the source runs: give some (--verify-data). {said}")
 
 
 def main() -> None:

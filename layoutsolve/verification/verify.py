@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import Literal, TypeVar, overload
 
 import numpy as np
 import onnx
 
-from layoutsolve.errors import VerifyError
+from layoutsolve.errors import DIFFERENT, UNVERIFIED, VerifyError
+from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import Array
 from layoutsolve.verification.data import Data
 from layoutsolve.verification.data import samples as given_samples
-from layoutsolve.verification.departure import Inside, Inspection, inspect
+from layoutsolve.verification.departure import Inside, Inspection, Inspector
 from layoutsolve.verification.dequantised import dequantised
 from layoutsolve.verification.distance import (
     FLOAT16_TOLERANCE,
@@ -27,8 +28,10 @@ from layoutsolve.verification.distance import (
     passes,
     reason,
 )
-from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, Run, element, stepped
+from layoutsolve.verification.drawing import DISTRIBUTIONS, Limits, drawn, limits
+from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, RefusedError, Run, element, of_result, stepped
 from layoutsolve.verification.signatures import exchanged, subgraph_of
+from layoutsolve.wording import counted
 
 T = TypeVar("T")
 
@@ -40,12 +43,17 @@ PLAIN, TWIN = "LiteRT's plain kernels", "LiteRT's plain kernels with dequantised
 time, more than the ONNX model does, which keeps them as they are; it does not where the weights are floats.
 """
 
-ELEMENTS, MOST = 10_000, 30
-"""To be compared with XNNPACK, an output needs so many elements: models run on more inputs, up to the second number."""
-
 OPTIMISER = "outputs agree where ONNX Runtime's optimiser is off, so that it is what departs"
-TOGETHER = "what is off in the outputs is what errors, or roundings, of many operators come to"
-"""What is said where outputs do not pass and no operator departs."""
+UNSEEN = "tensors inside are not compared: they have more than {} MB in all (--verify-tensors compares them)"
+"""What is said of the tensors inside."""
+
+SAMPLES, SECONDS = 4, 10.0
+"""On how many inputs models are run where no number is given, one of each distribution; no other one is begun after so
+many seconds.
+"""
+
+MOST_BYTES = 1 << 29
+"""The most that all tensors inside of a model may have to be compared where that is not asked for."""
 
 STEPS = 3
 """How many times a model with states is run in turn, each with what the one before has left."""
@@ -57,7 +65,9 @@ class OutputComparison:
 
     ``xnnpack`` is how far LiteRT's own default path (XNNPACK) is from the truth, None where that does not run. Where
     the truth is :data:`TWIN`, ``rounded`` is how far the output is from what LiteRT makes of the model itself.
-    An output passes within the tolerance, and if it is about as far off as XNNPACK on average.
+    ``accumulated`` is, where every operator by itself is right, how far all of them are in a row without ONNX
+    Runtime's optimiser. An output passes within the tolerance, and if it is about as far off as XNNPACK on average, or as what
+    roundings of operators accumulate to.
     """
 
     name: str
@@ -67,12 +77,14 @@ class OutputComparison:
     tolerance: float
     truth: str = PLAIN
     rounded: Distance | None = None
+    accumulated: Distance | None = None
     agrees: bool = field(init=False)
     passed: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "agrees", passes(self.kind, self.distance, self.tolerance))
-        object.__setattr__(self, "passed", self.agrees or self.no_further_than_xnnpack)
+        passed = self.agrees or self.no_further_than_xnnpack or self.no_further_than_accumulated
+        object.__setattr__(self, "passed", passed)
 
     @property
     def no_further_than_xnnpack(self) -> bool:
@@ -80,11 +92,18 @@ class OutputComparison:
         return self.xnnpack is not None and self.distance.no_further_than(self.xnnpack)
 
     @property
+    def no_further_than_accumulated(self) -> bool:
+        """Whether the output is off by what roundings of operators accumulate to, each of which is right alone."""
+        return self.accumulated is not None and self.distance.mean <= 2 * self.accumulated.mean
+
+    @property
     def reason(self) -> str:
         """Why it passes, or does not, in words."""
-        beside = (
-            ", on average about as far off as LiteRT's own default path is" if self.passed and not self.agrees else ""
-        )
+        beside = ""
+        if not self.agrees and self.no_further_than_xnnpack:
+            beside = ", on average about as far off as LiteRT's own default path is"
+        elif not self.agrees and self.passed:
+            beside = ", which is what roundings come to: every operator by itself gives LiteRT's numbers"
         found = reason(self.kind, self.distance, self.tolerance, beside)
         return found if self.truth in (PLAIN, TWIN) else found.replace("LiteRT's", "the source's")
 
@@ -100,11 +119,16 @@ class OutputComparison:
         return "\n".join(lines)
 
 
+Verdict = Literal["pass", "FAIL", "not verified"]
+
+
 @dataclass(frozen=True)
 class Verification:
     """The comparison of all outputs, over ``samples`` inputs drawn from ``seed``, or given, each of so many ``steps``.
 
-    ``inspection`` is that of the tensors inside, where it was asked for.
+    ``inspection`` is that of the tensors inside, None where they were not compared, and ``distributions`` are those that
+    inputs were drawn from. ``refusal`` says why nothing was compared: where a runtime refuses the source the
+    conversion is neither right nor wrong but 'not verified', where it refuses the result that is wrong.
     """
 
     outputs: tuple[OutputComparison, ...]
@@ -112,16 +136,38 @@ class Verification:
     samples: int
     steps: int = 1
     inspection: Inspection | None = None
+    distributions: tuple[str, ...] = ()
+    refusal: str = ""
+    verdict: Verdict = "pass"
     agrees: bool = field(init=False)
     passed: bool = field(init=False)
 
     def __post_init__(self) -> None:
         departs = self.inspection is not None and self.inspection.departure is not None
-        object.__setattr__(self, "agrees", all(output.agrees for output in self.outputs))
-        object.__setattr__(self, "passed", all(output.passed for output in self.outputs) and not departs)
+        passed = all(output.passed for output in self.outputs) and not departs and not self.refusal
+        verdict = self.verdict if self.refusal else "pass" if passed else "FAIL"
+        object.__setattr__(self, "agrees", all(output.agrees for output in self.outputs) and not self.refusal)
+        object.__setattr__(self, "passed", passed)
+        object.__setattr__(self, "verdict", verdict)
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return {"pass": 0, "FAIL": DIFFERENT, "not verified": UNVERIFIED}[self.verdict]
 
     def __str__(self) -> str:
-        return "\n".join(map(str, (*self.outputs, self.inspection) if self.inspection is not None else self.outputs))
+        if self.refusal:
+            return f"{self.verdict}: {self.refusal}"
+        steps = f", {self.steps} steps each" if self.steps > 1 else ""
+        kinds = f" ({', '.join(self.distributions)})" if self.distributions else ""
+        compared = f"compared on {counted(self.samples, 'input')}{kinds}{steps}"
+        inside = () if self.inspection is None else (self.inspection,)
+        return "\n".join(map(str, (*self.outputs, *inside, compared)))
+
+
+def refused(error: RefusedError, seed: int = 0) -> Verification:
+    """What is told where a runtime refuses a model."""
+    return Verification((), seed, 0, refusal=str(error), verdict="FAIL" if error.result else "not verified")
 
 
 def verify(
@@ -129,7 +175,7 @@ def verify(
     model: onnx.ModelProto | bytes | Path,
     *,
     seed: int = 0,
-    samples: int = 1,
+    samples: int | None = None,
     steps: int | None = None,
     data: Sequence[Data] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -138,37 +184,55 @@ def verify(
     rounding: Collection[tuple[int, int]] = (),
     signature: str = "",
     inside: Inside | None = None,
+    thorough: bool = False,
     timeout: float = 300.0,
 ) -> Verification:
     """Run both models on the same inputs and compare their outputs by position.
 
     The truth is LiteRT's plain kernels. A model that does not agree is held against its float twin where it has one
-    (see :data:`TWIN`), and run on more inputs where XNNPACK is off as well, so that the two distances tell something.
-    One that has states runs ``steps`` times in a row on each sample, by default :data:`STEPS`.
+    (see :data:`TWIN`). One that has states runs ``steps`` times in a row on each sample, by default :data:`STEPS`.
+    Inputs that LiteRT refuses are left out.
 
-    ``data`` are what both are run on instead of smooth data; for a model with states the steps of one sample.
+    ``data`` are what both are run on instead of drawn inputs; for a model with states the steps of one sample.
     A model with external data is given as the path of its file. ``shapes`` gives the shape of a dynamic input by its
     name in the ONNX model; dynamic dimensions are 1 otherwise. The permutations say, by the same names, how an input or
     output is stored: ``stored = transpose(original, permutation)``. ``rounding`` are the operators, by subgraph and
     index, that round activations in the ONNX model as well. ``signature`` is the one that was converted. With what is
-    ``inside`` the ONNX model, given as a proto or a path, the tensors in it are compared as well. ``timeout`` (in
-    seconds) holds for each run of LiteRT. Raises :class:`VerifyError` where a runtime is missing or refuses its model,
-    and where the models or the data do not fit together.
+    ``inside`` the ONNX model, given as a proto or a path, the tensors in it are compared as well, however large they
+    are if it is ``thorough``. ``timeout`` (in seconds) holds for each run of LiteRT. Raises :class:`RefusedError` where a
+    runtime refuses its model, and :class:`VerifyError` where a runtime is missing, and where the models or the data do
+    not fit together.
     """
-    runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
     place = subgraph_of(source, signature)
     main, kept = exchanged(source, place), _exchanged(rounding, place)
     with LiteRT(timeout) as litert:
+        ports = litert.describe(main)
+        with of_result():
+            runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
         moved = (input_permutations or {}, output_permutations or {})
-        bench = _Bench(litert, runtime, seed, steps, data, shapes or {}, *moved)
-        found, inspection = bench.judged(main, kept, samples), None
+        allowed = limits(parse(main).subgraphs[0])
+        bench = _Bench(litert, runtime, ports, allowed, seed, steps, data, shapes or {}, *moved)
+        judged = dequantised(main, kept) or main
+        inspector = None
         if inside is not None and not isinstance(model, bytes):
-            judged = dequantised(main, kept) or main
-            inspection = bench.inspected(judged, model, inside, samples)
-            if not found.passed and inspection.departure is None:
+            inspector = Inspector(judged, model, inside, bench.output_permutations)
+            if inspector.size > MOST_BYTES and not thorough:
+                inspector = None
+        found = bench.judged(main, judged, samples, inspector)
+        if inspector is None:
+            unseen = Inspection(0, None, UNSEEN.format(MOST_BYTES >> 20))
+            return replace(found, inspection=None if inside is None or isinstance(model, bytes) else unseen)
+        inspection = inspector.found()
+        if not found.passed and inspection.departure is None and inspector.complete:
+            assert not isinstance(model, bytes)
+            with of_result():
                 plain = OnnxRuntime(model if isinstance(model, Path) else model.SerializeToString(), level="none")
-                agrees = all(output.agrees for output in replace(bench, runtime=plain).compared(judged, samples))
-                inspection = replace(inspection, note=OPTIMISER if agrees else TOGETHER)
+            unoptimised = replace(bench, runtime=plain).again(main, judged, found)
+            pairs = [*zip(found.outputs, unoptimised, strict=True)]
+            outputs = tuple(replace(each, accumulated=other.distance) for each, other in pairs)
+            optimised = any(not each.passed and other.agrees for each, other in zip(outputs, unoptimised, strict=True))
+            found = replace(found, outputs=outputs)
+            inspection = replace(inspection, note=OPTIMISER) if optimised else inspection
     return replace(found, inspection=inspection)
 
 
@@ -204,119 +268,114 @@ class _Bench:
 
     litert: LiteRT
     runtime: OnnxRuntime
+    ports: Run
+    allowed: Sequence[Limits]
     seed: int
     steps: int | None
     data: Sequence[Data]
     shapes: Mapping[str, Sequence[int]]
     input_permutations: Mapping[str, Sequence[int]]
     output_permutations: Mapping[str, Sequence[int]]
+    used: list[int] = field(default_factory=list)
 
-    def judged(self, source: bytes, rounding: Collection[tuple[int, int]], samples: int) -> Verification:
+    def judged(self, main: bytes, judged: bytes, samples: int | None, inspector: Inspector | None) -> Verification:
         """All outputs, by the truth that fits and on as many inputs as tell something."""
-        found = self.compared(source, samples)
-        if all(output.agrees for output in found):
-            return self._verification(source, found, samples)
-        judged = source
-        if (twin := dequantised(source, rounding)) is not None:
-            judged, rounded = twin, found
-            found = self.compared(judged, samples)
-        if not self.data and (more := needed(found, samples)) > samples:
-            samples, found = more, self.compared(judged, more)
-        if twin is not None:
-            pairs = zip(found, rounded, strict=True)
+        _check_counts(self.runtime, self.ports)
+        wanted = self.inputs(SAMPLES if samples is None else samples)
+        began, runs = time.monotonic(), list[_Ran]()
+        for sample, steps in enumerate(wanted):
+            try:
+                runs.append(self._ran(main, judged, steps, inspector))
+            except RefusedError as error:
+                if error.result or self.data or (sample == len(wanted) - 1 and not runs):
+                    raise
+                continue
+            self.used.append(sample)
+            if samples is None and time.monotonic() - began > SECONDS:
+                break
+        found = self._outputs([each.plain for each in runs])
+        if judged is not main and not all(output.agrees for output in found):
+            twins = self._outputs([each.twin for each in runs if each.twin is not None])
+            pairs = zip(twins, found, strict=True)
             found = tuple(replace(each, truth=TWIN, rounded=other.distance) for each, other in pairs)
-        return self._verification(source, found, samples)
+        return self._verification(found, wanted)
 
-    def _verification(self, source: bytes, found: tuple[OutputComparison, ...], samples: int) -> Verification:
-        inputs = self.inputs(self.litert.describe(source), samples)
-        return Verification(found, self.seed, len(inputs), len(inputs[0]))
+    def again(self, main: bytes, judged: bytes, found: Verification) -> tuple[OutputComparison, ...]:
+        """The outputs on the same inputs, by the truth that they were judged by."""
+        source = judged if any(output.truth == TWIN for output in found.outputs) else main
+        wanted = self.inputs(max(self.used) + 1)
+        runs = [self._ran(source, source, wanted[sample], None) for sample in self.used]
+        return self._outputs([each.plain for each in runs])
 
-    def inputs(self, ports: Run, samples: int) -> Sequence[list[list[Array]]]:
+    def _verification(self, found: tuple[OutputComparison, ...], wanted: Sequence[list[list[Array]]]) -> Verification:
+        kinds = () if self.data else tuple(DISTRIBUTIONS[each] for each in self.used if each < len(DISTRIBUTIONS))
+        return Verification(found, self.seed, len(self.used), len(wanted[0]), distributions=kinds)
+
+    def inputs(self, samples: int) -> Sequence[list[list[Array]]]:
         """The inputs by position, in each sample and in each of its steps. Those of a sample are drawn when it is asked
         for: all of them may take more memory than there is.
         """
-        names, states = [name for name, _, _ in self.runtime.inputs[: len(ports.inputs)]], bool(self.runtime.following)
+        names = [name for name, _, _ in self.runtime.inputs[: len(self.ports.inputs)]]
+        states = bool(self.runtime.following)
         if self.data:
-            found = given_samples(self.data, names, ports.inputs)
+            found = given_samples(self.data, names, self.ports.inputs)
             return [found] if states else [[each] for each in found]
+        if not self.ports.inputs and not states:
+            samples = 1
         steps = (STEPS if states else 1) if self.steps is None else self.steps
-        return _Made(samples, lambda sample: [self._drawn(ports, sample, step) for step in range(steps)])
+        return _Made(samples, lambda sample: [self._drawn(sample, step) for step in range(steps)])
 
-    def _drawn(self, ports: Run, sample: int, step: int) -> list[Array]:
-        """Smooth inputs of a sample; those of its first step do not depend on there being others."""
+    def _drawn(self, sample: int, step: int) -> list[Array]:
+        """Inputs of a sample; those of its first step do not depend on there being others."""
         generator = np.random.default_rng([self.seed, sample, step] if step else [self.seed, sample])
         sizes = [
             _shape(port, self.shapes.get(name), stored, self.input_permutations.get(name))
-            for (name, _, stored), port in zip(self.runtime.inputs, ports.inputs, strict=False)
+            for (name, _, stored), port in zip(self.runtime.inputs, self.ports.inputs, strict=False)
         ]
-        return [smooth(port.dtype, size, generator) for port, size in zip(ports.inputs, sizes, strict=True)]
+        each = zip(self.ports.inputs, sizes, self.allowed, strict=True)
+        return [drawn(port.dtype, size, generator, sample, allowed) for port, size, allowed in each]
 
-    def compared(self, source: bytes, samples: int) -> tuple[OutputComparison, ...]:
-        """All outputs, by what LiteRT makes of ``source``."""
-        litert, runtime = self.litert, self.runtime
-        ports = litert.describe(source)
-        _check_counts(runtime, ports)
-        found, sequences = [], self.inputs(ports, samples)
-        for steps in sequences:
-            results = stepped(runtime, self._fed(steps))
-            truth, fast = litert.steps(source, steps), _delegated(litert, source, steps)
-            for step, outputs in enumerate(results):
-                other = None if fast is None else fast[step]
-                found.append(_paired(truth[step], other, runtime.outputs, outputs, self.output_permutations))
-        compared = zip(ports.outputs, runtime.outputs, zip(*found, strict=True), strict=False)
-        steps_each = len(found) // len(sequences)
-        return tuple(_compare(*output, steps_each, _tolerance(ports)) for output in compared)
+    def _ran(self, main: bytes, judged: bytes, steps: list[list[Array]], inspector: Inspector | None) -> _Ran:
+        """Both models on one sample, and the tensors inside."""
+        litert, tensors = self.litert, [] if inspector is None else inspector.tensors
+        truth = litert.steps(judged, steps, tensors=tensors)
+        plain = truth if judged is main else litert.steps(main, steps)
+        fed = self._fed(steps)
+        with of_result():
+            results = stepped(self.runtime, fed)
+            if inspector is not None:
+                inspector.add(truth, fed)
+        names, moved = self.runtime.outputs, self.output_permutations
 
-    def inspected(self, source: bytes, model: onnx.ModelProto | Path, inside: Inside, samples: int) -> Inspection:
-        """The tensors inside, by what LiteRT makes of ``source``."""
-        ports = self.litert.describe(source)
-        inputs = self.inputs(ports, samples)
-        fed = _Made(len(inputs), lambda sample: self._fed(inputs[sample]))
-        return inspect(self.litert, source, model, inside, inputs, fed, _tolerance(ports))
+        def paired(runs: list[Run], source: bytes) -> list[list[Results]]:
+            fast = _delegated(litert, source, steps)
+            others = [None] * len(runs) if fast is None else fast
+            each = zip(runs, others, results, strict=True)
+            return [_paired(run, other, names, outputs, moved) for run, other, outputs in each]
+
+        return _Ran(paired(plain, main), None if judged is main else paired(truth, judged))
+
+    def _outputs(self, runs: Sequence[list[list[Results]]]) -> tuple[OutputComparison, ...]:
+        """All outputs, over all runs."""
+        found = [step for steps in runs for step in steps]
+        compared = zip(self.ports.outputs, self.runtime.outputs, zip(*found, strict=True), strict=False)
+        return tuple(_compare(*output, len(runs[0]), _tolerance(self.ports)) for output in compared)
 
     def _fed(self, steps: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
         """The inputs of a sample as the ONNX model takes them."""
         return [feeds(self.runtime, inputs, self.input_permutations) for inputs in steps]
 
 
+@dataclass(frozen=True, eq=False)
+class _Ran:
+    """The outputs on one sample, in each of its steps: by LiteRT's truth, and by the float twin where there is one."""
+
+    plain: list[list[Results]]
+    twin: list[list[Results]] | None
+
+
 def _tolerance(ports: Run) -> float:
     return FLOAT16_TOLERANCE if ports.float16 else FLOAT_TOLERANCE
-
-
-def needed(outputs: Sequence[OutputComparison], samples: int) -> int:
-    """How many inputs give the smallest output that is off enough elements, where XNNPACK is off as well."""
-    off = [output for output in outputs if not output.agrees]
-    if not any(output.xnnpack is not None and output.xnnpack.mean > 0 for output in off):
-        return samples
-    counts = [output.distance.count // samples for output in off]
-    fewest = max(min((count for count in counts if count), default=ELEMENTS), 1)
-    return max(min(-(-ELEMENTS // fewest), MOST), samples)
-
-
-def smooth(dtype: str, shape: Sequence[int], generator: np.random.Generator) -> Array:
-    """Image-like data of low frequency: floats in [-1, 1], 8 and 16 bit integers over their range, others small."""
-    if dtype == "bool":
-        return generator.integers(0, 2, shape).astype(bool)
-    if dtype == "string":
-        return np.array([b"a", b"b c"])[generator.integers(0, 2, shape)]
-    if dtype in ("int32", "int64", "uint32", "uint64"):
-        return generator.integers(0, 4, shape).astype(dtype)
-    waves = [_waves(shape, generator) for _ in range(3)]
-    wave = reduce(np.add, waves) / 3 + generator.uniform(-0.05, 0.05, shape)
-    wave = np.clip(wave / max(float(np.abs(wave).max(initial=0)), 1e-6), -1, 1)
-    if np.dtype(dtype).kind in "iu":
-        limits = np.iinfo(dtype)
-        wave = np.rint((wave + 1) / 2 * (int(limits.max) - int(limits.min)) + int(limits.min))
-    return np.asarray(wave).astype(dtype)
-
-
-def _waves(shape: Sequence[int], generator: np.random.Generator) -> Array:
-    """The outer product of one slow wave along each axis."""
-    result = np.ones(tuple(shape))
-    for axis, size in enumerate(shape):
-        phase = generator.uniform(0, 2 * np.pi) + generator.uniform(0.5, 3) * np.linspace(0, np.pi, size)
-        result = result * np.cos(phase).reshape([-1 if other == axis else 1 for other in range(len(shape))])
-    return result
 
 
 def _check_counts(runtime: OnnxRuntime, ports: Run) -> None:

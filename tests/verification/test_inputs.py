@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import flatbuffers
 import numpy as np
 import onnx
 import pytest
@@ -19,6 +18,7 @@ from layoutsolve.cli import main
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
 from layoutsolve.verification import verify as verification
+from layoutsolve.verification.repacked import packed
 from layoutsolve.verification.runtimes import following_of
 from layoutsolve.verification.signatures import exchanged, subgraph_of
 from tests.builder import Builder, Quant
@@ -101,7 +101,7 @@ def test_inputs_are_drawn_one_sample_at_a_time(tensors: bool, monkeypatch: pytes
     x, y = build.input("x", (1, 4)), build.tensor("y", (1, 4))
     build.operator("NEG", [x], [y])
     source, alive, most = build.finish(y), set[int](), 0
-    conversion, smooth = layoutsolve.convert(source), verification.smooth
+    conversion, drawing = layoutsolve.convert(source), verification.drawn
 
     class Counted(np.ndarray):
         """An array that says when it is gone."""
@@ -111,13 +111,13 @@ def test_inputs_are_drawn_one_sample_at_a_time(tensors: bool, monkeypatch: pytes
 
     def drawn(*given: Any) -> Any:
         nonlocal most
-        found = smooth(*given).view(Counted)
+        found = drawing(*given).view(Counted)
         alive.add(id(found))
         most = max(most, len(alive))
         return found
 
     expected = layoutsolve.verify(source, conversion, samples=20, tensors=tensors)
-    monkeypatch.setattr(verification, "smooth", drawn)
+    monkeypatch.setattr(verification, "drawn", drawn)
     assert str(layoutsolve.verify(source, conversion, samples=20, tensors=tensors)) == str(expected)
     assert 1 <= most <= 3
 
@@ -172,9 +172,7 @@ def as_signature(source: bytes) -> bytes:
         for place in places
     }
     model.signatureDefs = [schema.SignatureDefT(**ends, signatureKey=b"last", subgraphIndex=last)]
-    builder = flatbuffers.Builder(len(source))
-    builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    return packed(model, exchanged(source, last))
 
 
 def with_subgraphs() -> list[int]:

@@ -1,0 +1,182 @@
+"""How far a tensor is from LiteRT's where both are computed from LiteRT's own inputs, judged by the tensor's own scale.
+
+No error is passed on there, so right conversions differ by single roundings. A quantised number is the neighbouring one
+where the real value lies about in the middle between two (each of them is right then), and seldom elsewhere; a float is
+off by some units in its last place. A wrong scale, zero point or weight moves all real values of a channel, and thereby
+a share of its quantised numbers as large as the move in LSB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+
+from layoutsolve.graph import Array
+from layoutsolve.verification.distance import Distance, distance, kind, numbers
+from layoutsolve.verification.runtimes import Port
+
+TIE = 1 / 32
+"""How near to the middle between two quantised numbers, in LSB, both are right: fixed-point multipliers are off by so
+much.
+"""
+
+BEYOND = 2.0**30
+"""Real values that many LSB off zero overflow the accumulators of LiteRT's kernels."""
+
+SHARE = 0.02
+"""How many LSB a quantised number may be off on average."""
+
+ROUGH = 0.75
+"""The same where LiteRT's kernel is an approximation (:data:`APPROXIMATE`)."""
+
+APPROXIMATE = frozenset({"LEAKY_RELU", "SOFTMAX", "LOG_SOFTMAX", "TANH", "LOGISTIC"})
+"""Quantised operators that LiteRT's kernels approximate: by tables, by polynomials, or in several roundings."""
+
+MOST = {8: 3, 16: 16}
+"""How many LSB one number may be off, by the bits of its type."""
+
+FLOAT, FLOAT_CHANNEL, HALF = 1e-5, 1e-4, 1e-3
+"""How much a float may be off, as a share of the range of the tensor, of the channel, and for 16 bits."""
+
+ACROSS = 2e-6
+"""How much a float may be off in any channel, as a share of the range of the tensor."""
+
+NOISY = 8.0
+"""How many times as far as by a rounding of all inputs a float may be off, which are rounded by 2**-20."""
+
+ROWS = 16
+"""How many numbers a channel has to have to be judged by itself."""
+
+
+@dataclass(eq=False)
+class Tally:
+    """What is counted of one tensor, over all runs."""
+
+    port: Port
+    operator: str
+    distances: list[Distance] = field(default_factory=list)
+    reason: str = ""
+    _count: int = 0
+    _off: float = 0.0
+    _farthest: float = 0.0
+    _rows: int = 0
+    _channels: Array | None = None
+
+    def add(self, expected: Array, actual: Array, real: Array | None = None, ignored: Array | None = None) -> None:
+        """Count one run: what LiteRT has, what is computed instead, the same before it is quantised (in LSB, as far as
+        that is known), and which elements are not to be judged.
+        """
+        self.distances.append(distance(self.port, [(expected, actual)]))
+        if self.reason:
+            return
+        if expected.shape != actual.shape:
+            self.reason = f"its shape is {list(actual.shape)}, LiteRT's {list(expected.shape)}"
+            return
+        error = self._error(expected, actual, ignored)
+        if kind(self.port) == "quantised":
+            self._quantised(error, real, expected.shape[-1] if expected.ndim else 1)
+        elif kind(self.port) == "exact" and error.any():
+            self.reason = f"{np.count_nonzero(error)} of its {error.size} numbers are not LiteRT's"
+
+    def _error(self, expected: Array, actual: Array, ignored: Array | None) -> Array:
+        one, other = (numbers(each, self.port) for each in (expected, actual))
+        if one.dtype.kind == "U":
+            return np.asarray(one != other, np.float64)
+        with np.errstate(invalid="ignore"):
+            same = (one == other) | (np.isnan(one) & np.isnan(other))
+            error = np.where(same, 0.0, np.abs(one - other))
+        error = np.where(np.isnan(error), np.inf, error)
+        if ignored is not None and ignored.size == error.size:
+            error[ignored.reshape(-1)] = 0
+        return error
+
+    def _quantised(self, error: Array, real: Array | None, channels: int) -> None:
+        if real is not None and real.size == error.size:
+            place = real.reshape(-1).astype(np.float64)
+            middle = np.abs(place - np.floor(place) - 0.5) < TIE + np.abs(place) * 2.0**-16
+            error = np.where(((error == 1) & middle) | (np.abs(place) > BEYOND), 0, error)
+        self._count += error.size
+        self._off += float(error.sum())
+        self._farthest = max(self._farthest, float(error.max(initial=0)))
+        found = error.reshape(-1, max(channels, 1)).sum(0)
+        if self._channels is None or self._channels.size == found.size:
+            self._rows += error.size // max(channels, 1)
+            self._channels = found if self._channels is None else self._channels + found
+
+    def add_floats(
+        self, expected: Array, actual: Array, ignored: Array | None, again: Callable[[], Array | None]
+    ) -> None:
+        """Count one run of floats; where they are off, what rounded inputs come to (``again``) shows what may be."""
+        self.distances.append(distance(self.port, [(expected, actual)]))
+        if not self.reason and self._far(expected, actual, ignored, None):
+            self.reason = self._far(expected, actual, ignored, again())
+
+    def _far(self, expected: Array, actual: Array, ignored: Array | None, noisy: Array | None) -> str:
+        """Why floats of one run are too far off, '' where they are not."""
+        error = self._error(expected, actual, ignored)
+        span = _span(numbers(expected, self.port).reshape(-1, 1), error.reshape(-1, 1) == np.inf)
+        noise = np.zeros_like(error) if noisy is None else NOISY * self._error(actual, noisy, ignored)
+        noise = np.where(np.isfinite(noise), noise, 0)
+        share = HALF if "16" in self.port.dtype else FLOAT
+        far = max(error.max(initial=0) - share * float(span.max(initial=0)), 0.0)
+        if far > 0 and error.max(initial=0) > noise.max(initial=0):
+            return (
+                f"it is off by {error.max() / (float(span.max(initial=0)) or 1.0):.2g} of its range ({share:g} allowed)"
+            )
+        size = expected.shape[-1] if expected.ndim else 1
+        if expected.dtype.kind == "c" or size == 0 or error.size % size or error.size // size < ROWS:
+            return ""
+        rows = error.reshape(-1, size)
+        own = _span(numbers(expected, self.port).reshape(-1, size), rows == np.inf)
+        least = max(ACROSS, HALF * share / FLOAT if share == HALF else 0) * float(span.max(initial=0))
+        allowed = np.maximum(np.maximum(FLOAT_CHANNEL * share / FLOAT * own, least), 4 * noise.reshape(-1, size).max(0))
+        wrong = np.flatnonzero(rows.max(0) > allowed)
+        if wrong.size:
+            place = int(wrong[0])
+            found, most = rows[:, place].max() / (own[place] or 1.0), FLOAT_CHANNEL * share / FLOAT
+            return f"channel {place} is off by {found:.2g} of its range ({most:g} allowed)"
+        return ""
+
+    @property
+    def found(self) -> Distance:
+        """How far the tensor is from LiteRT's in the run where it is farthest."""
+        return max(self.distances, key=lambda each: (each.maximum, each.mean))
+
+    def verdict(self) -> str:
+        """Why the tensor departs, '' where it does not."""
+        if self.reason or kind(self.port) != "quantised" or not self._count:
+            return self.reason
+        share = ROUGH if self.operator in APPROXIMATE else SHARE
+        most = MOST[self.port.bits]
+        if self._farthest > most:
+            return f"a number is {self._farthest:g} steps off ({most} allowed)"
+        if self._off > _most(share, self._count):
+            return f"its numbers are {self._off / self._count:.2g} steps off on average ({share:g} allowed)"
+        if (
+            self._channels is not None
+            and self._rows >= ROWS
+            and self._channels.max(initial=0) > _most(min(2 * share, 1), self._rows)
+        ):
+            place = int(self._channels.argmax())
+            mean = self._channels[place] / self._rows
+            return f"channel {place} is {mean:.2g} steps off on average ({min(2 * share, 1):g} allowed)"
+        return ""
+
+
+def _most(share: float, count: int) -> float:
+    """How many LSB so many numbers may be off in all, by chance included."""
+    return share * count + 4 * sqrt(share * count) + 2
+
+
+def _span(data: Array, without: Array) -> Array:
+    """The range of each column, or how large its only number is."""
+    usable = np.isfinite(data) & ~without
+    if not data.shape[0]:
+        return np.zeros(data.shape[1])
+    low, high = np.where(usable, data, np.inf).min(0), np.where(usable, data, -np.inf).max(0)
+    spread = np.where(usable.any(0), high - low, 0)
+    size = np.abs(np.where(usable, data, 0)).max(0)
+    return np.where(spread > 0, np.maximum(spread, size / 64), size)
