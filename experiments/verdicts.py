@@ -1,4 +1,4 @@
-"""What ``--verify`` says of right conversions, and of the same with one fault: false alarms, and faults that are caught.
+"""What ``--verify`` says of right conversions, and of the same with one fault: false alarms, and what is caught.
 
 Models come from a folder, or where none is given from :mod:`experiments.zoo`. A fault counts where it changes an output
 by more than the source's own noise on any of some inputs that the verification does not see: as far as the right
@@ -282,9 +282,20 @@ def another_operator(opened: Opened) -> None:
 
 
 EXCHANGED: Mapping[str, str] = {
-    **{"Max": "Min", "Min": "Max", "Add": "Sub", "Sub": "Add", "Mul": "Div", "And": "Or", "Or": "And"},
-    **{"Greater": "GreaterOrEqual", "GreaterOrEqual": "Greater", "Less": "LessOrEqual", "LessOrEqual": "Less"},
-    **{"Equal": "Less", "ArgMax": "ArgMin", "ArgMin": "ArgMax"},
+    "Max": "Min",
+    "Min": "Max",
+    "Add": "Sub",
+    "Sub": "Add",
+    "Mul": "Div",
+    "And": "Or",
+    "Or": "And",
+    "Greater": "GreaterOrEqual",
+    "GreaterOrEqual": "Greater",
+    "Less": "LessOrEqual",
+    "LessOrEqual": "Less",
+    "Equal": "Less",
+    "ArgMax": "ArgMin",
+    "ArgMin": "ArgMax",
 }
 
 
@@ -397,7 +408,9 @@ def constant_changed(opened: Opened) -> None:
             raise UnfitError
         flat = data.reshape(-1)
         place = int(opened.random.integers(flat.size)) if flat.size else 0
-        flat[place] = flat[place] * 1.05 if data.dtype.kind == "f" else flat[place] + 1
+        if flat.size:
+            before = float(flat[place])
+            flat[place] = before * 1.05 if data.dtype.kind == "f" else before - 1 if before > 0 else before + 1
         return data
 
     opened.change(node, slot, change)

@@ -589,5 +589,6 @@ def _run_both(
         signature=conversion.reading.signature,
         inside=(assignment.graph.values, stored(assignment)),
         thorough=inside,
+        symmetric=conversion.reading.weights == "symmetric",
         **chosen,
     )

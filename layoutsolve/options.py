@@ -198,11 +198,11 @@ def add_many(group: Group) -> None:
 
 def add_telling(group: Group) -> None:
     """What is told, and what is written beside the model."""
-    group.add_argument("--verify", action="store_true", help="compare with LiteRT on the same input")
+    group.add_argument("--verify", action="store_true", help="compare with LiteRT on the same inputs")
     group.add_argument(
         "--verify-tensors",
         action="store_true",
-        help="all tensors inside too, and name the first operator that departs",
+        help="operators by themselves even where tensors are large",
     )
     group.add_argument(
         "--verify-data",
@@ -213,7 +213,7 @@ def add_telling(group: Group) -> None:
         "--verify-samples",
         type=int,
         metavar="N",
-        help="on so many inputs (default: one, more where it is off)",
+        help="on so many inputs (default: 4, in 10 seconds)",
     )
     group.add_argument("--explain", action="store_true", help="why each Transpose is there, and what would remove it")
     group.add_argument("--profile", action="store_true", help="where the time goes in ONNX Runtime on one thread")

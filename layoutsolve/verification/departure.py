@@ -7,7 +7,7 @@ it is. Tensors within branches and loops are not looked at: an If or a Loop is o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
@@ -35,6 +35,9 @@ from layoutsolve.wording import counted
 
 NOISE = 2.0**-20
 """The part of each float by which it is made another one, to see what rounding may make of an operator's result."""
+
+OVERFLOW = 2.0**-6
+"""How many steps one product of two steps of 16 bits may be: of the largest numbers that is 500 times the range."""
 
 Pair = tuple[Array, Array]
 
@@ -179,12 +182,20 @@ class Inspector:
     """Compares every tensor that both models have, one run after the other.
 
     ``source`` is what LiteRT runs; ``permutations`` say, by their names in the ONNX model, how outputs are stored.
+    Operators in ``rounding``, by subgraph and index, round activations, and all do weights if these are ``symmetric``.
     """
 
     def __init__(
-        self, source: bytes, model: onnx.ModelProto | Path, inside: Inside, permutations: Mapping[str, Sequence[int]]
+        self,
+        source: bytes,
+        model: onnx.ModelProto | Path,
+        inside: Inside,
+        permutations: Mapping[str, Sequence[int]],
+        rounding: Collection[tuple[int, int]] = (),
+        symmetric: bool = False,
     ) -> None:
         self._subgraph, self._places = _places(source, inside)
+        self._rounding, self._symmetric = rounding, symmetric
         self._model, self._permutations = model, permutations
         self._cut: _Cut | None = None
         self._tallies: dict[int, Tally] = {}
@@ -217,7 +228,7 @@ class Inspector:
         for index in filter(self._places.__contains__, computed):
             place = self._places[index]
             operator, others = _written(self._subgraph, index, frozenset(self._places))
-            tally = self._tallies.setdefault(index, Tally(place.port, operator.name if not others else ""))
+            tally = self._tallies.setdefault(index, self._tally(place.port, operator, others, runs[0]))
             for number, (run, here) in enumerate(zip(runs, results, strict=True)):
                 one, other = _apart(run.tensors[index], cut.own(place, run.tensors, here))
                 ignored = self._undefined(operator, run.tensors, one, other)
@@ -239,7 +250,9 @@ class Inspector:
         return found if found.shape == like.shape else None
 
     def _undefined(self, operator: Operator, truth: Mapping[int, Array], one: Array, other: Array) -> Array | None:
-        """Where numbers mean nothing: NaN that come of NaN, and integers that come of floats without one."""
+        """Where numbers mean nothing: NaN that come of NaN, integers that come of floats without one, overflows."""
+        if self._overflows(operator, one):
+            return np.ones(one.shape, bool)
         read = [truth[index] for index in operator.inputs if index in truth and truth[index].dtype.kind in "fc"]
         if operator.name == "CAST" and read and one.dtype.kind in "iu" and read[0].shape == one.shape:
             limits = np.iinfo(one.dtype)
@@ -248,6 +261,35 @@ class Inspector:
         if any(np.isnan(each).any() for each in read) and one.dtype.kind in "fc" and one.shape == other.shape:
             return np.isnan(one) | np.isnan(other)
         return None
+
+    def unknown(self, departure: Departure) -> str:
+        """Why an operator that departs cannot be compared, '' where it can: LiteRT has no kernel for it, and says so by
+        zeros.
+        """
+        operator = self._subgraph.operators[departure.index]
+        weights = self._subgraph.tensors[operator.inputs[1]] if operator.name == "BATCH_MATMUL" else None
+        quant = None if weights is None else quant_of(weights)
+        tally = self._tallies.get(operator.outputs[0])
+        if quant is None or quant.scale.size == 1 or tally is None or not tally.constant:
+            return ""
+        return f"LiteRT gives zeros for {operator.name}#{operator.index}: it ignores scales per channel there"
+
+    def _overflows(self, operator: Operator, one: Array) -> bool:
+        """Whether products of 16 bits overflow LiteRT's accumulators, as a scale was never calibrated."""
+        if one.dtype != np.int16 or operator.name not in ("BATCH_MATMUL", "FULLY_CONNECTED", "MUL"):
+            return False
+        tensors = [self._subgraph.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0])]
+        quants = [quant_of(tensor) for tensor in tensors]
+        if any(tensor.dtype != "int16" for tensor in tensors) or any(each is None for each in quants):
+            return False
+        first, second, out = (float(each.scale.max()) for each in quants if each is not None)
+        return out > 0 and first * second / out > OVERFLOW
+
+    def _tally(self, port: Port, operator: Operator, others: Sequence[str], run: Run) -> Tally:
+        rounded = self._symmetric or (0, operator.index) in self._rounding
+        sizes = [run.tensors[index].size for index in operator.inputs if index in run.tensors]
+        made = max(prod(run.tensors[operator.outputs[0]].shape) if operator.outputs[0] in run.tensors else 1, 1)
+        return Tally(port, "" if others else operator.name, rounded, max([*sizes, 1]) // made)
 
     @property
     def _order(self) -> list[int]:
@@ -424,10 +466,13 @@ class _Cut:
     def real(self, place: _Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array | None:
         """A quantised tensor before it was quantised, in steps; None where that is not computed."""
         quant, name = quant_of(place.tensor), place.stored.name
-        if quant is None or quant.scale.size != 1 or name not in self.reals or self.first[name] is not place:
+        if quant is None or quant.scale.size != 1 or name not in self.outputs or self.first[name] is not place:
             return None
         like = truth[place.tensor.index]
-        found = place.back(results[self.reals[name]], like)
+        own = results[self.outputs[name]]
+        if own.dtype.kind != "f" and name not in self.reals:
+            return None
+        found = place.back(own if own.dtype.kind == "f" else results[self.reals[name]], like)
         if found.shape != like.shape:
             return None
         return found.astype(np.float64) / float(quant.scale[0]) + int(quant.zero_point[0])

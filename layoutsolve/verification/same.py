@@ -114,7 +114,9 @@ def _dtype(name: str, told: str) -> str:
 def _runs(
     runtime: OnnxRuntime, given: list[list[Array]] | None, number: int, seed: int, samples: int
 ) -> Iterator[tuple[int, dict[str, Array], list[Array]]]:
-    """The number of each sample, its inputs by name, and what the source makes of them: those that are given, or made up in some choice of sizes."""
+    """The number of each sample, its inputs by name, and what the source makes of them: those that are given, or made
+    up in some choice of sizes.
+    """
     names = [name for name, _, _ in runtime.inputs]
     sizes = next(islice(tries(runtime.inputs), number, None))
     drawn = (made_up(runtime, sizes, [seed, sample], sample) for sample in range(samples))

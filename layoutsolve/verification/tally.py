@@ -23,23 +23,27 @@ TIE = 1 / 32
 much.
 """
 
-BEYOND = 2.0**30
-"""Real values that many LSB off zero overflow the accumulators of LiteRT's kernels."""
-
-SHARE = 0.02
-"""How many LSB a quantised number may be off on average."""
+SHARE = {8: 0.02, 16: 0.1}
+"""How many LSB a quantised number may be off on average, by the bits of its type: multipliers are as exact for both,
+while numbers of 16 bits are larger.
+"""
 
 ROUGH = 0.75
 """The same where LiteRT's kernel is an approximation (:data:`APPROXIMATE`)."""
 
-APPROXIMATE = frozenset({"LEAKY_RELU", "SOFTMAX", "LOG_SOFTMAX", "TANH", "LOGISTIC"})
+APPROXIMATE = frozenset(
+    {"LEAKY_RELU", "SOFTMAX", "LOG_SOFTMAX", "TANH", "LOGISTIC", "GELU", "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"}
+)
 """Quantised operators that LiteRT's kernels approximate: by tables, by polynomials, or in several roundings."""
 
 MOST = {8: 3, 16: 16}
 """How many LSB one number may be off, by the bits of its type."""
 
-FLOAT, FLOAT_CHANNEL, HALF = 1e-5, 1e-4, 1e-3
+FLOAT, FLOAT_CHANNEL, HALF = 3e-5, 3e-4, 1e-3
 """How much a float may be off, as a share of the range of the tensor, of the channel, and for 16 bits."""
+
+ROUNDED = 1e-2
+"""The same where both round activations to 8 bits, which are neighbours where they lie in the middle."""
 
 ACROSS = 2e-6
 """How much a float may be off in any channel, as a share of the range of the tensor."""
@@ -53,10 +57,16 @@ ROWS = 16
 
 @dataclass(eq=False)
 class Tally:
-    """What is counted of one tensor, over all runs."""
+    """What is counted of one tensor, over all runs. It is ``rough`` where the conversion was asked to round otherwise:
+    activations at run time, or weights. ``length`` is how many floats one of it is added up from, as LiteRT does it one
+    after the other. ``constant`` says whether all that LiteRT has are one number.
+    """
 
     port: Port
     operator: str
+    rough: bool = False
+    length: int = 1
+    constant: bool = True
     distances: list[Distance] = field(default_factory=list)
     reason: str = ""
     _count: int = 0
@@ -77,7 +87,7 @@ class Tally:
             return
         error = self._error(expected, actual, ignored)
         if kind(self.port) == "quantised":
-            self._quantised(error, real, expected.shape[-1] if expected.ndim else 1)
+            self._quantised(error, expected, real)
         elif kind(self.port) == "exact" and error.any():
             self.reason = f"{np.count_nonzero(error)} of its {error.size} numbers are not LiteRT's"
 
@@ -93,17 +103,19 @@ class Tally:
             error[ignored.reshape(-1)] = 0
         return error
 
-    def _quantised(self, error: Array, real: Array | None, channels: int) -> None:
+    def _quantised(self, error: Array, expected: Array, real: Array | None) -> None:
         if real is not None and real.size == error.size:
             place = real.reshape(-1).astype(np.float64)
             middle = np.abs(place - np.floor(place) - 0.5) < TIE + np.abs(place) * 2.0**-16
-            error = np.where(((error == 1) & middle) | (np.abs(place) > BEYOND), 0, error)
+            error = np.where((error == 1) & middle, 0, error)
+        self.constant = self.constant and (not expected.size or bool((expected == expected.reshape(-1)[0]).all()))
         self._count += error.size
         self._off += float(error.sum())
         self._farthest = max(self._farthest, float(error.max(initial=0)))
-        found = error.reshape(-1, max(channels, 1)).sum(0)
+        channels = max(expected.shape[-1], 1) if expected.ndim else 1
+        found = error.reshape(-1, channels).sum(0)
         if self._channels is None or self._channels.size == found.size:
-            self._rows += error.size // max(channels, 1)
+            self._rows += error.size // channels
             self._channels = found if self._channels is None else self._channels + found
 
     def add_floats(
@@ -120,14 +132,14 @@ class Tally:
         span = _span(numbers(expected, self.port).reshape(-1, 1), error.reshape(-1, 1) == np.inf)
         noise = np.zeros_like(error) if noisy is None else NOISY * self._error(actual, noisy, ignored)
         noise = np.where(np.isfinite(noise), noise, 0)
-        share = HALF if "16" in self.port.dtype else FLOAT
+        share = ROUNDED if self.rough else HALF if "16" in self.port.dtype else FLOAT + self.length * 2.0**-25
         far = max(error.max(initial=0) - share * float(span.max(initial=0)), 0.0)
         if far > 0 and error.max(initial=0) > noise.max(initial=0):
             return (
                 f"it is off by {error.max() / (float(span.max(initial=0)) or 1.0):.2g} of its range ({share:g} allowed)"
             )
         size = expected.shape[-1] if expected.ndim else 1
-        if expected.dtype.kind == "c" or size == 0 or error.size % size or error.size // size < ROWS:
+        if self.rough or expected.dtype.kind == "c" or size == 0 or error.size % size or error.size // size < ROWS:
             return ""
         rows = error.reshape(-1, size)
         own = _span(numbers(expected, self.port).reshape(-1, size), rows == np.inf)
@@ -149,8 +161,10 @@ class Tally:
         """Why the tensor departs, '' where it does not."""
         if self.reason or kind(self.port) != "quantised" or not self._count:
             return self.reason
-        share = ROUGH if self.operator in APPROXIMATE else SHARE
-        most = MOST[self.port.bits]
+        bits = self.port.bits
+        rough = self.rough or self.operator in APPROXIMATE or (bits > 8 and self.operator == "QUANTIZE")
+        share = ROUGH if rough else SHARE[bits]
+        most = MOST[bits]
         if self._farthest > most:
             return f"a number is {self._farthest:g} steps off ({most} allowed)"
         if self._off > _most(share, self._count):

@@ -66,8 +66,8 @@ class OutputComparison:
     ``xnnpack`` is how far LiteRT's own default path (XNNPACK) is from the truth, None where that does not run. Where
     the truth is :data:`TWIN`, ``rounded`` is how far the output is from what LiteRT makes of the model itself.
     ``accumulated`` is, where every operator by itself is right, how far all of them are in a row without ONNX
-    Runtime's optimiser. An output passes within the tolerance, and if it is about as far off as XNNPACK on average, or as what
-    roundings of operators accumulate to.
+    Runtime's optimiser. An output passes within the tolerance, and if it is about as far off as XNNPACK on average, or
+    as what roundings of operators accumulate to.
     """
 
     name: str
@@ -126,8 +126,8 @@ Verdict = Literal["pass", "FAIL", "not verified"]
 class Verification:
     """The comparison of all outputs, over ``samples`` inputs drawn from ``seed``, or given, each of so many ``steps``.
 
-    ``inspection`` is that of the tensors inside, None where they were not compared, and ``distributions`` are those that
-    inputs were drawn from. ``refusal`` says why nothing was compared: where a runtime refuses the source the
+    ``inspection`` is that of the tensors inside, None where they were not compared, and ``distributions`` are those
+    that inputs were drawn from. ``refusal`` says why nothing was compared: where a runtime refuses the source the
     conversion is neither right nor wrong but 'not verified', where it refuses the result that is wrong.
     """
 
@@ -185,6 +185,7 @@ def verify(
     signature: str = "",
     inside: Inside | None = None,
     thorough: bool = False,
+    symmetric: bool = False,
     timeout: float = 300.0,
 ) -> Verification:
     """Run both models on the same inputs and compare their outputs by position.
@@ -197,11 +198,11 @@ def verify(
     A model with external data is given as the path of its file. ``shapes`` gives the shape of a dynamic input by its
     name in the ONNX model; dynamic dimensions are 1 otherwise. The permutations say, by the same names, how an input or
     output is stored: ``stored = transpose(original, permutation)``. ``rounding`` are the operators, by subgraph and
-    index, that round activations in the ONNX model as well. ``signature`` is the one that was converted. With what is
-    ``inside`` the ONNX model, given as a proto or a path, the tensors in it are compared as well, however large they
-    are if it is ``thorough``. ``timeout`` (in seconds) holds for each run of LiteRT. Raises :class:`RefusedError` where a
-    runtime refuses its model, and :class:`VerifyError` where a runtime is missing, and where the models or the data do
-    not fit together.
+    index, that round activations in the ONNX model as well. ``signature`` is the one that was converted, ``symmetric``
+    says that weights were rounded. With what is ``inside`` the ONNX model, given as a proto or a path, the tensors in
+    it are compared as well, however large they are if it is ``thorough``. ``timeout`` (seconds) holds for each run of
+    LiteRT. Raises :class:`RefusedError` where a runtime refuses its model, and :class:`VerifyError` where a runtime is
+    missing, and where the models or the data do not fit together.
     """
     place = subgraph_of(source, signature)
     main, kept = exchanged(source, place), _exchanged(rounding, place)
@@ -215,7 +216,7 @@ def verify(
         judged = dequantised(main, kept) or main
         inspector = None
         if inside is not None and not isinstance(model, bytes):
-            inspector = Inspector(judged, model, inside, bench.output_permutations)
+            inspector = Inspector(judged, model, inside, bench.output_permutations, kept, symmetric)
             if inspector.size > MOST_BYTES and not thorough:
                 inspector = None
         found = bench.judged(main, judged, samples, inspector)
@@ -223,6 +224,8 @@ def verify(
             unseen = Inspection(0, None, UNSEEN.format(MOST_BYTES >> 20))
             return replace(found, inspection=None if inside is None or isinstance(model, bytes) else unseen)
         inspection = inspector.found()
+        if inspection.departure is not None and (unknown := inspector.unknown(inspection.departure)):
+            raise RefusedError(unknown)
         if not found.passed and inspection.departure is None and inspector.complete:
             assert not isinstance(model, bytes)
             with of_result():

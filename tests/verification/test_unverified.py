@@ -1,0 +1,112 @@
+"""What cannot be compared is neither right nor wrong; indices that are drawn are in range."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import layoutsolve
+from layoutsolve.cli import main
+from layoutsolve.frontend.tflite.reading.reader import parse
+from layoutsolve.verification.drawing import DISTRIBUTIONS, Limits, drawn, limits
+from tests.builder import Builder
+
+
+def gathering(shift: int = 0, rows: int = 2) -> bytes:
+    """Rows of a table by indices that are given, and moved by a number."""
+    build = Builder()
+    index = build.input("index", (5,), "int32")
+    table = build.constant("table", np.arange(rows * 3, dtype=np.float32).reshape(rows, 3))
+    y = build.tensor("y", (5, 3))
+    place = index
+    if shift:
+        place = build.tensor("place", (5,), "int32")
+        build.operator("ADD", [index, build.constant("shift", np.array([shift], np.int32))], [place], {})
+    build.operator("GATHER", [table, place], [y], {"axis": 0})
+    return build.finish(y)
+
+
+def test_what_litert_refuses_is_not_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file is written, the verdict says why, and the exit code is its own: alone, as JSON, and among others."""
+    for name, source in (("bad", gathering(shift=1000)), ("good", gathering())):
+        (tmp_path / f"{name}.tflite").write_bytes(source)
+    bad, output = tmp_path / "bad.tflite", tmp_path / "bad.onnx"
+    found = layoutsolve.verify(bad, layoutsolve.convert(bad))
+    assert (found.verdict, found.passed, found.agrees, found.code) == ("not verified", False, False, 4)
+    assert main([str(bad), "--verify"]) == 4 and output.exists()
+    assert "not verified: LiteRT refuses this model: " in capsys.readouterr().out
+    assert main([str(bad), "--verify", "--json"]) == 4
+    told = json.loads(capsys.readouterr().out)["verified"]
+    assert told["verdict"] == "not verified" and told["refusal"].startswith("LiteRT refuses")
+    assert main([str(tmp_path), "--verify", "-o", str(tmp_path / "out")]) == 4
+    table = capsys.readouterr().out
+    assert "2 models: 2 converted, 1 not verified" in table and (tmp_path / "out" / "bad.onnx").exists()
+    page = tmp_path / "page.html"
+    assert main([str(bad), "--verify", "--report", str(page)]) == 4
+    assert "not verified: LiteRT refuses" in page.read_text()
+
+
+def test_a_result_that_does_not_run_is_wrong() -> None:
+    source = gathering()
+    conversion = layoutsolve.convert(source)
+    node = next(each for each in conversion.model.graph.node if each.op_type == "Gather")
+    node.op_type = "NoSuchOperator"
+    found = layoutsolve.verify(source, conversion)
+    assert found.verdict == "FAIL" and "ONNX Runtime refuses" in str(found) and found.code == 3
+
+
+def indexed(name: str) -> bytes:
+    """An operator that reads an index, whose range is small."""
+    build = Builder()
+    data = build.constant("data", np.arange(12, dtype=np.float32).reshape(3, 4))
+    floats = build.input("floats", (3, 4))
+    if name == "EMBEDDING_LOOKUP":
+        index, y = build.input("index", (5,), "int32"), build.tensor("y", (5, 4))
+        build.operator(name, [index, data], [y])
+    elif name == "GATHER_ND":
+        index, y = build.input("index", (5, 2), "int32"), build.tensor("y", (5,))
+        build.operator(name, [data, index], [y])
+    elif name == "SLICE":
+        index, y = build.input("index", (2,), "int32"), build.tensor("y", (2, 4))
+        build.operator(name, [data, index, build.constant("size", np.array([2, 4], np.int32))], [y])
+    elif name == "RESHAPE":
+        index, y = build.input("index", (2,), "int32"), build.tensor("y", (3, 4), signature=(-1, -1))
+        build.operator(name, [data, index], [y])
+    else:
+        index, y = build.input("index", (5,), "int32"), build.tensor("y", (5, 4))
+        wide, narrow = build.tensor("wide", (1, 5), "int32"), build.tensor("narrow", (5,), "int32")
+        for read, made, shape in ((index, wide, [1, 5]), (wide, narrow, [5])):
+            size = build.constant(f"size{made}", np.array(shape, np.int32))
+            build.operator("RESHAPE", [read, size], [made], {"newShape": shape})
+        build.operator("GATHER", [data, narrow], [y], {"axis": 0})
+    z = build.tensor("z", (3, 4))
+    build.operator("NEG", [floats], [z])
+    return build.finish(y, z)
+
+
+@pytest.mark.parametrize("name", ["EMBEDDING_LOOKUP", "GATHER_ND", "SLICE", "GATHER behind RESHAPE"])
+def test_indices_are_in_range(name: str) -> None:
+    source = indexed(name)
+    found = layoutsolve.verify(source, layoutsolve.convert(source))
+    assert found.passed and found.distributions == DISTRIBUTIONS and found.samples == 4
+
+
+def test_limits_of_inputs() -> None:
+    (index,) = limits(parse(gathering(rows=700)).subgraphs[0])
+    assert index == Limits(0, 699)
+    several = np.concatenate([drawn("int64", (50,), np.random.default_rng(k), k, index) for k in range(4)])
+    assert several.min() >= 0 and 3 < several.max() <= 699
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64"]
+)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 5, 4), (0, 2)])
+@pytest.mark.parametrize("sample", range(len(DISTRIBUTIONS)))
+def test_what_is_drawn(dtype: str, shape: tuple[int, ...], sample: int) -> None:
+    found = drawn(dtype, shape, np.random.default_rng(0), sample, Limits())
+    assert isinstance(found, np.ndarray) and found.dtype == dtype and found.shape == shape
+    np.testing.assert_array_equal(found, drawn(dtype, shape, np.random.default_rng(0), sample, Limits()))
