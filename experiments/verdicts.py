@@ -36,6 +36,11 @@ from layoutsolve.verification.verify import feeds
 SAMPLES, SEED = 8, 1000
 """On how many inputs the noise and the faults are measured, and the seed that these are drawn from."""
 
+STEPS = {8: 1.0, 16: 4.0}
+"""The least change of a quantised number that counts, in LSB by the bits of its type: LiteRT's own tables and polynomials
+for 16 bits are two off. On average half of that counts.
+"""
+
 FLOAT = 1e-4
 """The least change of a float that counts, as a share of its range."""
 
@@ -487,7 +492,7 @@ class Bench:
             for port, (most, mean), one, two in zip(self.ports, self.noise, ours, other, strict=False):
                 if one.shape != two.shape:
                     return True
-                least = 1.0 if kind(port) == "quantised" else FLOAT if kind(port) == "float" else 0.0
+                least = STEPS[port.bits] if kind(port) == "quantised" else FLOAT if kind(port) == "float" else 0.0
                 far = _change(port, one, two)
                 if far[0] > max(most, least) or far[1] > max(1.5 * mean, least / 2):
                     return True

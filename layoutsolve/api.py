@@ -559,7 +559,8 @@ def _compared(
 
 def _foreign(conversion: Conversion) -> bool:
     """Whether a model has operators of domains that no runtime need know."""
-    return any(node.domain not in ("", "ai.onnx", "com.microsoft") for node in nodes_of(conversion.model.graph))
+    known = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", *(each.domain for each in conversion.model.functions)}
+    return any(node.domain not in known for node in nodes_of(conversion.model.graph))
 
 
 def _run_both(

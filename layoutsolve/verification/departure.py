@@ -250,9 +250,15 @@ class Inspector:
         return found if found.shape == like.shape else None
 
     def _undefined(self, operator: Operator, truth: Mapping[int, Array], one: Array, other: Array) -> Array | None:
-        """Where numbers mean nothing: NaN that come of NaN, integers that come of floats without one, overflows."""
+        """Where numbers mean nothing: NaN that come of NaN, integers that come of floats without one, overflows,
+        quotients by zero.
+        """
         if self._overflows(operator, one):
             return np.ones(one.shape, bool)
+        if operator.name == "DIV" and one.dtype.kind in "iu" and operator.inputs[1] in truth:
+            quant, divisor = quant_of(self._subgraph.tensors[operator.inputs[1]]), truth[operator.inputs[1]]
+            zero = 0 if quant is None else int(quant.zero_point[0])
+            return np.array(np.broadcast_to(divisor == zero, one.shape))
         read = [truth[index] for index in operator.inputs if index in truth and truth[index].dtype.kind in "fc"]
         if operator.name == "CAST" and read and one.dtype.kind in "iu" and read[0].shape == one.shape:
             limits = np.iinfo(one.dtype)
