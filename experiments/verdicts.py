@@ -37,8 +37,8 @@ SAMPLES, SEED = 8, 1000
 """On how many inputs the noise and the faults are measured, and the seed that these are drawn from."""
 
 STEPS = {8: 1.0, 16: 4.0}
-"""The least change of a quantised number that counts, in LSB by the bits of its type: LiteRT's own tables and polynomials
-for 16 bits are two off. On average half of that counts.
+"""The least change of a quantised number that counts, in LSB by the bits of its type: LiteRT's own tables for 16 bits are
+two off. On average half of that counts.
 """
 
 FLOAT = 1e-4

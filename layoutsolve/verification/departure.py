@@ -351,10 +351,10 @@ class Inspector:
                 return Inspection(len(self._order), departure)
         makers = {index: operator for operator in self._subgraph.operators for index in operator.outputs}
         for position, tally in self._ends_tallies.items():
-            operator = makers.get(self._subgraph.outputs[position])
-            if operator is not None and (why := tally.verdict()):
+            maker = makers.get(self._subgraph.outputs[position])
+            if maker is not None and (why := tally.verdict()):
                 port = tally.port
-                departure = Departure(operator.index, operator.name, port.name, kind(port), tally.found, why)
+                departure = Departure(maker.index, maker.name, port.name, kind(port), tally.found, why)
                 return Inspection(len(self._order), departure)
         return Inspection(len(self._order), None)
 

@@ -240,8 +240,8 @@ def _run(answer: Mapping[str, Any], results: litert_process.Arrays, step: int, o
 
 def _ports(described: list[dict[str, Any]]) -> tuple[Port, ...]:
     def port(fields: dict[str, Any]) -> Port:
-        lists = (tuple(fields[key]) for key in ("shape", "signature", "scale", "zero_point"))
-        return Port(fields["name"], fields["dtype"], *lists, fields.get("steps", ""))
+        shape, signature, scale, zero = (tuple(fields[key]) for key in ("shape", "signature", "scale", "zero_point"))
+        return Port(fields["name"], fields["dtype"], shape, signature, scale, zero, fields.get("steps", ""))
 
     return tuple(port(fields) for fields in described)
 

@@ -232,4 +232,4 @@ def _span(data: Array, without: Array) -> Array:
     low, high = np.where(usable, data, np.inf).min(0), np.where(usable, data, -np.inf).max(0)
     spread = np.where(usable.any(0), high - low, 0)
     size = np.abs(np.where(usable, data, 0)).max(0)
-    return np.where(spread > 0, np.maximum(spread, size / 64), size)
+    return np.asarray(np.where(spread > 0, np.maximum(spread, size / 64), size))
