@@ -37,7 +37,7 @@ SAMPLES, SEED = 8, 1000
 """On how many inputs the noise and the faults are measured, and the seed that these are drawn from."""
 
 STEPS = {8: 1.0, 16: 4.0}
-"""The least change of a quantised number that counts, in LSB by the bits of its type: LiteRT's own tables for 16 bits are
+"""The least change of a quantised number that counts, in LSB by the bits of its type: LiteRT's tables for 16 bits are
 two off. On average half of that counts.
 """
 
@@ -435,7 +435,7 @@ def broken(conversion: Conversion, name: str, seed: int) -> Conversion | None:
     made.CopyFrom(conversion.model)
     try:
         FAULTS[name](Opened(made.graph, np.random.default_rng(seed)))
-    except (UnfitError, StopIteration, ValueError, IndexError):
+    except (UnfitError, StopIteration, ValueError, IndexError, OverflowError):
         return None
     return replace(conversion, model=made)
 

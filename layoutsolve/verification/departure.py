@@ -30,7 +30,7 @@ from layoutsolve.protos import TYPES
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.verification.distance import Distance, Kind, kind
 from layoutsolve.verification.runtimes import OnnxRuntime, Port, Run, stepped
-from layoutsolve.verification.tally import Tally
+from layoutsolve.verification.tally import TIE, WIDEST_TIE, Tally
 from layoutsolve.wording import counted
 
 NOISE = 2.0**-20
@@ -295,7 +295,17 @@ class Inspector:
         rounded = self._symmetric or (0, operator.index) in self._rounding
         sizes = [run.tensors[index].size for index in operator.inputs if index in run.tensors]
         made = max(prod(run.tensors[operator.outputs[0]].shape) if operator.outputs[0] in run.tensors else 1, 1)
-        return Tally(port, "" if others else operator.name, rounded, max([*sizes, 1]) // made)
+        length = max([*sizes, 1]) // made
+        return Tally(port, "" if others else operator.name, rounded, length, self._tie(operator))
+
+    def _tie(self, operator: Operator) -> float:
+        """How near to the middle between two numbers both are right, by the multiplier of a product's kernel."""
+        tensors = [self._subgraph.tensors[index] for index in (*operator.inputs[:2], operator.outputs[0]) if index >= 0]
+        quants = [quant_of(tensor) for tensor in tensors]
+        if len(quants) < 3 or any(each is None or each.scale.size == 0 for each in quants):
+            return TIE
+        first, second, out = (float(each.scale.max()) for each in quants if each is not None)
+        return max(TIE, min(first * second / out, WIDEST_TIE)) if out > 0 else TIE
 
     @property
     def _order(self) -> list[int]:
