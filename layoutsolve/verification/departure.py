@@ -251,10 +251,14 @@ class Inspector:
 
     def _undefined(self, operator: Operator, truth: Mapping[int, Array], one: Array, other: Array) -> Array | None:
         """Where numbers mean nothing: NaN that come of NaN, integers that come of floats without one, overflows,
-        quotients by zero.
+        quotients by zero, what is never written.
         """
         if self._overflows(operator, one):
             return np.ones(one.shape, bool)
+        if operator.name == "CUSTOM:TFLite_Detection_PostProcess" and one.ndim > 1 and operator.outputs[3] in truth:
+            unwritten = np.zeros(one.shape, bool)  # LiteRT leaves what lies behind the detections as memory was
+            unwritten[:, int(truth[operator.outputs[3]].reshape(-1)[0]) :] = True
+            return unwritten
         if operator.name == "DIV" and one.dtype.kind in "iu" and operator.inputs[1] in truth:
             quant, divisor = quant_of(self._subgraph.tensors[operator.inputs[1]]), truth[operator.inputs[1]]
             zero = 0 if quant is None else int(quant.zero_point[0])
