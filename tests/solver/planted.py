@@ -55,6 +55,7 @@ class Draft:
     inputs: list[str]
     outputs: list[str]
     random: Random
+    imports: Mapping[str, int] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
 
     def fresh(self, like: Value, shape: Sequence[Any]) -> str:
@@ -100,7 +101,8 @@ class Draft:
 
     def graph(self) -> Graph:
         """The graph as it stands."""
-        return Graph("planted", dict(self.values), tuple(self.nodes), tuple(self.inputs), tuple(self.outputs))
+        ends = tuple(self.inputs), tuple(self.outputs)
+        return Graph("planted", dict(self.values), tuple(self.nodes), *ends, imports=self.imports)
 
 
 def core(operator: str, seed: int) -> Draft:
@@ -117,7 +119,7 @@ def core(operator: str, seed: int) -> Draft:
     read = {name for node in kept for name in node.inputs if name}
     inputs = [name for name in read if name not in made and graph.values[name].data is None]
     outputs = [name for name in made if name in ends or name in graph.outputs]
-    draft = Draft(dict(graph.values), kept, sorted(inputs), sorted(outputs), random)
+    draft = Draft(dict(graph.values), kept, sorted(inputs), sorted(outputs), random, graph.imports)
     for name in [*draft.inputs, *draft.outputs]:
         if random.random() < 0.5:
             _beside(draft, name)

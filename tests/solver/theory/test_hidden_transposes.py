@@ -27,7 +27,7 @@ LETTERS = "ABCDEFGHIJKL"
 OPERATORS = sorted({*CASES, *RELATED} - CONTROL - {"Reshape"})
 
 
-MERGED = frozenset(("Conv", "ConvTranspose", "ReverseSequence", "Slice"))
+MERGED = frozenset(("Conv", "ConvTranspose", "LRN", "ReverseSequence", "Slice"))
 """Operators that are written on other dimensions where some of theirs are merged, and do not come back from there."""
 
 
