@@ -11,8 +11,8 @@ from layoutsolve.emit import serialise
 from tests.solver.theory.test_hidden_transposes import OPERATORS, hidden
 
 COMPUTED = frozenset(("Slice", "ai.onnx.ml:OneHotEncoder"))
-"""Operators of whose results nothing but the file says the sizes: where their bounds are computed, or as onnx's inference
-of the operator ends the process in some versions.
+"""Operators of whose results nothing but the file says the sizes: where their bounds are computed, or as the inference
+of some versions of onnx ends the process.
 """
 
 
