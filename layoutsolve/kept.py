@@ -22,10 +22,11 @@ def as_it_stands(source: Content, external: External | None) -> ModelProto:
     """
     model: ModelProto = ModelProto.FromString(source.data)
     sort(model.graph)
-    for proto in model.graph.initializer:
-        if proto.data_location == TensorProto.EXTERNAL:
-            found = constants.of(proto, source.folder)
-            name = proto.name
+    outside = [proto for proto in model.graph.initializer if proto.data_location == TensorProto.EXTERNAL]
+    if outside:
+        beside = constants.Beside(source.folder, outside)
+        for proto in outside:
+            found, name = constants.of(proto, beside), proto.name
             if found.data is not None:
                 proto.Clear()
                 fill(proto, name, found.dtype, found.data, external)

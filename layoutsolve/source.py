@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
@@ -23,6 +24,9 @@ READ = 256 << 20
 """Bytes up to which a file is read into memory, so that nothing that becomes of it matters any more: that takes a
 fiftieth of what converting it does. A larger one is mapped, since its bytes would take as much memory as all else does.
 """
+
+_ALIGNED = 64
+"""Bytes at whose multiples what is read of a file begins, so that numbers lie in memory as they do in the file."""
 
 _LISTED = 10_000
 """How many files of a folder are looked at for the one that was meant."""
@@ -61,26 +65,66 @@ class Held:
     mapped: Mapped | None = None
 
 
+Part = tuple[int, int]
+"""A part of a file: from which byte on it is, and how long."""
+
+
 class Folder:
-    """The folder of a model, in whose other files constants may be: each of these is read once."""
+    """The folder of a model, in whose other files constants may be. Of each of these no more is read than is asked
+    for; where that is much, the file is mapped from the first byte of it to the last.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._held: dict[Path, Held] = {}
+        self._held: dict[Path, list[tuple[int, Held]]] = {}
 
-    def read(self, path: Path) -> Buffer:
-        """The bytes of a file; no bytes where it is empty. Raises :class:`OSError`, and :class:`ModelError` where it
-        changes while it is read.
+    def hold(self, path: Path, parts: Iterable[Part]) -> None:
+        """Read what covers some parts of a file. Raises :class:`OSError`, and :class:`ModelError` where the file ends
+        before, or changes while it is read.
         """
-        if path not in self._held:
-            with path.open("rb") as file:
-                self._held[path] = _held(file, str(path))
-        return self._held[path].data
+        covered = joined(parts)
+        with path.open("rb") as file:
+            before = os.fstat(file.fileno())
+            if sum(length for _, length in covered) > READ:
+                last = covered[-1]
+                start = covered[0][0] // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+                room = mmap.mmap(file.fileno(), sum(last) - start, access=mmap.ACCESS_READ, offset=start)
+                self._held[path] = [(start, Held(memoryview(room), Mapped(str(path), _stamp(before))))]
+                return
+            held = []
+            for offset, length in covered:
+                start = offset // _ALIGNED * _ALIGNED
+                file.seek(start)
+                held.append((start, Held(memoryview(file.read(offset + length - start)))))
+            ends = (start + len(each.data) for start, each in held)
+            if _stamp(os.fstat(file.fileno())) != _stamp(before) or list(ends) != [sum(part) for part in covered]:
+                raise _changed(printable(str(path)))
+        self._held[path] = held
+
+    def read(self, path: Path, part: Part) -> Buffer:
+        """The bytes of a part of a file that is held."""
+        offset, length = part
+        held = self._held[path]
+        start, found = held[bisect_right(held, offset, key=lambda each: each[0]) - 1]
+        return memoryview(found.data)[offset - start : offset - start + length]
 
     @property
     def mapped(self) -> tuple[Mapped, ...]:
         """The files that are mapped."""
-        return tuple(each.mapped for each in self._held.values() if each.mapped is not None)
+        every = (each for held in self._held.values() for _, each in held)
+        return tuple(each.mapped for each in every if each.mapped is not None)
+
+
+def joined(parts: Iterable[Part]) -> list[Part]:
+    """The fewest parts that cover some, in order; parts that no memory would tell apart are joined."""
+    found: list[Part] = []
+    for offset, length in sorted(parts):
+        if found and offset <= sum(found[-1]) + _ALIGNED:
+            first = found[-1][0]
+            found[-1] = first, max(sum(found[-1]), offset + length) - first
+        else:
+            found.append((offset, length))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

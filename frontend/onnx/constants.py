@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
+from layoutsolve.budget import GROWTH, SPARE
 from layoutsolve.errors import ModelError
 from layoutsolve.graph import PACKED, Array, Dim, unpacked
 from layoutsolve.protos import TYPES as CODES
 from layoutsolve.protos import GraphProto, ModelProto, SparseTensorProto, TensorProto
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import graphs_of
-from layoutsolve.source import Folder
-from layoutsolve.wording import brief
+from layoutsolve.source import Folder, Part, joined
+from layoutsolve.wording import brief, printable
 
 SMALL = 1 << 10
 """Bytes up to which a constant stays in a model: sizes may follow from it."""
@@ -58,10 +58,16 @@ class Constant:
     proto: TensorProto | None = None
 
 
-def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[str, Constant]]:
-    """A copy of a model without its larger constants, which are inputs there, and all constants of its graph. Neither
-    has it what inputs are by default: who runs the model may give something else.
+def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[str, Constant], int]:
+    """A copy of a model without its larger constants, which are inputs there, all constants of its graph, and how many
+    bytes of other files these are in. Neither of the first two has what inputs are by default: who runs the model may
+    give something else.
     """
+    sparse_ones = model.graph.sparse_initializer
+    beside = Beside(
+        folder, [*model.graph.initializer, *(part for each in sparse_ones for part in (each.values, each.indices))]
+    )
+    _check_zeros(sparse_ones, model.ByteSize() + beside.size)
     found: dict[str, Constant] = {}
     outline = ModelProto()
     for field, value in model.ListFields():
@@ -74,7 +80,7 @@ def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[st
     inputs = {port.name for port in model.graph.input}
     replaceable = inputs if model.ir_version >= OVERRIDABLE else ()
     for each in model.graph.initializer:
-        constant = found[each.name] = of(each, folder)
+        constant = found[each.name] = of(each, beside)
         if each.name in replaceable and constant.data is not None:
             continue
         if constant.data is not None and constant.data.nbytes <= SMALL and not each.external_data:
@@ -85,10 +91,17 @@ def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[st
             tensor_type.shape.SetInParent()
             for size in each.dims:
                 tensor_type.shape.dim.add(dim_value=size)
-    for sparse in model.graph.sparse_initializer:
-        found[sparse.values.name] = dense(sparse, folder)
+    for sparse in sparse_ones:
+        found[sparse.values.name] = dense(sparse, beside)
         outline.graph.sparse_initializer.append(sparse)
-    return outline, found
+    return outline, found, beside.size
+
+
+def _check_zeros(tensors: Iterable[SparseTensorProto], size: int) -> None:
+    """Raise :class:`ModelError` where sparse tensors of a model of so many bytes are too large in memory."""
+    total, most = sum(map(dense_bytes, tensors)), GROWTH * size + SPARE
+    if total > most:
+        raise ModelError(f"its sparse constants take {total} bytes with their zeros, where {most} are the most")
 
 
 def _open(graph: GraphProto) -> None:
@@ -113,22 +126,7 @@ def _copy(into: object, name: str, value: object) -> None:
         setattr(into, name, value)
 
 
-def beside(model: ModelProto, folder: Folder | None) -> int:
-    """The bytes of all files that a model keeps constants in."""
-    if folder is None:
-        return 0
-    graph = model.graph
-    every = [*graph.initializer, *(part for each in graph.sparse_initializer for part in (each.values, each.indices))]
-    places = {_place(each) for each in every if each.data_location == TensorProto.EXTERNAL}
-    sizes: dict[Path, int] = {}
-    for place in places:
-        with suppress(OSError, ValueError, RuntimeError):  # which reading it tells
-            path = (folder.path / place).resolve(strict=True)
-            sizes[path] = path.stat().st_size
-    return sum(sizes.values())
-
-
-def of(proto: TensorProto, folder: Folder | None = None) -> Constant:
+def of(proto: TensorProto, beside: Beside | None = None) -> Constant:
     """The elements of a tensor. Raises :class:`ModelError` where they are not as many as its shape says, or are kept
     where nothing may be read.
     """
@@ -145,7 +143,7 @@ def of(proto: TensorProto, folder: Folder | None = None) -> Constant:
         _check(proto, len(texts), count)
         return Constant(dtype, np.array([*texts, None], object)[:-1].reshape(shape))
     if proto.data_location == TensorProto.EXTERNAL:
-        return Constant(dtype, _shaped(proto, _external(proto, folder), dtype, count).reshape(shape))
+        return Constant(dtype, (beside or Beside(None, [])).elements(proto, dtype, count).reshape(shape))
     if proto.HasField("raw_data"):
         return Constant(dtype, _shaped(proto, np.frombuffer(proto.raw_data, np.uint8), dtype, count).reshape(shape))
     field, stored = _FIELDS[proto.data_type]
@@ -202,35 +200,96 @@ def _check(proto: TensorProto, found: int, wanted: int) -> None:
         raise ModelError(f"constant '{proto.name}' has {found} elements or bytes, where its shape asks for {wanted}")
 
 
-def _external(proto: TensorProto, folder: Folder | None) -> Array:
-    """The bytes of a constant that is kept in a file beside the model."""
-    facts, location = {entry.key: entry.value for entry in proto.external_data}, _place(proto)
-    said = f"constant '{proto.name}' is kept in the file '{location}'"
-    if folder is None:
-        raise ModelError(f"{said} beside the model: give the model's path instead of its bytes")
-    path = folder.path / location
-    try:
-        inside = bool(location) and path.resolve(strict=True).is_relative_to(folder.path.resolve()) and path.is_file()
-        data = folder.read(path.resolve()) if inside else b""
-        offset, size = int(facts.get("offset", 0)), len(data)
-        length = int(facts.get("length", size - offset))
-    except (OSError, ValueError, RuntimeError) as error:
-        raise ModelError(f"{said}, which cannot be read: {error}") from error
-    if not inside:
-        raise ModelError(f"{said}, which is not in the model's folder: put it there")
-    if offset < 0 or length < 0 or offset + length > size:
-        raise ModelError(f"{said} from byte {offset} on, {length} bytes long, but that has {size} bytes")
-    return np.frombuffer(data, np.uint8)[offset : offset + length]
+class Beside:
+    """The files beside a model that constants of it are in. Of each file the parts are read that tensors name. Tensors
+    that name the same part share its memory.
+    """
+
+    def __init__(self, folder: Folder | None, tensors: Iterable[TensorProto]) -> None:
+        self._folder = folder
+        self._read: dict[tuple[Path, Part, str, int], Array] = {}
+        parts: dict[Path, dict[Part, str]] = {}
+        copied: dict[Path, set[Part]] = {}
+        for each in tensors:
+            if each.data_location == TensorProto.EXTERNAL:
+                path, part, said = self._place(each)
+                parts.setdefault(path, {}).setdefault(part, said)
+                if _is_copied(part, each.data_type):
+                    copied.setdefault(path, set()).add(part)
+        self.size = 0
+        for path, named in parts.items():
+            covered = sum(length for _, length in joined(named))
+            again, said = sum(length for _, length in copied.get(path, ())), next(iter(named.values()))
+            if again > GROWTH * covered + SPARE:
+                raise ModelError(
+                    f"{said}, of which constants name {covered} bytes again and again, {again} in all that do not begin"
+                    f" where numbers do: align them"
+                )
+            self.size += covered
+            try:
+                if folder is not None:
+                    folder.hold(path, named)
+            except (OSError, ValueError) as error:
+                raise ModelError(f"{said}, which cannot be read: {error}") from error
+
+    def _place(self, proto: TensorProto) -> tuple[Path, Part, str]:
+        """Which part of which file a constant is, and a text that says so."""
+        facts, location = {entry.key: entry.value for entry in proto.external_data}, _location(proto)
+        said = f"constant '{proto.name}' is kept in the file '{printable(location)}'"
+        if self._folder is None:
+            raise ModelError(f"{said} beside the model: give the model's path instead of its bytes")
+        try:
+            path = (self._folder.path / location).resolve(strict=True)
+            inside = bool(location) and path.is_relative_to(self._folder.path.resolve()) and path.is_file()
+            size = path.stat().st_size
+            offset = _number(facts.get("offset", "0"))
+            length = _number(facts["length"]) if "length" in facts else size - offset
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ModelError(f"{said}, which cannot be read: {error}") from error
+        if not inside:
+            raise ModelError(f"{said}, which is not in the model's folder: put it there")
+        if length < 0 or offset + length > size:
+            raise ModelError(f"{said} from byte {offset} on, {length} bytes long, but that has {size} bytes")
+        return path, (offset, length), said
+
+    def elements(self, proto: TensorProto, dtype: str, count: int) -> Array:
+        """The elements of a constant, so many of a type."""
+        path, part, _ = self._place(proto)
+        key = path, part, dtype, count
+        if key not in self._read:
+            held = b"" if self._folder is None else self._folder.read(path, part)
+            raw = np.frombuffer(held, np.uint8) if part[1] else np.zeros(0, np.uint8)
+            self._read[key] = _shaped(proto, raw, dtype, count)
+        return self._read[key]
 
 
-def _place(proto: TensorProto) -> str:
+def _is_copied(part: Part, code: int) -> bool:
+    """Whether elements cannot stay where they lie in a file."""
+    dtype = TYPES.get(code, "string")
+    return dtype in PACKED or (dtype != "string" and part[0] % numpy_type(dtype).alignment > 0)
+
+
+def _number(text: str) -> int:
+    """A number of bytes. Raises :class:`ValueError` for what is none."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"'{brief(text)}' is no number of bytes")
+    return int(text)
+
+
+def _location(proto: TensorProto) -> str:
     """The name of the file that a constant is in, '' where none is told."""
     return next((entry.value for entry in reversed(proto.external_data) if entry.key == "location"), "")
 
 
-def dense(proto: SparseTensorProto, folder: Folder | None = None) -> Constant:
+def dense_bytes(proto: SparseTensorProto) -> int:
+    """The bytes of the elements of a sparse tensor, zeros included."""
+    dtype = TYPES.get(proto.values.data_type, "string")
+    return 0 if dtype == "string" else prod(proto.dims) * numpy_type(dtype).itemsize
+
+
+def dense(proto: SparseTensorProto, beside: Beside | None = None) -> Constant:
     """The elements of a sparse tensor, zeros included."""
-    values, indices, shape = of(proto.values, folder), of(proto.indices, folder), tuple(proto.dims)
+    values, indices, shape = of(proto.values, beside), of(proto.indices, beside), tuple(proto.dims)
     name = proto.values.name
     size = elements(f"the sparse constant '{name}'", shape)
     if values.data is None or indices.data is None or values.dtype == "string":

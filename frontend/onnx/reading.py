@@ -11,7 +11,7 @@ from functools import cached_property
 from layoutsolve import definitions
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
-from layoutsolve.frontend.onnx.constants import Constant, beside, of, taken
+from layoutsolve.frontend.onnx.constants import Constant, of, taken
 from layoutsolve.frontend.onnx.inlining import inlined
 from layoutsolve.moves import moves
 from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, graphs_in
@@ -26,7 +26,7 @@ _DEEPEST = 28
 @dataclass(frozen=True, eq=False)
 class Source:
     """A model in ONNX. ``proto`` has no larger constants, which are in ``constants`` by name; ``size`` is that of the
-    file in bytes, ``beside`` that of the other files that constants are in. ``original`` is the model as it was read,
+    file in bytes, ``beside`` those of other files that constants are in. ``original`` is the model as it was read,
     ``moves`` are its Transposes and its Reshapes.
     """
 
@@ -73,10 +73,10 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
     if original.functions:
         definitions.check(model, versions.LOWEST)
     counts = moves(model).counts
-    outline, constants = taken(model, folder)
+    outline, constants, beside = taken(model, folder)
     made = versions.converted(outline)
     constants |= {each.name: of(each) for each in made.graph.initializer if each.name not in constants}
-    return Source(made, constants, len(data), original, counts, beside(model, folder))
+    return Source(made, constants, len(data), original, counts, beside)
 
 
 def _check_names(graph: GraphProto | FunctionProto) -> None:
