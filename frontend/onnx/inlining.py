@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
+from layoutsolve.budget import GROWTH, SPARE
 from layoutsolve.errors import ModelError
 from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, NodeProto, leave_out
+from layoutsolve.records import dataclass
 from layoutsolve.scopes import nodes_of
 from layoutsolve.wording import first_line
 
@@ -38,22 +41,55 @@ def _functions(model: ModelProto) -> dict[Key, FunctionProto]:
 
 
 def _check_growth(model: ModelProto) -> None:
-    """Raise :class:`ModelError` where functions call themselves, or would be far more than the file says."""
-    bodies = _functions(model)
-    sizes: dict[Key, int] = {}
+    """Raise :class:`ModelError` where functions call themselves, or would be far more than the file says: operators,
+    those in branches and loops included, or bytes.
+    """
+    found = _Growth(model).of(model.graph, ())
+    nodes, own = sum(len(list(nodes_of(each))) for each in (model.graph, *model.functions)), model.ByteSize()
+    for what, total, most, has in (
+        ("operators", found.operators, _GROWTH * nodes + _SPARE, nodes),
+        ("bytes", found.size, GROWTH * own + SPARE, own),
+    ):
+        if total > most:
+            raise ModelError(f"its functions would become {total} {what}, where the file has {has}: inline them in it")
 
-    def size(key: Key, around: tuple[Key, ...]) -> int:
-        if key in around or len(around) > _DEEPEST:
-            raise ModelError(f"the function '{key[1]}' calls itself, or functions call each other too deeply")
-        if key not in sizes:
-            calls = map(_called, bodies[key].node)
-            sizes[key] = sum(size(each, (*around, key)) if each in bodies else 1 for each in calls)
-        return sizes[key]
 
-    nodes = sum(len(each.node) for each in (model.graph, *model.functions))
-    total = sum(size(key, ()) for node in model.graph.node if (key := _called(node)) in bodies)
-    if total > _GROWTH * nodes + _SPARE:
-        raise ModelError(f"its functions would become {total} operators, where the file has {nodes}: inline them in it")
+@dataclass(frozen=True)
+class _Inlined:
+    """What a body becomes: how many operators and bytes, and how often each attribute of the function is in it."""
+
+    operators: int
+    size: int
+    attributes: Counter[str]
+
+
+class _Growth:
+    """What the functions of a model become."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.bodies = _functions(model)
+        self.known: dict[Key, _Inlined] = {}
+
+    def of(self, body: GraphProto | FunctionProto, around: tuple[Key, ...]) -> _Inlined:
+        """What a body becomes that lies in some functions."""
+        operators, size, attributes = 0, sum(node.ByteSize() for node in body.node), Counter[str]()
+        for node in nodes_of(body):
+            key = _called(node)
+            if key in around or len(around) > _DEEPEST:
+                raise ModelError(f"the function '{key[1]}' calls itself, or functions call each other too deeply")
+            if key in self.bodies and key not in self.known:
+                self.known[key] = self.of(self.bodies[key], (*around, key))
+            called = self.known.get(key, _Inlined(1, 0, Counter()))
+            operators, size = operators + called.operators, size + called.size
+            given = {each.name: each for each in self.bodies[key].attribute_proto} if key in self.bodies else {}
+            given |= {each.name: each for each in node.attribute}
+            for name, each in given.items():
+                times = called.attributes[name] if key in self.bodies else 1
+                if each.ref_attr_name:
+                    attributes[each.ref_attr_name] += times
+                elif key in self.bodies:
+                    size += times * each.ByteSize()
+        return _Inlined(operators, size, attributes)
 
 
 def _spelled_out(model: ModelProto) -> ModelProto:
@@ -75,7 +111,8 @@ class _Calls:
         self.model = model
         self.bodies = _functions(model)
         self.lacking: dict[tuple[Key, frozenset[str]], str] = {}
-        self.waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+        self.waiting: list[GraphProto | FunctionProto] = [model.graph]
+        self.seen: set[Key] = set()
 
     def spell_out(self) -> None:
         """Give all calls the defaults of what they leave out."""
@@ -90,6 +127,9 @@ class _Calls:
         absent = frozenset(called.attribute) - given
         if absent and not absent.isdisjoint(_handed_on(called)):
             node.op_type = self._without(_called(node), absent)
+        elif _called(node) not in self.seen:
+            self.seen.add(_called(node))
+            self.waiting.append(called)
 
     def _without(self, key: Key, absent: frozenset[str]) -> str:
         """The name of a function that lacks some attributes."""
