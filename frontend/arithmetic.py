@@ -12,18 +12,25 @@ from layoutsolve.sizes import Formula, Polynomial, Symbols
 
 _ONE = Polynomial.number(1)
 _TERMS = 64
-"""The most terms of a polynomial: a symbol whose sum would lead to more is left as it is."""
+"""The most terms of a polynomial, and operands of a formula: symbols whose meaning would lead to more are left as they
+are.
+"""
+
+_BOUNDS = 16
+"""How often a polynomial is bounded by another one to find out whether it may be negative."""
 
 
 @dataclass(eq=False)
 class Meanings:
-    """What the derived symbols of a graph mean. ``fresh`` makes a new symbol's name of a wish; ``dimensions`` are sizes
-    that tensors have.
+    """What the derived symbols of a graph mean, each in terms of symbols that were there before. ``fresh`` makes a new
+    symbol's name of a wish; ``dimensions`` are sizes that tensors have. ``natural`` tells whether a derived symbol is
+    known not to be negative.
     """
 
     fresh: Callable[[str], str]
     formulas: dict[str, Formula] = field(default_factory=dict)
     dimensions: set[Dim] = field(default_factory=set)
+    natural: dict[str, bool] = field(default_factory=dict)
     _names: dict[Formula, str] = field(default_factory=dict)
 
     def symbol_of(self, formula: Formula, name: str) -> str:
@@ -73,7 +80,10 @@ class Arithmetic:
 
     def broadcast(self, dims: Iterable[Size]) -> Dim:
         """What sizes broadcast to that are equal, but for those that are 1."""
-        operands = {operand for dim in dims for operand in self._alternatives(self._expanded(dim))}
+        whole = {self._expanded(dim) for dim in dims}
+        operands = {operand for each in whole for operand in self._alternatives(each)}
+        if len(operands) > _TERMS:
+            operands = whole
         if len(operands) == 1:
             return self._size(operands.pop(), "broadcast")
         ordered = tuple(sorted(operands, key=lambda each: each.terms))
@@ -109,11 +119,18 @@ class Arithmetic:
         rest = polynomial.over(symbols, factor)
         if rest is None or rest == _ONE:
             return Size(factor, symbols)
-        name = self.meanings.symbol_of(Formula("sum", (rest,)), f"{self.name}_{label}")
+        name = self._symbol(Formula("sum", (rest,)), label)
         return product((Size(factor, symbols) if symbols else factor, symbol(name)))
 
     def _named(self, formula: Formula, label: str) -> Polynomial:
-        return Polynomial.symbol(self.meanings.symbol_of(formula, f"{self.name}_{label}"))
+        return Polynomial.symbol(self._symbol(formula, label))
+
+    def _symbol(self, formula: Formula, label: str) -> str:
+        name, known = self.meanings.symbol_of(formula, f"{self.name}_{label}"), self.meanings.natural
+        if name not in known:
+            decide = any if formula.op == "max" else all
+            known[name] = decide(map(self._natural, formula.operands))
+        return name
 
     def _alternatives(self, polynomial: Polynomial) -> tuple[Polynomial, ...]:
         """What a size was broadcast from, else the size itself."""
@@ -153,7 +170,7 @@ class Arithmetic:
         """The largest or smallest of polynomials, without those that another one is known to outdo."""
         sign = 1 if op == "max" else -1
         kept: list[Polynomial] = []
-        for operand in operands:
+        for operand in dict.fromkeys(operands):
             if any(self._outdoes(other, operand, sign) for other in kept):
                 continue
             kept = [other for other in kept if not self._outdoes(operand, other, sign)]
@@ -167,10 +184,14 @@ class Arithmetic:
 
     def _natural(self, polynomial: Polynomial) -> bool:
         """Whether a polynomial is known not to be negative: no coefficient is, and no symbol; or a lower bound is."""
-        if all(factor > 0 and all(map(self._natural_symbol, symbols)) for symbols, factor in polynomial.terms):
-            return True
-        bound, number = self._bound(polynomial)
-        return number > 1 and self._natural(bound + Polynomial.number(number - 1))
+        for _ in range(_BOUNDS):
+            if all(factor > 0 and all(map(self._natural_symbol, symbols)) for symbols, factor in polynomial.terms):
+                return True
+            bound, number = self._bound(polynomial)
+            if number == 1 or len(bound.terms) > _TERMS:
+                return False
+            polynomial = bound + Polynomial.number(number - 1)
+        return False
 
     def _bound(self, polynomial: Polynomial) -> tuple[Polynomial, int]:
         """A lower bound, times a number: by it quotients are replaced, which are at most one short of the division."""
@@ -192,8 +213,4 @@ class Arithmetic:
         return Polynomial.sum_of(parts), number
 
     def _natural_symbol(self, name: str) -> bool:
-        formula = self.meanings.formulas.get(name)
-        if formula is None:
-            return True
-        decide = any if formula.op == "max" else all
-        return decide(map(self._natural, formula.operands))
+        return self.meanings.natural.get(name, True)

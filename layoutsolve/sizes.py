@@ -117,13 +117,17 @@ class Formula:
         return frozenset(name for operand in self.operands for name in operand.symbols)
 
 
-def free_symbols(symbols: Iterable[str], formulas: Mapping[str, Formula]) -> set[str]:
-    """The symbols without a formula from which some symbols are computed."""
-    seen: set[str] = set()
+def free_symbols(symbols: Iterable[str], formulas: Mapping[str, Formula], seen: set[str] | None = None) -> set[str]:
+    """The symbols without a formula from which some symbols are computed, but for those that are ``seen`` already."""
+    seen = set() if seen is None else seen
+    found: set[str] = set()
     stack = list(symbols)
     while stack:
         name = stack.pop()
         if name not in seen:
             seen.add(name)
-            stack += formulas[name].symbols if name in formulas else ()
-    return seen.difference(formulas)
+            if name in formulas:
+                stack += formulas[name].symbols
+            else:
+                found.add(name)
+    return found

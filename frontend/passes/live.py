@@ -20,6 +20,7 @@ def live(
     elements = [node for node in nodes if node.op == "Element"]
     sources = _size_sources(nodes, values) if any(node.op == "Sizes" for node in nodes) else {}
     kept: set[Node] = set()
+    told: set[str] = set()
     stack = [producers[name] for name in outputs if name in producers] + [node for node in nodes if node.op == "State"]
     while stack:
         node = stack.pop()
@@ -32,7 +33,7 @@ def live(
             stack += [element for element in elements if element.regions == node.regions]
         if node.op == "Sizes":
             symbols = [name for dim in node.attributes["dims"] if isinstance(dim, Size) for name in dim.symbols]
-            stack += [sources[name] for name in free_symbols(symbols, formulas) if name in sources]
+            stack += [sources[name] for name in free_symbols(symbols, formulas, told) if name in sources]
     return tuple(node for node in nodes if node in kept)
 
 
