@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layoutsolve.errors import BudgetError
-from layoutsolve.graph import Array, memory
+from layoutsolve.graph import Array, memory, owner
 
 GROWTH, SPARE = 4, 16 << 20
 """The model that is written has at most so many times the bytes of the source, and so many more."""
@@ -14,10 +14,15 @@ _COMPUTED, _COMPUTED_SPARE = 2, 32 << 20
 """The same for constants in memory, against the largest model that may be written."""
 
 _SMALL = 1 << 15
-"""Bytes of a result that is always worth to be computed while converting: shapes, indices, parameters."""
+"""Bytes of a result that is worth to be computed while converting, as long as all of these have room: shapes, indices,
+parameters.
+"""
 
 _WORK, _SPARE_WORK = 4, 1 << 24
 """How many numbers may be computed while converting, against the bytes of the source: of a few a result stays."""
+
+SIMPLE = 8
+"""How many numbers are added, compared or copied in the time in which one of those is computed."""
 
 _ENTRIES, _SPARE_ENTRIES = 16, 1 << 13
 """How many operators and tensors may be written, against those of the source: a subgraph is written wherever it is
@@ -58,6 +63,7 @@ class Budget:
         self._room = max(self.most, usual)
         self._computed = _COMPUTED * self._room + _COMPUTED_SPARE
         self._folded = self._room - self._room // GROWTH
+        self._little = self._room
         self._extra = (self._room - usual) // _BYTES_PER_ENTRY
         self._most_outputs = _SPARE_OUTPUTS + size // _BYTES_PER_OUTPUT + self._extra
         self._entries = self._most_entries = 0
@@ -92,12 +98,10 @@ class Budget:
 
     def keep(self, data: Array) -> None:
         """Account for a constant: for the memory that it lies in, once, and for none where that is the source's."""
-        owner = data
-        while isinstance(owner.base, type(owner)):
-            owner = owner.base
-        if owner.base is None and owner.nbytes and id(owner) not in self._owners:
-            self.spend(owner.nbytes)
-            self._owners[id(owner)] = owner
+        whole = owner(data)
+        if whole.base is None and whole.nbytes and id(whole) not in self._owners:
+            self.spend(whole.nbytes)
+            self._owners[id(whole)] = whole
 
     def folds(self, results: Sequence[Array]) -> bool:
         """Whether these results are computed rather than written as an operator; accounts for them then."""
@@ -116,10 +120,17 @@ class Budget:
 
     def affords(self, size: int) -> bool:
         """Whether constants of so many bytes may stand for operators that compute them; accounts for them then."""
-        if size > self._computed or (size > _SMALL and size > self._folded):
+        if not self.would_afford(size):
             return False
-        self._folded -= size if size > _SMALL else 0
+        if size > _SMALL:
+            self._folded -= size
+        else:
+            self._little -= size
         return True
+
+    def would_afford(self, size: int) -> bool:
+        """Whether constants of so many bytes may stand for operators that compute them."""
+        return size <= self._computed and size <= (self._folded if size > _SMALL else self._little)
 
     def open(self, entries: int, ports: int = 0) -> None:
         """Account for the operators and tensors of the source, and for the inputs and outputs of its operators."""

@@ -346,6 +346,13 @@ class Graph:
         return self.values[name].data if name else None
 
 
+def owner(data: Array) -> Array:
+    """The array whose memory an array lies in: itself, where it is no view."""
+    while isinstance(data.base, np.ndarray):
+        data = data.base
+    return data
+
+
 def memory(data: Array) -> tuple[object, ...]:
     """Where and how the elements of an array lie: arrays that have this in common are equal as long as they live."""
     return data.__array_interface__["data"][0], data.strides, data.shape, data.dtype.str

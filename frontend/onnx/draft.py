@@ -12,14 +12,18 @@ from typing import Any
 import numpy as np
 
 from layoutsolve.budget import Budget
-from layoutsolve.frontend.arithmetic import Arithmetic, Meanings
+from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.inference import Known, Types
 from layoutsolve.frontend.onnx.reading import Source
-from layoutsolve.graph import KEPT, PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value, product, symbol
+from layoutsolve.frontend.onnx.symbols import Symbols, is_size, resolved
+from layoutsolve.graph import KEPT, PACKED, Array, Dim, Node, Origin, Quant, Region, Size, Value
 from layoutsolve.names import Names
 from layoutsolve.protos import DOMAINS, TYPES, AttributeProto, GraphProto, NodeProto, TensorProto, graphs_in
 from layoutsolve.scopes import captures, needed, numbered
+
+MOST_SIZES = 1 << 10
+"""The elements of the longest vector of sizes that is followed."""
 
 FOREIGN = "uint8"
 """What stands for the type of elements of a value that is foreign."""
@@ -31,15 +35,17 @@ class Draft:
     ``values`` are those of the graph. ``real`` names, for a tensor of real numbers in the file, the stored one that it
     means, ``alias`` the tensor that another one is. ``unknown`` are constants of types that only operators of the file
     know. ``contents`` are vectors of sizes that are computed: arrays of objects. ``asked`` are the parameters with
-    which tensors of whole numbers are dequantised. ``region`` is where nodes are written, of the graph of the file that
-    has the number ``graph``; ``made`` has by region what was written there once for all that ask for it, ``copied`` are
-    the bytes of graphs within that were.
+    which tensors of whole numbers are dequantised. ``equal`` is what symbols are known to be, ``forced`` tells whether
+    more of that was found out. ``region`` is where nodes are written, of the graph of the file that has the number
+    ``graph``; ``made`` has by region what was written there once for all that ask for it, ``copied`` are the bytes of
+    graphs within that were.
     """
 
-    def __init__(self, source: Source, budget: Budget, equal: Mapping[str, Dim] | None = None) -> None:
+    def __init__(self, source: Source, budget: Budget, symbols: Symbols) -> None:
         self.source, self.budget = source, budget
-        self.equal, self.forced = dict(equal or {}), dict[str, Dim]()
-        self.types = Types(source.proto)
+        symbols.begin()
+        self.symbols, self.equal, self.forced = symbols, dict(symbols.equal), False
+        self.types = Types(source.proto, symbols)
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.real: dict[str, str] = {}
@@ -59,7 +65,7 @@ class Draft:
         self._count(graph)
         self.outputs = frozenset(port.name for port in graph.output)
         self.names = Names([*ports, *self.given, *(port.name for port in (*graph.input, *graph.output))])
-        self.meanings = Meanings(lambda wish: self.types.fresh(wish).symbols[0])
+        self.meanings = symbols.meanings
         self.producers: dict[str, int] = {}
 
     @contextmanager
@@ -92,40 +98,19 @@ class Draft:
         """Enter a value."""
         if value.data is not None:
             self.budget.keep(value.data)
-        elif self.equal:
-            value = replace(value, shape=tuple(map(self._known, value.shape)))
+        elif any(isinstance(dim, Size) for dim in value.shape):
+            dims = enumerate(resolved(dim, self.equal) for dim in value.shape)
+            shape = [dim if is_size(dim) else self.types.fresh(f"{value.name}_{axis}") for axis, dim in dims]
+            value = replace(value, shape=tuple(shape))
         constants.elements(f"tensor '{value.name}'", value.shape)
         self.values[value.name] = value
         self.meanings.dimensions.update(dim for dim in value.shape if isinstance(dim, Size))
         return value
 
     def equate(self, one: Dim, other: Dim) -> None:
-        """Note that two sizes are equal wherever the model runs at all, if that tells what a symbol is."""
-        if self.region is not None:
-            return  # which may never run
-        left, right = (dim if isinstance(dim, Size) else Size(dim, ()) for dim in (one, other))
-        common = list((Counter(left.symbols) & Counter(right.symbols)).elements())
-        rests = [Counter(each.symbols) - Counter(common) for each in (left, right)]
-        for (mine, own), (theirs, others) in (
-            ((left, rests[0]), (right, rests[1])),
-            ((right, rests[1]), (left, rests[0])),
-        ):
-            names, rest = list(own.elements()), list(others.elements())
-            if mine.coefficient == 0 or theirs.coefficient % mine.coefficient:
-                continue
-            number = theirs.coefficient // mine.coefficient
-            if len(names) == 1 and names != rest and names[0] not in rest and len(rest) <= 1:
-                self.forced[names[0]] = product([number, *map(symbol, rest)])
-                return
-            if names and not rest and number == 1:
-                self.forced.update(dict.fromkeys(names, 1))
-                return
-
-    def _known(self, dim: Dim) -> Dim:
-        """A size in which symbols are replaced by what they are known to be."""
-        if not isinstance(dim, Size) or not self.equal.keys() & set(dim.symbols):
-            return dim
-        return product([dim.coefficient, *(self.equal.get(name, symbol(name)) for name in dim.symbols)])
+        """Note that two sizes are equal wherever the model runs at all, which a region may never do."""
+        if self.region is None and self.symbols.equate(one, other):
+            self.forced = True
 
     def value(self, name: str) -> Value:
         """What a tensor of the file is: for real numbers that are stored in steps, what is stored."""
@@ -293,10 +278,10 @@ class Call:
         return value.data
 
     def content(self, number: int) -> Array | None:
-        """The elements of an input of whole numbers as far as they are known, with symbols: an array of objects."""
+        """The elements of an input of few whole numbers as far as they are known, with symbols: an array of objects."""
         found = self.constant(number)
         if found is not None:
-            return found.astype(object) if found.dtype.kind in "iu" else None
+            return found.astype(object) if found.dtype.kind in "iu" and found.size <= MOST_SIZES else None
         name = self.draft.alias.get(self.inputs[number], self.inputs[number]) if self.has(number) else ""
         return self.draft.contents.get(name)
 

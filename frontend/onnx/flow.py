@@ -74,6 +74,7 @@ def _written(
             continue
         draft.given[initializer.name] = constants.of(initializer)
     for sparse in graph.sparse_initializer:
+        draft.budget.spend(constants.dense_bytes(sparse))
         draft.given[sparse.values.name] = constants.dense(sparse)
     _learn(draft, graph, given)
     with draft.within(call.index, name, graph, region):

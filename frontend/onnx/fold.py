@@ -10,14 +10,16 @@ from math import prod
 
 import numpy as np
 
+from layoutsolve.budget import SIMPLE
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.onnx import constants
-from layoutsolve.frontend.onnx.draft import Call
-from layoutsolve.graph import Array, Dim, product
+from layoutsolve.frontend.onnx.draft import MOST_SIZES, Call
+from layoutsolve.frontend.onnx.symbols import is_size
+from layoutsolve.graph import Array, Dim, owner, product
 from layoutsolve.protos import AttributeProto
 
-MOST_SIZES = 1 << 10
-"""The elements of the longest vector of sizes that is followed."""
+_EACH = 64
+"""How many numbers are computed in the time that one size takes."""
 
 _RIGHT = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError)
 """What is raised where a model asks for what cannot be: that is for the runtime to say."""
@@ -50,6 +52,7 @@ def _constant(call: Call) -> bool:
     if proto.name == "value":
         found = constants.of(proto.t)
     elif proto.name == "sparse_value":
+        call.draft.budget.spend(constants.dense_bytes(proto.sparse_tensor))
         found = constants.dense(proto.sparse_tensor)
     elif proto.type in texts:
         strings = list(proto.strings) if proto.type == AttributeProto.STRINGS else proto.s
@@ -67,43 +70,46 @@ def _constant(call: Call) -> bool:
 
 
 def _folded(call: Call) -> bool:
-    function = _FOLDS.get(call.op)
+    """Compute a result, if that is worth its bytes and its work, of which the budget is asked before."""
+    function, budget = _FOLDS.get(call.op), call.draft.budget
     if function is None or any(not name for name in call.inputs) or not call.inputs:
         return False
     arrays = [call.constant(number) for number in range(len(call.inputs))]
     present = [data for data in arrays if data is not None]
     if len(present) < len(arrays) or any(call.value(number).dtype == "string" for number in range(len(arrays))):
         return False
-    if call.op in _GROWING and _grown(call, present) > call.draft.budget.left:
+    dtypes = [call.draft.types.element(name) for name in call.outputs]
+    if not all(dtypes):
+        return False
+    kinds = [constants.numpy_type(dtype) for dtype in dtypes]
+    count = _LARGEST[call.op](call, *present)
+    widest = max([kind.itemsize for kind in kinds], default=1)
+    if not budget.would_afford(count * widest) or not budget.computes(_work(call, count, present) // SIMPLE):
         return False
     results = function(call, *present)
-    dtypes = [call.draft.types.element(name) for name in call.outputs]
-    if len(results) < len(call.outputs) or not all(dtypes):
-        return False
     kept = [np.asarray(result) for result in results]
-    if any(not np.can_cast(data.dtype, constants.numpy_type(dtype)) for data, dtype in zip(kept, dtypes, strict=False)):
+    if len(kept) < len(kinds) or any(
+        not np.can_cast(each.dtype, kind) for each, kind in zip(kept, kinds, strict=False)
+    ):
         return False
-    if not call.draft.budget.folds([data for data in kept if data.base is None]):
+    kept = [each.astype(kind, copy=False) for each, kind in zip(kept, kinds, strict=False)]
+    given = {id(owner(data)) for data in present}
+    if not budget.folds([each for each in map(owner, kept) if id(each) not in given]):
         return False
     for name, data, dtype in zip(call.outputs, kept, dtypes, strict=False):
-        call.draft.given[name] = constants.Constant(dtype, data.astype(constants.numpy_type(dtype), copy=False))
+        call.draft.given[name] = constants.Constant(dtype, data)
     return True
 
 
-def _grown(call: Call, present: Sequence[Array]) -> int:
-    """The bytes that a result may have."""
-    if call.op == "Range":
-        start, limit, delta = (float(each) for each in present)
-        return 8 * int(max(0.0, (limit - start) / delta))
-    if call.op == "Pad":
-        pads = [int(each) for each in present[1].reshape(2, -1).sum(0)]
-        return 8 * prod(int(size) + more for size, more in zip(present[0].shape, pads, strict=True))
-    size = prod(int(each) for each in present[-1].reshape(-1))
-    return 8 * size * (present[0].size if call.op in ("Tile", "Expand") else 1)
+def _work(call: Call, count: int, present: Sequence[Array]) -> int:
+    """How many numbers are looked at or computed; none where those of a tensor stay where they are."""
+    return count + sum(data.size for data in present) if count or call.op not in _VIEWS else 0
 
 
 def _noted(call: Call) -> bool:
-    """Follow a vector of sizes; the operator is written all the same, in case that something else reads it."""
+    """Follow a vector of sizes; the operator is written all the same, in case that something else reads it. What none
+    can be, or be any more when it is multiplied, is not followed.
+    """
     found: Array | None = None
     if call.op == "Shape" and call.known(0):
         shape = call.value(0).shape
@@ -113,9 +119,9 @@ def _noted(call: Call) -> bool:
     elif call.op in _SYMBOLIC and all(call.inputs):
         contents = [call.content(number) for number in range(len(call.inputs))]
         present = [each for each in contents if each is not None]
-        if len(present) == len(contents) and sum(each.size for each in present) <= MOST_SIZES:
+        if len(present) == len(contents) and _is_followed(call, present):
             found = _SYMBOLIC[call.op](call, *present)
-    if found is None or found.size > MOST_SIZES:
+    if found is None or found.size > MOST_SIZES or not all(map(is_size, found.reshape(-1).tolist())):
         return False
     if all(isinstance(each, int) for each in found.reshape(-1).tolist()):
         dtype = call.draft.types.element(call.outputs[0]) or "int64"
@@ -124,6 +130,12 @@ def _noted(call: Call) -> bool:
             return True
     call.draft.contents[call.outputs[0]] = found
     return False
+
+
+def _is_followed(call: Call, present: Sequence[Array]) -> bool:
+    """Whether what becomes of vectors of sizes is short, and worth the work."""
+    count = max(_LARGEST[call.op](call, *present), sum(each.size for each in present))
+    return count <= MOST_SIZES and call.draft.budget.computes(_EACH * count)
 
 
 def _objects(items: object) -> Array:
@@ -310,6 +322,25 @@ def _flattened(call: Call, data: Array) -> Array:
     return data.reshape(prod(data.shape[:axis]), prod(data.shape[axis:]))
 
 
+def _elements(*shapes: Sequence[int]) -> int:
+    """How many elements there are of what shapes broadcast to."""
+    rank = max(map(len, shapes))
+    return prod(max(sizes) for sizes in zip(*((*(1,) * (rank - len(shape)), *shape) for shape in shapes), strict=True))
+
+
+def _sizes(vector: Array) -> list[int]:
+    """Sizes that are given as numbers."""
+    found = [int(each) for each in vector.reshape(-1)]
+    if min(found, default=0) < 0:
+        raise ValueError("below 0")
+    return found
+
+
+def _each_of(data: Array, axis: int) -> int:
+    """How many elements there are for each index of an axis."""
+    return prod(data.shape[:axis]) * prod(data.shape[axis:][1:])
+
+
 def _one(function: Callable[..., Array]) -> Callable[..., Sequence[Array]]:
     return lambda call, *arrays: [function(call, *arrays)]
 
@@ -403,8 +434,35 @@ _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
     "Xor": _ufunc(np.logical_xor),
 }  # fmt: skip
 
-_GROWING = ("ConstantOfShape", "Expand", "Pad", "Range", "Tile")
-"""Operators whose results may be far larger than what they are given."""
+_VIEWS = ("Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators whose results lie where what they are given does, unless that does not lie one after the other."""
+
+_AS_LARGE = (
+    "Cast", "CumSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ScatterElements", "ScatterND", "Trilu"
+)  # fmt: skip
+"""Operators whose results are at most as large as their first input."""
+
+_LARGEST: dict[str, Callable[..., int]] = {
+    **dict.fromkeys(_FOLDS, lambda call, *arrays: _elements(*(data.shape for data in arrays))),
+    **dict.fromkeys(_VIEWS, lambda call, data, *more: 0 if data.flags.c_contiguous else int(data.size)),
+    **dict.fromkeys(
+        ("Cast", "CumSum", "ScatterElements", "ScatterND", "Trilu"), lambda call, data, *more: int(data.size)
+    ),
+    **dict.fromkeys(("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"), lambda call, data, *axes: int(data.size)),
+    "Concat": lambda call, *parts: sum(int(each.size) for each in parts),
+    "ConstantOfShape": lambda call, shape: prod(_sizes(shape)),
+    "Expand": lambda call, data, shape: _elements(data.shape, _sizes(shape)),
+    "Gather": lambda call, data, indices: int(indices.size) * _each_of(data, call.attribute("axis", 0)),
+    "GatherElements": lambda call, data, indices: int(indices.size),
+    "GatherND": lambda call, data, indices: prod(indices.shape[:-1]) * prod(data.shape[indices.shape[-1] :]),
+    "Pad": lambda call, data, pads, *more: prod(
+        size + before + after
+        for size, (before, after) in zip(data.shape, np.reshape(_sizes(pads), (2, -1)).T.tolist(), strict=True)
+    ),
+    "Range": lambda call, start, limit, delta: len(range(int(start), int(limit), int(delta))),
+    "Tile": lambda call, data, counts: int(data.size) * prod(max(1, count) for count in _sizes(counts)),
+}
+"""The most elements that an operator has to make room for, given what it computes with."""
 
 _SYMBOLIC: dict[str, Callable[..., Array]] = {
     "Add": _each(lambda arithmetic, one, two: arithmetic.total((one, two))), "Cast": _cast, "Concat": _concat,

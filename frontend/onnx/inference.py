@@ -9,8 +9,8 @@ from typing import Any
 from layoutsolve.definitions import is_fragile, shield, stand_ins
 from layoutsolve.frontend.onnx import standins
 from layoutsolve.frontend.onnx.constants import TYPES
-from layoutsolve.graph import Dim, Size, symbol
-from layoutsolve.names import Names
+from layoutsolve.frontend.onnx.symbols import Symbols
+from layoutsolve.graph import Dim, Size
 from layoutsolve.protos import (
     DOMAINS,
     GraphProto,
@@ -36,9 +36,9 @@ Known = tuple[str, Sequence[Dim]]
 class Types:
     """What is known of the tensors of a model. Sizes that its inputs have by name alone are symbols."""
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, symbols: Symbols) -> None:
         self.symbols: dict[str, Size] = {}
-        self.taken = Names()
+        self.fresh = symbols.fresh
         self._schemas: dict[tuple[str, str], Any] = {}
         self.version = model.ir_version
         self.imports = [(each.domain, each.version) for each in model.opset_import]
@@ -51,7 +51,9 @@ class Types:
 
     def _learn(self, model: ModelProto, within: bool = False) -> None:
         """Infer what is to be known of a model, whose inputs have all their sizes; it is changed. ``within`` another
-        graph sizes are not believed that follow from nothing: those of a loop may be others in the next turn.
+        graph sizes are not believed that follow from nothing: those of a loop may be others in the next turn. Numbers
+        are followed there, as a loop asks what it is given for the next turn before its operators are written; writing
+        these follows all others.
         """
         _forget(model.graph)
         told = {info.name: _anonymous(info.type, numbers=not within) for info in model.graph.value_info}
@@ -66,7 +68,7 @@ class Types:
             del model.graph.node[:]
             model.graph.node.extend(standins.standing_in(calls))
         shield(model.graph)
-        graph = self._inferred(model).graph
+        graph = self._inferred(model, within).graph
         found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}
         for name, kind in told.items():
             if name not in found or not _has_rank(found[name]):
@@ -103,14 +105,14 @@ class Types:
         self.note(dims)
         return port(name, CODES[element], [dim if isinstance(dim, int) else str(dim) for dim in dims])
 
-    def _inferred(self, model: ModelProto) -> ModelProto:
-        """What the library infers; it follows numbers where none are many."""
+    def _inferred(self, model: ModelProto, follow: bool) -> ModelProto:
+        """What the library infers; it follows numbers as well where that is asked for, and they are few."""
         data, found = model.SerializeToString(), model
-        for follow in (False, True):
-            if follow and not _is_followed(model, found):
+        for numbers in (False, True)[: 1 + follow]:
+            if numbers and not _are_few(found.graph):
                 break
             try:
-                found = ModelProto.FromString(native.shape_inference.infer_shapes(data, False, False, follow))
+                found = ModelProto.FromString(native.shape_inference.infer_shapes(data, False, False, numbers))
             except Exception:  # of a library that knows less than the runtimes that the model is for
                 break
         return found
@@ -127,10 +129,6 @@ class Types:
                 self.symbols |= {given or str(made): made, str(made): made}
                 dim.Clear()
                 dim.dim_param = str(made)
-
-    def fresh(self, name: str) -> Size:
-        """A symbol that nothing has yet."""
-        return symbol(self.taken.unique(name.replace("*", "_")))
 
     def element(self, name: str) -> str:
         """The type of a tensor's elements, '' where nothing is known of it, or it is no tensor."""
@@ -241,31 +239,42 @@ def _anonymous(kind: TypeProto, numbers: bool = True) -> TypeProto:
     return made
 
 
-def _is_followed(model: ModelProto, inferred: ModelProto) -> bool:
-    """Whether all that is known beforehand are few numbers, and no vector is long: inference that follows numbers
-    follows each of theirs, known or not.
+def _are_few(graph: GraphProto) -> bool:
+    """Whether the numbers are few that inference would follow in a graph of which types are inferred, and in those
+    within it: it takes each of a vector for itself, known or not, and each constant as a whole.
     """
-    graph = inferred.graph
-    vectors = (info.type.tensor_type.shape.dim for info in (*graph.input, *graph.output, *graph.value_info))
-    if any(len(dims) == 1 and dims[0].dim_value > _MOST for dims in vectors):
-        return False
-    kinds = {info.name: info.type for info in (*graph.output, *graph.value_info)}
-    known = {each.name for each in model.graph.initializer}
-    for node in model.graph.node:
-        if node.op_type in _SIZES or known.issuperset(filter(None, node.input)):
-            known.update(node.output)
-            for name in filter(None, node.output):
-                kind = kinds.get(name)
-                if kind is None or not _is_tensor(kind) or not _has_rank(kind):
+    total, known, stack = 0, set[str](), [graph]
+    while stack:
+        current = stack.pop()
+        kinds = {info.name: info.type for info in (*current.output, *current.value_info)}
+        ports = {info.name: info.type for info in current.input}
+        given = {each.name: prod(each.dims) for each in current.initializer}
+        vectors = [kind.tensor_type.shape.dim for kind in (*kinds.values(), *ports.values()) if _is_tensor(kind)]
+        total += sum(dims[0].dim_value for dims in vectors if len(dims) == 1) + sum(given.values())
+        known |= given.keys()
+        for node in current.node:
+            if node.op_type in _SIZES or known.issuperset(filter(None, node.input)):
+                known.update(node.output)
+                sizes = [_elements(kinds.get(name)) for name in node.output if name]
+                total += sum(size or 0 for size in sizes)
+                if None in sizes:
                     return False
-                dims = kind.tensor_type.shape.dim
-                if not all(map(_is_number, dims)) or prod(dim.dim_value for dim in dims) > _MOST:
-                    return False
+            stack += graphs_of(node)
+        if total > _MOST:
+            return False
     return True
+
+
+def _elements(kind: TypeProto | None) -> int | None:
+    """How many elements a tensor has, None where that is not known."""
+    if kind is None or not _is_tensor(kind) or not _has_rank(kind):
+        return None
+    dims = kind.tensor_type.shape.dim
+    return prod(dim.dim_value for dim in dims) if all(map(_is_number, dims)) else None
 
 
 _SIZES = ("Shape", "Size")
 """Operators that tell sizes, whatever they are given."""
 
-_MOST = 1 << 20
-"""The most numbers of one tensor that are followed."""
+_MOST = 1 << 16
+"""The most numbers that are followed."""

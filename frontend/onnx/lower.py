@@ -20,8 +20,9 @@ from layoutsolve.frontend.onnx.operators import LOWERINGS
 from layoutsolve.frontend.onnx.operators.quantisation import STORED, parameters
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.standins import CONTRIB, ML
+from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value
+from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Graph, Node, Origin, Value
 from layoutsolve.protos import (
     DOMAINS,
     AttributeProto,
@@ -43,8 +44,8 @@ another domain.
 MOVING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that hand on what is stored in another order, or as it is."""
 
-FORCED = 16
-"""How many sizes may be found out by lowering once more."""
+ROUNDS = 8
+"""How often all is lowered at most, to know from the beginning what symbols of sizes are."""
 
 
 def lower(source: Source, name: str, shapes: Mapping[str, tuple[int, ...]], budget: Budget) -> Graph:
@@ -52,9 +53,7 @@ def lower(source: Source, name: str, shapes: Mapping[str, tuple[int, ...]], budg
 
     Raises :class:`UnsupportedError` for what ONNX allows and cannot be kept, :class:`ModelError` for what it does not.
     """
-    nodes = source.proto.graph.node
     budget.extend(source.beside)
-    budget.open(len(nodes), sum(len(node.input) + len(node.output) for node in nodes))
     try:
         return _lowered(_pinned(source, shapes), name, budget)
     except BudgetError as error:
@@ -84,25 +83,36 @@ def _pinned(source: Source, shapes: Mapping[str, tuple[int, ...]]) -> Source:
     return replace(source, proto=proto)
 
 
-def _lowered(source: Source, name: str, budget: Budget, equal: Mapping[str, Dim] | None = None) -> Graph:
-    """The reference graph where some symbols are known to be others, or numbers; operators may tell more of that."""
-    draft, graph = Draft(source, budget, equal), source.proto.graph
-    inputs = _inputs(draft, source)
-    states = _states(source, inputs)
-    draft.outputs -= frozenset(states.values())
+def _lowered(source: Source, name: str, budget: Budget) -> Graph:
+    """The reference graph: what operators tell of symbols is known from the beginning when all is lowered once more."""
+    nodes, symbols = source.proto.graph.node, Symbols()
+    ports = sum(len(node.input) + len(node.output) for node in nodes)
+    for _ in range(ROUNDS):
+        budget.extend(0)  # what is lowered once more takes the place of what was
+        budget.open(len(nodes), ports)
+        draft = Draft(source, budget, symbols)
+        inputs = _inputs(draft, source)
+        states = _states(source, inputs)
+        draft.outputs -= frozenset(states.values())
+        _drafted(draft, inputs)
+        if not draft.forced:
+            break
+    for state, following in reversed(states.items()):
+        _keep(draft, state, following)
+    return _graph(draft, name, [each for each in inputs if each not in states])
+
+
+def _drafted(draft: Draft, inputs: Sequence[str]) -> None:
+    """Write all of a model."""
+    graph = draft.source.proto.graph
     nodes = ordered(graph, draft.given)
     _check_ends(graph, frozenset(inputs))
-    for port in inputs:
-        draft.declare(port)
+    for name in inputs:
+        draft.declare(name)
     for port in graph.output:
         if port.name in draft.given:
             _copied(draft, port.name, None)
     _write(draft, nodes)
-    if draft.forced and len(draft.equal) < FORCED:
-        return _lowered(source, name, budget, {**draft.forced, **draft.equal})
-    for state, following in reversed(states.items()):
-        _keep(draft, state, following)
-    return _graph(draft, name, [each for each in inputs if each not in states])
 
 
 def _states(source: Source, inputs: Sequence[str]) -> dict[str, str]:

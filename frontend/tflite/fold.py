@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from layoutsolve.budget import SIMPLE
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.shapes import axis_of, broadcast, reshaped
 from layoutsolve.frontend.tflite.ahead import GROWTH, NUMBERS, Evaluator, UnknownError, bounded, finite, reduced
@@ -38,9 +39,11 @@ def fold(call: Call) -> bool:
     if arrays is None or GROWTH * _WIDEST * sum(array.size for array in arrays) > call.draft.budget.left:
         return False
     ahead = call.operator.name in NUMBERS
+    work = (GROWTH + 1) * sum(array.size for array in arrays)
+    if not call.draft.budget.computes(work if ahead else work // SIMPLE):
+        return False
     if ahead:
-        work = (GROWTH + 1) * sum(array.size for array in arrays)
-        if any(array.dtype == object for array in arrays) or not call.draft.budget.computes(work):
+        if any(array.dtype == object for array in arrays):
             return False
         arrays = [_as_declared(call, position, array) for position, array in enumerate(arrays)]
     try:
