@@ -112,7 +112,11 @@ class Arithmetic:
         return result
 
     def _size(self, polynomial: Polynomial, label: str) -> Dim:
-        """A polynomial as a size: its content times the symbol of what is left."""
+        """A polynomial as a size: its content times the symbol of what is left. Raises :class:`OverflowError` where its
+        numbers are beyond those that sizes have.
+        """
+        if any(abs(factor) >> 63 for _, factor in polynomial.terms):
+            raise OverflowError("a size is beyond all numbers")
         if polynomial.constant is not None:
             return polynomial.constant
         symbols, factor = polynomial.content()

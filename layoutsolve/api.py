@@ -393,7 +393,7 @@ def _no_worse(
     stays = replace(hidden, strategy=proven.strategy, bounds=proven.bounds, ended=proven.ended)
     if graph.metadata.get(WRITTEN):
         model = as_it_stands(content, external)
-        if written_before(model, before):
+        if model is not None and written_before(model, before):
             kept = "it is what layoutsolve has written"
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
     first = Moves(*graph.moves, hidden.price.hidden)
@@ -406,7 +406,7 @@ def _no_worse(
         if after.gains(first) and after.executed <= first.executed:
             return other
     model = as_it_stands(content, external)
-    if after == first and _folds(found, model):
+    if model is None or (after == first and _folds(found, model)):
         return found
     say_how(model, found.provenance)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from layoutsolve.budget import GROWTH, SPARE
 from layoutsolve.emit import External
 from layoutsolve.emit.tensors import fill
 from layoutsolve.errors import ModelError
@@ -16,15 +17,18 @@ from layoutsolve.scopes import sort
 from layoutsolve.source import Content, unchanged
 
 
-def as_it_stands(source: Content, external: External | None) -> ModelProto:
+def as_it_stands(source: Content, external: External | None) -> ModelProto | None:
     """What a source says, with the constants that it keeps in other files, in itself or in ``external``, and its nodes
-    in the topological order that ONNX asks for.
+    in the topological order that ONNX asks for; None where it is much larger so, as it keeps many constants in the same
+    place.
     """
     model: ModelProto = ModelProto.FromString(source.data)
     sort(model.graph)
     outside = [proto for proto in model.graph.initializer if proto.data_location == TensorProto.EXTERNAL]
     if outside:
         beside = constants.Beside(source.folder, outside)
+        if sum(map(beside.length, outside)) > GROWTH * (len(source.data) + beside.size) + SPARE:
+            return None
         for proto in outside:
             found, name = constants.of(proto, beside), proto.name
             if found.data is not None:

@@ -99,9 +99,13 @@ def taken(model: ModelProto, folder: Folder | None) -> tuple[ModelProto, dict[st
 
 def _check_zeros(tensors: Iterable[SparseTensorProto], size: int) -> None:
     """Raise :class:`ModelError` where sparse tensors of a model of so many bytes are too large in memory."""
-    total, most = sum(map(dense_bytes, tensors)), GROWTH * size + SPARE
-    if total > most:
-        raise ModelError(f"its sparse constants take {total} bytes with their zeros, where {most} are the most")
+    taken, most = {each.values.name: dense_bytes(each) for each in tensors}, GROWTH * size + SPARE
+    if (total := sum(taken.values())) > most:
+        largest = max(taken, key=lambda name: taken[name])
+        raise ModelError(
+            f"its sparse constants take {total} bytes with their zeros, where {most} are the most; the largest is constant"
+            f" '{printable(largest)}'"
+        )
 
 
 def _open(graph: GraphProto) -> None:
@@ -251,6 +255,10 @@ class Beside:
         if length < 0 or offset + length > size:
             raise ModelError(f"{said} from byte {offset} on, {length} bytes long, but that has {size} bytes")
         return path, (offset, length), said
+
+    def length(self, proto: TensorProto) -> int:
+        """How many bytes a constant has."""
+        return self._place(proto)[1][1]
 
     def elements(self, proto: TensorProto, dtype: str, count: int) -> Array:
         """The elements of a constant, so many of a type."""

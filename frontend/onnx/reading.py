@@ -19,6 +19,7 @@ from layoutsolve.records import dataclass
 from layoutsolve.scopes import sort
 from layoutsolve.source import Folder
 
+_MOST_DIMENSIONS = 64
 _DEEPEST = 28
 """How deeply graphs may lie within each other: protobuf reads 100 messages deep, three for each graph."""
 
@@ -63,6 +64,8 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
     for body in (model.graph, *model.functions):
         for depth, graph in _graphs(body):
             _check_names(graph)
+            if isinstance(graph, GraphProto):
+                _check_ranks(graph)
             if depth > _DEEPEST:
                 raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
     for body in (model.graph, *model.functions):
@@ -89,6 +92,18 @@ def _check_names(graph: GraphProto | FunctionProto) -> None:
         names += (node.name, node.op_type, node.domain, node.doc_string, *node.input, *node.output)
         names += (attribute.name for attribute in node.attribute)
     _check_texts(names)
+
+
+def _check_ranks(graph: GraphProto) -> None:
+    """Raise :class:`ModelError` where a tensor is said to have more dimensions than any array: inference would repeat
+    them for all that is computed of it.
+    """
+    ranks = [(each.name, len(each.type.tensor_type.shape.dim)) for each in (*graph.input, *graph.value_info)]
+    ranks += [(each.name, len(each.type.tensor_type.shape.dim)) for each in graph.output]
+    ranks += [(each.name, len(each.dims)) for each in graph.initializer]
+    for name, rank in ranks:
+        if rank > _MOST_DIMENSIONS:
+            raise ModelError(f"'{name}' has {rank} dimensions: merge some, {_MOST_DIMENSIONS} are the most")
 
 
 def _check_texts(texts: Sequence[object]) -> None:

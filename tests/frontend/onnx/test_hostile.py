@@ -185,7 +185,7 @@ def test_constants_of_sizes_that_no_memory_holds(dims: tuple[int, ...], element:
         model.graph.sparse_initializer.append(onnx.SparseTensorProto(values=constant, indices=indices, dims=dims))
     else:
         model.graph.initializer.append(constant)
-    assert "constant 'x1'" in told(model)
+    assert "'x1'" in told(model)
 
 
 @pytest.mark.parametrize("count", [1 << 31, 1 << 62])

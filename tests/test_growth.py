@@ -1,0 +1,187 @@
+"""What grows in a model in ONNX takes memory and time in proportion to the file, or is one error: the budget is asked
+before anything is computed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import layoutsolve
+from layoutsolve.errors import ConversionError
+from tests.growing import FAMILIES, OPEN, PLACES, SIZES, calls, handed
+
+_MEMORY, _SPARE_MEMORY = 20, 300 << 20
+_SECONDS_PER_MEGABYTE, _SPARE_SECONDS = 10, 10
+
+EMPTY: Mapping[str, int] = {}
+
+_CONVERTED = """
+import json, re, resource, sys, time
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+import layoutsolve
+for line in sys.stdin:
+    path = Path(line.strip())
+    open("/proc/self/clear_refs", "w").write("5")
+    start, error = time.process_time(), ""
+    try:
+        layoutsolve.convert(path, time_limit=5).save(path.with_suffix(".out.onnx"))
+    except layoutsolve.InternalError as found:
+        error = "internal: " + str(found)
+    except layoutsolve.ConversionError as found:
+        error = str(found)
+    peak = re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())
+    seconds = time.process_time() - start
+    print(json.dumps({"error": error, "memory": 1024 * int(peak[1]), "seconds": seconds}), flush=True)
+"""
+
+
+def bounded(models: Mapping[str, bytes], folder: Path, beside: Mapping[str, int] = EMPTY) -> dict[str, str]:
+    """By name what is said of models that are not converted; all of them have been read within the bounds. Some read
+    so many bytes ``beside``.
+    """
+    paths = [folder / f"{number}.onnx" for number in range(len(models))]
+    for path, data in zip(paths, models.values(), strict=True):
+        path.write_bytes(data)
+    done = subprocess.run(
+        [sys.executable, "-c", _CONVERTED],
+        input="".join(f"{path}\n" for path in paths),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    names = list(models)
+    assert len(found) == len(models), (names[len(found)], done.stderr)
+    for name, facts in zip(names, found, strict=True):
+        size = len(models[name]) + beside.get(name, 0)
+        assert not facts["error"].startswith("internal"), (name, facts["error"])
+        assert facts["memory"] <= _MEMORY * size + _SPARE_MEMORY, name
+        assert facts["seconds"] <= _SECONDS_PER_MEGABYTE * size / (1 << 20) + _SPARE_SECONDS, name
+    return {name: facts["error"] for name, facts in zip(names, found, strict=True) if facts["error"]}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_operators(place: str, tmp_path: Path) -> None:
+    """None of them is refused: what is not computed while converting is left to the runtime."""
+    refused = bounded({name: PLACES[place](family) for name, family in FAMILIES.items()}, tmp_path)
+    assert all("--max-size" in said for said in refused.values()), refused
+    assert set(refused) <= {"many turned"}
+
+
+@pytest.mark.parametrize("steps", [40, 400, 2000])
+def test_sizes(steps: int, tmp_path: Path) -> None:
+    assert not bounded({name: make(steps) for name, make in SIZES.items()}, tmp_path)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_are_right(name: str, steps: int) -> None:
+    source = SIZES[name](steps)
+    made = layoutsolve.convert(source, time_limit=5).model.SerializeToString()
+    random = np.random.default_rng(steps)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    before, after = (onnxruntime.InferenceSession(each, options) for each in (source, made))
+    high, wide = (13, 16) if OPEN["x"] == before.get_inputs()[0].shape else (4, 4)
+    sizes = {"b": 2, "h": high, "w": wide, "n": 3}
+    feeds = {
+        each.name: random.standard_normal([sizes.get(dim, 3) if isinstance(dim, str) else dim for dim in each.shape])
+        .astype(np.float32)
+        for each in before.get_inputs()
+    }  # fmt: skip
+    try:
+        (expected,) = before.run(None, feeds)
+    except Exception:  # whose class is the runtime's own: sizes that cannot be
+        pytest.skip("these sizes cannot be")
+    np.testing.assert_array_equal(after.run(None, feeds)[0], expected)
+
+
+def test_functions(tmp_path: Path) -> None:
+    models = {f"{depth} {within}": calls(within, depth) for depth in (2, 5, 20, 30) for within in (False, True)}
+    models |= {f"handed {times}": handed(1 << 20, times) for times in (2, 1000)}
+    refused = bounded(models, tmp_path)
+    assert set(refused) == {"20 False", "20 True", "30 False", "30 True", "handed 1000"}
+    assert all("its functions would become" in said for said in refused.values())
+
+
+@pytest.mark.parametrize("rank", [65, 1000, 20_000])
+def test_dimensions(rank: int) -> None:
+    """None of them is inferred, thousand times over, of a tensor that has so many."""
+    nodes = [helper.make_node("Relu", [f"t{number}"], [f"t{number + 1}"]) for number in range(1000)]
+    ports = [helper.make_tensor_value_info(f"t{number}", TensorProto.FLOAT, [1] * rank) for number in (0, 1000)]
+    model = helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:]))
+    with pytest.raises(ConversionError, match=f"'t0' has {rank} dimensions"):
+        layoutsolve.convert(model.SerializeToString())
+
+
+def _beside(name: str, parts: list[tuple[int, int]], dtype: int = TensorProto.FLOAT) -> bytes:
+    """A model that reads vectors, which are parts of a file beside it."""
+    width = 4 if dtype == TensorProto.FLOAT else 1
+    tensors = []
+    for number, (offset, length) in enumerate(parts):
+        tensor = TensorProto(
+            name=f"c{number}", data_type=dtype, dims=[length // width], data_location=TensorProto.EXTERNAL
+        )
+        for key, value in (("location", name), ("offset", offset), ("length", length)):
+            tensor.external_data.add(key=key, value=str(value))
+        tensors.append(tensor)
+    nodes = [helper.make_node("ReduceMax", [f"c{number}"], [f"m{number}"], keepdims=0) for number in range(len(parts))]
+    nodes.append(helper.make_node("Max", ["x", *(f"m{number}" for number in range(len(parts)))], ["y"]))
+    x, y = (helper.make_tensor_value_info(each, dtype, [1]) for each in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], tensors)
+    return bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString()
+    )
+
+
+def test_parts_of_files(tmp_path: Path) -> None:
+    """A file of which most is a hole takes no more than the parts that are named."""
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(9 << 30)
+    with (tmp_path / "small.bin").open("wb") as file:
+        file.truncate(200 << 20)
+    megabyte = 1 << 20
+    models = {
+        "one": _beside("w.bin", [(0, 16)]),
+        "far": _beside("w.bin", [(0, 16), (8 << 30, 16)]),
+        "of a smaller file": _beside("small.bin", [(0, 16), (150 << 20, 16)]),
+        "the same": _beside("w.bin", [(0, megabyte)] * 500),
+        "the same, between numbers": _beside("w.bin", [(1, megabyte)] * 500),
+        "one after the other": _beside("w.bin", [(4 * number, megabyte) for number in range(5)]),
+        "between numbers": _beside("w.bin", [(4 * number + 1, megabyte) for number in range(500)]),
+    }
+    named = dict.fromkeys(models, megabyte)
+    assert set(bounded(models, tmp_path, named)) == {"between numbers"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("offset", "-1"), ("offset", "9" * 25), ("offset", "0x10"), ("offset", "1_6"), ("offset", "0" * 5000),
+     ("length", "9" * 30), ("length", "-5"), ("length", "1.0"), ("length", ""), ("location", "../w.bin"),
+     ("location", "/etc/passwd"), ("location", ""), ("location", "link"), ("location", "loop"), ("location", "folder")],
+)  # fmt: skip
+def test_parts_that_there_are_not(field: str, value: str, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(64))
+    inside = tmp_path / "inside"
+    (inside / "folder").mkdir(parents=True)
+    (inside / "w.bin").write_bytes(bytes(64))
+    (inside / "link").symlink_to(tmp_path / "w.bin")
+    (inside / "loop").symlink_to(inside / "loop")
+    model = onnx.load_from_string(_beside("w.bin", [(0, 16)]))
+    for entry in model.graph.initializer[0].external_data:
+        entry.value = value if entry.key == field else entry.value
+    (inside / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ConversionError, match="constant 'c0' is kept in the file"):
+        layoutsolve.convert(inside / "m.onnx")
