@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import layoutsolve
+from layoutsolve.budget import Budget
 from layoutsolve.frontend.onnx import fold
 from layoutsolve.graph import Array
 from tests.frontend.onnx.test_random import run
@@ -82,18 +83,23 @@ def test_all_are_covered() -> None:
     assert set(CASES) == set(fold._FOLDS)
 
 
+def of_constants(op: str, inputs: Sequence[Array], attributes: Mapping[str, object]) -> onnx.ModelProto:
+    """A model of an operator whose inputs are constants."""
+    constants = [numpy_helper.from_array(np.array(data, order="C"), f"c{at}") for at, data in enumerate(inputs)]
+    results = ["y", "z"][: 1 + (op == "Split")]
+    node = helper.make_node(op, [each.name for each in constants], results, **attributes)
+    ports = [helper.make_empty_tensor_value_info(name) for name in results]
+    other = helper.make_node("Softplus", ["x"], ["n"])
+    x, n = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xn")
+    graph = helper.make_graph([node, other], "g", [x], [*ports, n], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(model, strict_mode=True)
+
+
 @pytest.mark.parametrize("op", sorted(CASES))
 def test_results_are_those_of_the_runtime(op: str) -> None:
     for inputs, attributes in CASES[op]:
-        constants = [numpy_helper.from_array(np.array(data, order="C"), f"c{at}") for at, data in enumerate(inputs)]
-        results = ["y", "z"][: 1 + (op == "Split")]
-        node = helper.make_node(op, [each.name for each in constants], results, **attributes)
-        ports = [helper.make_empty_tensor_value_info(name) for name in results]
-        other = helper.make_node("Softplus", ["x"], ["n"])
-        x, n = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xn")
-        graph = helper.make_graph([node, other], "g", [x], [*ports, n], constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-        model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+        model = of_constants(op, inputs, attributes)
         found = layoutsolve.convert(model.SerializeToString(), opset=18).model
         feeds = {"x": np.ones(1, np.float32)}
         for truth, computed in zip(run(model, feeds), run(found, feeds), strict=True):
@@ -101,3 +107,22 @@ def test_results_are_those_of_the_runtime(op: str) -> None:
             assert truth.tobytes() == computed.tobytes()
         left = bool(LEFT & attributes.keys()) or (op == "Pad" and (inputs[1] < 0).any())
         assert (op in [each.op_type for each in found.graph.node]) == (left or op == "Identity"), attributes
+
+
+@pytest.mark.parametrize("op", sorted(CASES))
+def test_no_result_is_larger_than_what_is_asked_for(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, folds, afforded = list[int](), Budget.folds, Budget.would_afford
+
+    def ask(budget: Budget, size: int) -> bool:
+        asked.append(size)
+        return afforded(budget, size)
+
+    def enter(budget: Budget, results: Sequence[Array]) -> bool:
+        assert sum(each.nbytes for each in results) <= asked[-1]
+        return folds(budget, results)
+
+    monkeypatch.setattr(Budget, "would_afford", ask)
+    monkeypatch.setattr(Budget, "folds", enter)
+    for inputs, attributes in CASES[op]:
+        layoutsolve.convert(of_constants(op, inputs, attributes).SerializeToString(), opset=18)
+    assert asked
