@@ -103,7 +103,7 @@ def _check_zeros(tensors: Iterable[SparseTensorProto], size: int) -> None:
     if (total := sum(taken.values())) > most:
         largest = max(taken, key=lambda name: taken[name])
         raise ModelError(
-            f"its sparse constants take {total} bytes with their zeros, where {most} are the most; the largest is constant"
+            f"its sparse constants take {total} bytes with their zeros, where {most} are the most; the largest is"
             f" '{printable(largest)}'"
         )
 
