@@ -36,6 +36,9 @@ _ML = "ai.onnx.ml"
 _RANK, _INT = 1 << 10, (1 << 31) - 1
 """More dimensions than a tensor has, and the largest integer that native code hands on as an ``int``."""
 
+MOST_DIMENSIONS = 64
+"""As many dimensions as an array may have."""
+
 _AXIS, _POSITIVE = (-_RANK, _RANK), (1, _INT)
 
 _RANGES: Mapping[str, tuple[int, int]] = {

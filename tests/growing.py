@@ -44,6 +44,9 @@ class Maker:
         filler = helper.make_tensor("", dtype, [1], [1])
         return self.op("ConstantOfShape", self.constant(shape), value=filler)
 
+    def wide_of(self, shape: str) -> str:
+        return self.op("ConstantOfShape", shape, value=helper.make_tensor("", INT, [1], [1]))
+
     def zeros(self, shape: object) -> str:
         return self.op("Mul", self.wide(shape=shape), self.constant(0))
 
@@ -247,6 +250,163 @@ def _model(
 PLACES: Mapping[str, Callable[[Family], bytes]] = {
     "plain": plain, "branches": in_branches, "loop": in_loop, "functions": in_functions
 }  # fmt: skip
+
+
+# -- dimensions ----------------------------------------------------------------------------------------------------
+
+
+def _deeper(step: Callable[[Maker, str], str], times: int, first: str = "x") -> Family:
+    """Steps that each give a tensor of more dimensions."""
+
+    def family(m: Maker) -> str:
+        name = m.op("Unsqueeze", first, m.constant([0]))
+        for _ in range(times):
+            name = step(m, name)
+        return name
+
+    return family
+
+
+def _stacked(m: Maker, x: str, op: str = "Loop") -> str:
+    """What a loop of one turn collects."""
+    inner = Maker(f"{m.prefix}{len(m.nodes)}_")
+    if op == "Scan":
+        inner.op("Relu", "element")
+        element = helper.make_tensor_value_info("element", FLOAT, None)
+        body = helper.make_graph(inner.nodes, "body", [element], [_port(inner.nodes[-1].output[0])])
+        return m.op("Scan", m.op("Unsqueeze", x, m.constant([0])), body=body, num_scan_inputs=1)
+    again, made = inner.op("Identity", "going"), inner.op("Relu", x)
+    ports = [helper.make_tensor_value_info("turn", INT, []), helper.make_tensor_value_info("going", BOOL, [])]
+    outputs = [helper.make_tensor_value_info(again, BOOL, []), _port(made)]
+    return m.op("Loop", m.constant(1), "", body=helper.make_graph(inner.nodes, "body", ports, outputs))
+
+
+def _port(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, FLOAT, None)
+
+
+def _nested(deep: int) -> Family:
+    """Loops within loops, each of which collects what the one within it does."""
+
+    def family(m: Maker) -> str:
+        if not deep:
+            return m.op("Relu", "x")
+        inner = Maker(f"{m.prefix}{deep}_")
+        turn, going = f"turn{inner.prefix}", f"going{inner.prefix}"
+        again, made = inner.op("Identity", going), _nested(deep - 1)(inner)
+        made = inner.op("Unsqueeze", made, inner.constant([0, 1, 2]))
+        ports = [helper.make_tensor_value_info(turn, INT, []), helper.make_tensor_value_info(going, BOOL, [])]
+        outputs = [helper.make_tensor_value_info(again, BOOL, []), _port(made)]
+        return m.op("Loop", m.constant(1), "", body=helper.make_graph(inner.nodes, "body", ports, outputs))
+
+    return family
+
+
+def _whole(m: Maker, x: str) -> str:
+    return m.op("Cast", x, to=INT)
+
+
+def _gathered(m: Maker, x: str) -> str:
+    return m.op("Gather", x, _whole(m, x))
+
+
+def _gathered_nd(m: Maker, x: str) -> str:
+    return m.op("GatherND", x, m.op("Unsqueeze", _whole(m, x), m.constant([-1])))
+
+
+def _hot(m: Maker, x: str) -> str:
+    return m.op("OneHot", _whole(m, x), m.constant([1]), m.constant([0.0, 1.0], "float32"))
+
+
+def _raised(m: Maker, x: str) -> str:
+    return m.op("Unsqueeze", x, m.constant([0]))
+
+
+def _in_sequence(m: Maker, x: str) -> str:
+    return m.op("ConcatFromSequence", m.op("SequenceConstruct", x), axis=0, new_axis=1)
+
+
+def _lowered(m: Maker, x: str) -> str:
+    """A tensor with one dimension more, and that taken away, by an operator that finds it itself."""
+    return m.op("Squeeze", _raised(m, x))
+
+
+def _vectors() -> Iterator[tuple[str, Family]]:
+    """Vectors of ones whose length is told at once, or grows."""
+    ones = _again(lambda m, v: m.op("Concat", v, v, axis=0), 27)
+    yield "doubled", lambda m: m.op("Div", ones(m), ones(m))
+    yield "tiled", lambda m: m.op("Tile", m.op("Shape", "x"), m.constant([HUGE]))
+    yield "filled", lambda m: m.wide(shape=[HUGE])
+    yield "gathered", lambda m: m.op("Gather", m.op("Shape", "x"), m.wide(shape=[HUGE]))
+    yield "padded", lambda m: m.op("Pad", m.op("Shape", "x"), m.constant([0, HUGE]), m.constant(1))
+    yield "flat", lambda m: m.op("Reshape", m.wide(shape=[1 << 14, 1 << 14]), m.constant([-1]))
+    yield "counted", lambda m: m.row(HUGE)
+    yield "found", lambda m: m.op("ReduceMax", m.op("NonZero", m.wide(shape=[HUGE])), m.constant([0]), keepdims=0)
+    yield "hundred", lambda m: m.constant([1] * 100)
+
+
+def _deep() -> Iterator[tuple[str, Family]]:
+    for times in (24, 60):
+        yield f"Gather {times}", _deeper(_gathered, times)
+        yield f"GatherND {times}", _deeper(_gathered_nd, times)
+    for times in (100, 1000):
+        yield f"OneHot {times}", _deeper(_hot, times)
+        yield f"Unsqueeze {times}", _deeper(_raised, times)
+        yield f"ConcatFromSequence {times}", _deeper(_in_sequence, times)
+        yield f"Einsum {times}", _deeper(lambda m, x: m.op("Einsum", x, "x", equation="...,a->...a"), times)
+    yield "Loop", _deeper(_stacked, 80)
+    yield "Scan", _deeper(lambda m, x: _stacked(m, x, "Scan"), 80)
+    yield "Loops within", _nested(20)
+    yield "Unsqueeze at once", lambda m: m.op("Unsqueeze", "x", m.constant(list(range(1000))))
+    yield "RandomNormal", lambda m: m.op("RandomNormal", shape=[1] * 100_000)
+    yield "Constant", _thick
+    for name, vector in _vectors():
+        yield f"Reshape by {name}", lambda m, v=vector: m.op("Reshape", "x", v(m))
+        yield f"Expand by {name}", lambda m, v=vector: m.op("Expand", "x", v(m))
+        yield f"ConstantOfShape by {name}", lambda m, v=vector: m.wide_of(v(m))
+        yield f"Unsqueeze by {name}", lambda m, v=vector: m.op("Unsqueeze", "x", v(m))
+        yield f"Col2Im by {name}", lambda m, v=vector: m.op("Col2Im", _picture(m), v(m), v(m))
+        yield f"MaxUnpool by {name}", _unpooled(vector)
+
+
+def gathered(times: int, version: int) -> bytes:
+    """A chain of Gathers, each of which doubles the dimensions, in an older operator set."""
+    nodes = [helper.make_node("Cast", ["x"], ["t0"], to=INT)]
+    nodes += [helper.make_node("Gather", [f"t{step}"] * 2, [f"t{step + 1}"]) for step in range(times)]
+    nodes.append(helper.make_node("Cast", [f"t{times}"], ["y"], to=FLOAT))
+    model = onnx.ModelProto.FromString(_model(nodes, "y", inputs={"x": [1, 1]}))
+    del model.opset_import[:]
+    model.opset_import.add(version=version)
+    return bytes(model.SerializeToString())
+
+
+def _picture(m: Maker) -> str:
+    return m.op("Unsqueeze", m.op("Unsqueeze", "x", m.constant([0])), m.constant([2]))
+
+
+def _unpooled(vector: Family) -> Family:
+    return lambda m: m.op("MaxUnpool", _picture(m), m.op("Cast", _picture(m), to=INT), vector(m), kernel_shape=[1])
+
+
+def _thick(m: Maker) -> str:
+    return m.op("Constant", value=onnx.TensorProto(data_type=FLOAT, dims=[1] * 10_000, float_data=[1.0]))
+
+
+DEEP: Mapping[str, Family] = dict(_deep())
+"""What comes to have more dimensions than any array has."""
+
+SHALLOW: Mapping[str, Family] = {
+    "Unsqueeze": _deeper(_raised, 30),
+    "Gather": _deeper(_gathered, 4),
+    "Squeeze": _deeper(_lowered, 300),
+    "Squeeze of many": _deeper(lambda m, x: m.op("Squeeze", _deeper(_raised, 20, x)(m)), 12),
+    "GatherND": _deeper(lambda m, x: m.op("GatherND", m.op("Unsqueeze", x, m.constant([0])), m.zeros([2, 2])), 100),
+    "Reshape": _deeper(lambda m, x: m.op("Reshape", x, m.op("Reshape", m.op("Shape", x), m.constant([1]))), 12),
+    "Reshape by what is cut": _deeper(
+        lambda m, x: m.op("Reshape", x, m.op("Slice", m.op("Tile", m.op("Shape", x), m.constant([9])),
+                                             m.constant([0]), m.constant([1]))), 12),
+}  # fmt: skip
+"""What never has more than 64, as inference knows in the end."""
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------

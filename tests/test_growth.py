@@ -4,6 +4,7 @@ before anything is computed.
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from onnx import TensorProto, helper
 
 import layoutsolve
 from layoutsolve.errors import ConversionError
-from tests.growing import FAMILIES, OPEN, PLACES, SIZES, calls, handed
+from layoutsolve.frontend.onnx import ranks
+from layoutsolve.protos import ModelProto, native
+from tests.growing import DEEP, FAMILIES, OPEN, PLACES, SHALLOW, SIZES, calls, gathered, handed
 
 _MEMORY, _SPARE_MEMORY = 20, 300 << 20
 _SECONDS_PER_MEGABYTE, _SPARE_SECONDS = 10, 10
@@ -116,6 +119,25 @@ def test_functions(tmp_path: Path) -> None:
     assert all("its functions would become" in said for said in refused.values())
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_growing_dimensions(place: str, tmp_path: Path) -> None:
+    """Each is refused for them, or left to the runtime."""
+    refused = bounded({name: PLACES[place](family) for name, family in DEEP.items()}, tmp_path)
+    assert all("64" in said for said in refused.values()), refused
+    assert len(refused) >= len(DEEP) // 2
+    shallow = {name: PLACES[place](family) for name, family in SHALLOW.items()}
+    refused = bounded(shallow, tmp_path)
+    assert set(refused) <= ({"GatherND", "Squeeze", "Squeeze of many"} if place in ("branches", "loop") else set()), (
+        refused
+    )
+
+
+@pytest.mark.parametrize("version", [7, 9, 11, 13, 17, 18])
+def test_growing_dimensions_of_older_models(version: int, tmp_path: Path) -> None:
+    models = {str(times): gathered(times, version) for times in (1, 4, 6, 24, 60)}
+    assert set(bounded(models, tmp_path)) == {"6", "24", "60"}
+
+
 @pytest.mark.parametrize("rank", [65, 1000, 20_000])
 def test_dimensions(rank: int) -> None:
     """None of them is inferred, thousand times over, of a tensor that has so many."""
@@ -185,3 +207,26 @@ def test_parts_that_there_are_not(field: str, value: str, tmp_path: Path) -> Non
     (inside / "m.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(ConversionError, match="constant 'c0' is kept in the file"):
         layoutsolve.convert(inside / "m.onnx")
+
+
+def test_bounds_of_dimensions() -> None:
+    """Inference finds no more dimensions than are bounded, in any test that ONNX has of its operators."""
+    seen = 0
+    for case in importlib.import_module("onnx.backend.test.case.node").collect_testcases(None):
+        if case.model is None or case.model.functions:
+            continue
+        model = ModelProto.FromString(case.model.SerializeToString())
+        del model.graph.value_info[:]
+        for port in model.graph.output:
+            port.type.Clear()
+        try:
+            data = native.shape_inference.infer_shapes(model.SerializeToString(), False, False, True)
+        except Exception:  # of a test with a type that inference refuses
+            continue
+        found = ModelProto.FromString(data).graph
+        bounds = ranks.bounded(model)
+        for info in (*found.output, *found.value_info):
+            if info.type.tensor_type.HasField("shape"):
+                seen += 1
+                assert (bounds.get(info.name) or 0) >= ranks.rank_of(info.type), (case.name, info.name)
+    assert seen > 5000

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from layoutsolve.definitions import is_fragile, shield, stand_ins
-from layoutsolve.frontend.onnx import standins
+from layoutsolve.frontend.onnx import ranks, standins
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.graph import Dim, Size
@@ -107,7 +107,7 @@ class Types:
 
     def _inferred(self, model: ModelProto, follow: bool) -> ModelProto:
         """What the library infers; it follows numbers as well where that is asked for, and they are few."""
-        data, found = model.SerializeToString(), model
+        data, found = ranks.checked(model).SerializeToString(), model
         for numbers in (False, True)[: 1 + follow]:
             if numbers and not _are_few(found.graph):
                 break
@@ -188,6 +188,7 @@ class Types:
         schema = self.schema(node)
         if schema is None:
             return {}
+        ranks.check_node(node, kinds, data)
         try:
             read = {name: kinds[name].SerializeToString() for name in node.input if name}
             known = {name: content for name, content in data.items() if name in read}

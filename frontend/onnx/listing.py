@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from layoutsolve.definitions import bring_back, set_aside
+from layoutsolve.frontend.onnx import ranks
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.protos import (
@@ -84,6 +85,7 @@ def _inferred(model: ModelProto) -> ModelProto:
     outline = ModelProto()
     outline.CopyFrom(model)
     set_aside(outline)
+    ranks.check(outline)
     try:
         inferred = native.shape_inference.infer_shapes(outline.SerializeToString(), False, False, False)
     except Exception:  # of a library that knows less than the runtimes that the model is for

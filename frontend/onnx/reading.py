@@ -13,13 +13,13 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import Constant, of, taken
 from layoutsolve.frontend.onnx.inlining import inlined
+from layoutsolve.frontend.onnx.ranks import rank_of
 from layoutsolve.moves import moves
 from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, graphs_in
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import sort
 from layoutsolve.source import Folder
 
-_MOST_DIMENSIONS = 64
 _DEEPEST = 28
 """How deeply graphs may lie within each other: protobuf reads 100 messages deep, three for each graph."""
 
@@ -98,12 +98,11 @@ def _check_ranks(graph: GraphProto) -> None:
     """Raise :class:`ModelError` where a tensor is said to have more dimensions than any array: inference would repeat
     them for all that is computed of it.
     """
-    ranks = [(each.name, len(each.type.tensor_type.shape.dim)) for each in (*graph.input, *graph.value_info)]
-    ranks += [(each.name, len(each.type.tensor_type.shape.dim)) for each in graph.output]
+    ranks = [(each.name, rank_of(each.type)) for each in (*graph.input, *graph.value_info, *graph.output)]
     ranks += [(each.name, len(each.dims)) for each in graph.initializer]
     for name, rank in ranks:
-        if rank > _MOST_DIMENSIONS:
-            raise ModelError(f"'{name}' has {rank} dimensions: merge some, {_MOST_DIMENSIONS} are the most")
+        if rank > definitions.MOST_DIMENSIONS:
+            raise ModelError(f"'{name}' has {rank} dimensions: merge some, {definitions.MOST_DIMENSIONS} are the most")
 
 
 def _check_texts(texts: Sequence[object]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Container
 
 from layoutsolve.definitions import bring_back, is_fragile, set_aside
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
+from layoutsolve.frontend.onnx import ranks
 from layoutsolve.frontend.onnx.older import check, disguised, mended, parted, stages
 from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
 from layoutsolve.scopes import nodes_of
@@ -41,6 +42,7 @@ def converted(model: ModelProto) -> ModelProto:
     if version < OLDEST:
         raise ModelError(f"the model is in operator set {version}: export it in {OLDEST} or newer")
     check(model, version, LOWEST)
+    ranks.check(model)
     from onnx import version_converter
 
     model = parted(model)
