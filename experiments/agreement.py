@@ -18,8 +18,9 @@ import layoutsolve
 from experiments.corpus import CorpusModel, arguments, models, write_json
 from layoutsolve.errors import ConversionError, UnsupportedError, VerifyError
 from layoutsolve.verification.distance import Distance
+from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime
-from layoutsolve.verification.verify import TWIN, OutputComparison, Verification, smooth, verify
+from layoutsolve.verification.verify import TWIN, OutputComparison, Verification, verify
 
 Verdict = Literal["agrees", "as close as XNNPACK", "hybrid", "off", "refused", "LiteRT cannot run"]
 VERDICTS: tuple[Verdict, ...] = ("agrees", "as close as XNNPACK", "hybrid", "off", "refused", "LiteRT cannot run")

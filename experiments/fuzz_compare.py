@@ -21,8 +21,9 @@ from layoutsolve.graph import Array
 from layoutsolve.verification import litert_process
 from layoutsolve.verification.dequantised import EXACT, WEIGHTS, dequantised
 from layoutsolve.verification.distance import distance, kind, passes
+from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import OnnxRuntime, Port
-from layoutsolve.verification.verify import feeds, smooth
+from layoutsolve.verification.verify import feeds
 
 FLOAT_TOLERANCE, FLOAT16_TOLERANCE, HYBRID_TOLERANCE = 1e-3, 4e-3, 0.05
 """Relative errors that are no finding; the last where LiteRT rounds activations to 8 bits."""

@@ -67,6 +67,7 @@ COMMANDS = {
     "targets": [MODELS, "ort-cpu", "portable", "--only", "network/00000"],
     "torch_exports": ["{scratch}"],
     "tvm_layouts": [MODELS, "--only", "network/00000"],
+    "verdicts": [MODELS, "--faults", "2", "--only", "network/00000"],
     "whole": ["40", "80"],
     "zoo": ["{scratch}/zoo", "--networks", "1", "--every", "2000"],
 }
