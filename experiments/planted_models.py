@@ -1427,7 +1427,7 @@ def smaller(found: Case, kind: str, objectives: bool) -> Case:
         for node in list(found.base.nodes):
             for cut in (bypassed, ended, begun):
                 net = cut(found.base, node.name)
-                if net is None or not net.nodes:
+                if net is None or not 0 < len(net.nodes) < len(found.base.nodes):
                     continue
                 planted = sum(one.op == "Transpose" for one in net.nodes)
                 other = replace(found, base=net, planted=planted)
