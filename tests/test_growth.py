@@ -76,8 +76,11 @@ def bounded(models: Mapping[str, bytes], folder: Path, beside: Mapping[str, int]
 
 @pytest.mark.parametrize("place", PLACES)
 def test_operators(place: str, tmp_path: Path) -> None:
-    """None of them is refused: what is not computed while converting is left to the runtime."""
-    refused = bounded({name: PLACES[place](family) for name, family in FAMILIES.items()}, tmp_path)
+    """None of them is refused: what is not computed while converting is left to the runtime. A third of them is tried
+    within bodies and functions.
+    """
+    chosen = list(FAMILIES.items())[:: 1 if place == "plain" else 3]
+    refused = bounded({name: PLACES[place](family) for name, family in chosen}, tmp_path)
     assert all("--max-size" in said for said in refused.values()), refused
     assert set(refused) <= {"many turned"}
 
