@@ -178,7 +178,7 @@ class Net:
         consts, shapes = self.opened()
         nodes = [helper.make_node(n.op, n.inputs, n.outputs, name=n.name, **n.attrs) for n in self.nodes]
         read = dict.fromkeys(name for node in self.nodes for name in node.inputs if name in consts)
-        held = [numpy_helper.from_array(np.ascontiguousarray(consts[name]), name) for name in read]
+        held = [numpy_helper.from_array(np.array(consts[name], order="C"), name) for name in read]
         ends = [
             [info(name, self.types[name], shapes.get(name, self.shapes[name])) for name in names]
             for names in (self.inputs, self.outputs)
@@ -1088,7 +1088,9 @@ def pointwise_as_product(net: Net, node: Node) -> bool:
     """A convolution of one pixel as a product of channels that come last."""
     if node.op != "Conv" or node.attrs.get("group", 1) != 1 or len(node.inputs) < 2:
         return False
-    w = net.consts[node.inputs[1]]
+    w = net.consts.get(node.inputs[1])
+    if w is None:
+        return False
     if set(w.shape[2:]) != {1} or set(node.attrs.get("strides", [1])) != {1}:
         return False
     rank = w.ndim
@@ -1137,7 +1139,9 @@ def flattened_otherwise(net: Net, node: Node, rng: random.Random) -> bool:
         return False
     sizes = net.shapes[node.inputs[0]][1:]
     order = shuffled(rng, range(len(sizes)))
-    w = net.consts[readers[0].inputs[1]]
+    w = net.consts.get(readers[0].inputs[1])
+    if w is None:
+        return False
     whole = w.reshape(w.shape[0], *sizes).transpose((0, *[axis + 1 for axis in order]))
     readers[0].inputs[1] = net.const(whole.reshape(w.shape))
     node.inputs[0] = net.transpose(node.inputs[0], (0, *[axis + 1 for axis in order]))

@@ -50,7 +50,7 @@ COMMANDS = {
     "operatorwise": [MODELS],
     "ort_web": [MODELS, "--bytes"],
     "planted": ["1", "--only", "Conv", "--only", "Softmax", "--again"],
-    "planted_models": ["--count", "6", "--seconds", "60", "--keep", "{scratch}/misses"],
+    "planted_models": ["--seed", "2", "--count", "6", "--seconds", "60", "--keep", "{scratch}/misses"],
     "plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
     "portable": [],
     "quantised_forms": [],
