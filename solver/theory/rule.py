@@ -336,7 +336,23 @@ def _covers(site: Site, found: Rule) -> bool:
     ports = [*(site.node.inputs[number] for number in found.inputs), *filter(None, site.node.outputs)]
     if [len(dims) for dims in found.dims] != [len(values[name].shape) for name in ports]:
         return False  # what the file says of a tensor contradicts its operators
+    if not all(_is_placed(found.dims, way.form) for way in found.ways):
+        return False  # likewise
     return all(values[name].data is not None or _is_size(site, name) for name in others)
+
+
+def _is_placed(dims: Sequence[Dims], form: Form) -> bool:
+    """Whether a form has a place for the labels of every port, its frame or the port's own places."""
+    ports = list(map(_names, dims))
+    if isinstance(form, Placed):
+        return all(_names(places) | {*form.prefix} >= labels for places, labels in zip(form.places, ports, strict=True))
+    followers = [labels for number, labels in enumerate(ports) if number not in form.pinned and not form.apart]
+    return all(ports[form.frame] >= labels for labels in followers)
+
+
+def _names(dims: Dims) -> set[str]:
+    """The labels of dimensions, of whatever variant."""
+    return {label.partition(":")[0] for labels in dims for label in labels}
 
 
 def operator_name(node: Node) -> str:
