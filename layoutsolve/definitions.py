@@ -27,9 +27,10 @@ from layoutsolve.protos import (
     graphs_in,
     integer,
     native,
+    permutation,
 )
 from layoutsolve.scopes import nodes_of
-from layoutsolve.wording import printable
+from layoutsolve.wording import brief, printable
 
 _ML = "ai.onnx.ml"
 
@@ -261,6 +262,12 @@ def _flow(node: NodeProto) -> str:
     return ""
 
 
+def _transpose(node: NodeProto) -> str:
+    """Each dimension once, however many there are."""
+    perm = permutation(node) or ()
+    return "" if sorted(perm) == list(range(len(perm))) else f"has the perm {brief(perm)}"
+
+
 def _constant(node: NodeProto) -> str:
     """One value."""
     count = len(node.attribute)
@@ -274,6 +281,7 @@ _RULES: Mapping[str, Callable[[NodeProto], str]] = {
     "Loop": _flow,
     "Scan": _flow,
     "Split": _split,
+    "Transpose": _transpose,
 }
 """What operators ask for beyond their schemas, where native code trusts that it is so."""
 

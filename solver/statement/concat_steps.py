@@ -31,7 +31,7 @@ def in_steps(graph: Graph) -> Graph:
     wide = {
         number
         for number, node in enumerate(graph.nodes)
-        if node.op == "Concat" and len(node.inputs) >= FEWEST and _is_known(graph, node)
+        if node.op == "Concat" and not node.domain and len(node.inputs) >= FEWEST and _is_known(graph, node)
     }
     if not wide:
         return graph
@@ -149,7 +149,7 @@ def joined(graph: Graph, kept: Collection[str]) -> Graph:
     single: dict[str, Node] = {}
     gone: dict[str, Node] = {}
     for node in graph.nodes:
-        if node.op == "Concat":
+        if node.op == "Concat" and not node.domain:
             parts = {name for name in node.inputs if name in single and _continues(graph, single[name], node)}
             gone.update({name: single[name] for name in parts})
             if reads[node.outputs[0]] == 1:
@@ -157,7 +157,7 @@ def joined(graph: Graph, kept: Collection[str]) -> Graph:
     if not gone:
         return graph
     values = {name: value for name, value in graph.values.items() if name not in gone}
-    left = (node for node in graph.nodes if not (node.op == "Concat" and node.outputs[0] in gone))
+    left = (node for node in graph.nodes if gone.keys().isdisjoint(node.outputs))
     return replace(graph, values=values, nodes=tuple(_whole(node, gone) for node in left))
 
 
