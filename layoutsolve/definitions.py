@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from layoutsolve.errors import ModelError
 from layoutsolve.protos import (
@@ -108,17 +108,34 @@ def check(model: ModelProto, since: int = 0) -> None:
     that the model's operator set lacks are those of set ``since``.
     """
     local = {(each.domain, each.name) for each in model.functions}
-    _Checker(_versions(model.opset_import), since, local, False).graph(model.graph)
+    _Checker(versions(model.opset_import), since, local, False).graph(model.graph)
     for function in model.functions:
-        _Checker(_versions(function.opset_import), since, local, True).nodes(function)
+        _Checker(versions(function.opset_import), since, local, True).nodes(function)
 
 
-def _versions(imports: Sequence[OperatorSetIdProto]) -> dict[str, int]:
+def versions(imports: Sequence[OperatorSetIdProto]) -> dict[str, int]:
     """Operator sets by domain; ONNX's own is called ''. The first import of a domain counts."""
     found: dict[str, int] = {}
     for each in imports:
         found.setdefault("" if each.domain in DOMAINS else each.domain, each.version)
     return {"": 1, **found}
+
+
+def is_still(op: str, domain: str, one: int, other: int) -> bool:
+    """Whether an operator is the same in two operator sets, but for types and for what may be left out."""
+    if definition(op, one, domain) is None or definition(op, other, domain) is None:
+        return False
+    earlier, later = (native.defs.get_schema(op, version, domain) for version in sorted((one, other)))
+    kept = all(
+        name in later.attributes and _default(later.attributes[name]) == _default(each)
+        for name, each in earlier.attributes.items()
+    )
+    return kept and all(one.name == two.name for one, two in zip(earlier.inputs, later.inputs, strict=False))
+
+
+def _default(known: Any) -> tuple[int, bytes]:
+    """The type of an attribute, and its default."""
+    return known.type.value, known.default_value.SerializeToString()
 
 
 class _Checker:

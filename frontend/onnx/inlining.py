@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from layoutsolve import definitions
 from layoutsolve.budget import GROWTH, SPARE
 from layoutsolve.errors import ModelError
-from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, NodeProto, leave_out
+from layoutsolve.protos import DOMAINS, FunctionProto, GraphProto, ModelProto, NodeProto, leave_out
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import nodes_of
-from layoutsolve.wording import first_line
+from layoutsolve.wording import first_line, printable
 
 _DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
 """How deeply functions may call each other, and how many operators they may become for each of the file, and more."""
@@ -27,7 +28,9 @@ def inlined(model: ModelProto) -> ModelProto:
     from onnx import inliner
 
     try:
-        return inliner.inline_local_functions(_spelled_out(model))
+        return inliner.inline_local_functions(_of_one_set(_spelled_out(model)))
+    except ModelError:
+        raise
     except Exception as error:  # whatever the library raises for functions that are none
         raise ModelError(f"the model's functions cannot be inlined: {first_line(error)}") from error
 
@@ -99,6 +102,33 @@ def _spelled_out(model: ModelProto) -> ModelProto:
     made = ModelProto()
     made.CopyFrom(model)
     _Calls(made).spell_out()
+    return made
+
+
+def _of_one_set(model: ModelProto) -> ModelProto:
+    """A model whose functions import the operator sets that it does itself, in which runtimes read them as well: the
+    library leaves others as they are. Raises :class:`ModelError` where an operator is another one there.
+    """
+    versions = definitions.versions(model.opset_import)
+    own = {each.domain for each in model.functions}
+    given = [definitions.versions(each.opset_import) for each in model.functions]
+    if all(versions.get(domain, version) == version for each in given for domain, version in each.items()):
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    for function, imports in zip(made.functions, given, strict=True):
+        for node in nodes_of(function):
+            domain = "" if node.domain in DOMAINS else node.domain
+            one, other = imports.get(domain), versions.get(domain)
+            if domain in own or one is None or other is None or one == other:
+                continue
+            if not definitions.is_still(node.op_type, domain, one, other):
+                text = f"the function '{function.name}' has a {node.op_type} of operator set {one}, and the model is in"
+                raise ModelError(printable(f"{text} {other}, where it is another operator: export both in the same"))
+        del function.opset_import[:]
+        function.opset_import.extend(model.opset_import)
+        for domain in sorted(imports.keys() - versions.keys()):
+            function.opset_import.add(domain=domain, version=imports[domain])
     return made
 
 

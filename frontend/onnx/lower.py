@@ -22,7 +22,7 @@ from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.standins import CONTRIB, ML
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Graph, Node, Origin, Value
+from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value
 from layoutsolve.protos import (
     DOMAINS,
     AttributeProto,
@@ -196,8 +196,8 @@ def _lower(call: Call) -> None:
 
 
 def _check_values(call: Call) -> None:
-    """Raise :class:`ModelError` for a Cast to no type at all, and for a Transpose of more or fewer dimensions than its
-    input has.
+    """Raise :class:`ModelError` for a Cast to no type at all, for a Transpose of more or fewer dimensions than its
+    input has, and for a PRelu whose slope is larger than its input: runtimes do not agree with ONNX on the result.
     """
     if call.op == "Cast" and not call.domain and call.attribute("to", 0) not in TensorProto.DataType.values()[1:]:
         raise ModelError(f"{call.origin} casts to the type {call.attribute('to', 0)}, which there is not")
@@ -205,6 +205,18 @@ def _check_values(call: Call) -> None:
         rank = len(call.value(0).shape)
         if sorted(perm) != list(range(rank)):
             raise ModelError(f"{call.origin} has the perm {brief(perm)} for '{call.inputs[0]}' of {rank} dimensions")
+    if call.op == "PRelu" and not call.domain and call.known(0) and call.known(1):
+        shape, slope = (call.value(number).shape for number in (0, 1))
+        if len(slope) > len(shape) or any(map(_is_larger, slope[::-1], shape[::-1])):
+            raise ModelError(
+                f"{call.origin} has a slope of shape {brief(slope)} for '{call.inputs[0]}' of shape {brief(shape)}, and"
+                f" cannot be larger than that: expand what it is applied to"
+            )
+
+
+def _is_larger(one: Dim, other: Dim) -> bool:
+    """Whether a size does not fit in another one, whatever is not known of them."""
+    return isinstance(one, int) and isinstance(other, int) and one not in (1, other)
 
 
 def _written(call: Call) -> None:

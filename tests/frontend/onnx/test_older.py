@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 
@@ -11,8 +12,11 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import layoutsolve
-from layoutsolve.errors import ConversionError
+from experiments import onnx_fuzz
+from layoutsolve.errors import ConversionError, ModelError
 from tests.frontend.onnx.test_random import run
+from tests.random_onnx import random_model
+from tests.random_quirks import with_functions
 
 HEIGHT, WIDTH = 7, 6
 
@@ -155,6 +159,27 @@ def test_what_a_call_leaves_out_is_left_out_within(given: float | None, defaults
     source.functions.extend(functions)
     source.opset_import.append(imports[1])
     agrees(source)
+
+
+@pytest.mark.parametrize("version", [9, 11, 13, 17, 18, 19, 21, 23])
+def test_functions_in_other_operator_sets(version: int) -> None:
+    """ONNX Runtime reads them in the model's: so are those inlined whose operators are the same there, and others are
+    refused.
+    """
+    words, random = Counter[str](), np.random.default_rng(version)
+    for seed in range(24):
+        _, source = random_model(seed)
+        with_functions(source, random)
+        for function in source.functions:
+            function.opset_import[0].version = version
+        try:
+            made = layoutsolve.convert(source.SerializeToString()).model
+        except ModelError as error:
+            assert f"of operator set {version}, and the model is in" in str(error)
+            words["refused"] += 1
+            continue
+        words[onnx_fuzz.compared(source.SerializeToString(), made.SerializeToString()).word] += 1
+    assert words["right"] >= 10 and words.keys() <= {"right", "refused"}, words
 
 
 @pytest.mark.parametrize("opset", [17, 19, 20])
