@@ -33,6 +33,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -58,8 +59,10 @@ NAMES = ("", "Transpose", "Reshape", "Identity", "Conv", "Add", "Nothing", "Shap
 MOST = 3
 """How many mutations a mutant has at most."""
 
-WRONG = 1e-4
-"""A distance of results that rounding does not explain."""
+WRONG, WRONG_IN_HALVES = 1e-4, 2e-2
+"""A distance of results that rounding does not explain, and that where results are in 16 bits."""
+
+HALVES = (np.float16, ml_dtypes.bfloat16)
 
 FAILURES = ("internal", "died", "slow", "memory", "unusable", "differs")
 """What must not happen: an error that is none of the model, the end of the process, more time or memory than the bounds
@@ -443,7 +446,8 @@ def compared(source: bytes, made: bytes) -> Verdict:
         off = max(distance(found.run(None, dict(each.feeds)), list(each.results)) for each in given)
     except Exception as error:  # as above
         return Verdict("unusable", _line(error))
-    return Verdict("differs", f"{off:.1e}") if off > WRONG else Verdict("right")
+    halves = any(getattr(each, "dtype", None) in HALVES for sample in given for each in sample.results)
+    return Verdict("differs", f"{off:.1e}") if off > (WRONG_IN_HALVES if halves else WRONG) else Verdict("right")
 
 
 def steps(mutants: Sequence[Mutant], work: Callable[[Mutant], Verdict], seconds: float) -> dict[int, Verdict]:

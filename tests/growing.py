@@ -148,13 +148,13 @@ def _fillers() -> Iterator[tuple[str, Family]]:
 
 
 def _again(step: Callable[[Maker, str], str], times: int = DOUBLINGS, size: int = 1) -> Family:
-    def family(m: Maker) -> str:
-        name = m.op("Expand", m.constant([2]), m.constant([size]))
-        for _ in range(times):
-            name = step(m, name)
-        return name
+    return lambda m: _steps(m, step, times, m.op("Expand", m.constant([2]), m.constant([size])))
 
-    return family
+
+def _steps(m: Maker, step: Callable[[Maker, str], str], times: int, name: str) -> str:
+    for _ in range(times):
+        name = step(m, name)
+    return name
 
 
 def _chains() -> Iterator[tuple[str, Family]]:
@@ -168,11 +168,33 @@ def _chains() -> Iterator[tuple[str, Family]]:
         yield f"many middling {kind}", lambda m, kind=kind: _many(m, kind)
     yield "many small", _again(lambda m, x: m.op("Add", x, m.constant([1])), 4000, 1 << 12)
     yield "many turned", _again(_turned, 500, 1 << 18)
+    yield "many turned in three", _again(lambda m, x: _turned(m, x, [2, 4, -1], [2, 0, 1]), 500, 1 << 18)
+    yield "many turned and negated", _again(lambda m, x: m.op("Neg", _turned(m, x)), 250, 1 << 18)
+    yield "many turned and added", _again(lambda m, x: m.op("Add", _turned(m, x), m.constant([1])), 250, 1 << 18)
+    yield "many turned of few", _again(_turned, 1000, 1 << 10)
+    yield "many turned at once", _turned_at_once
+    yield "many computed turned", lambda m: _steps(m, _turned, 250, _computed(m, 1 << 18))
+    yield "many turned while computed", lambda m: _steps(m, _turned_apart, 250, _computed(m, 1 << 18))
 
 
-def _turned(m: Maker, x: str) -> str:
-    turned = m.op("Transpose", m.op("Reshape", x, m.constant([2, -1])), perm=[1, 0])
+def _turned(m: Maker, x: str, shape: Sequence[int] = (2, -1), perm: Sequence[int] = (1, 0)) -> str:
+    turned = m.op("Transpose", m.op("Reshape", x, m.constant(list(shape))), perm=list(perm))
     return m.op("Reshape", turned, m.constant([-1]))
+
+
+def _turned_apart(m: Maker, x: str) -> str:
+    return m.op("Relu", _turned(m, x))
+
+
+def _computed(m: Maker, size: int) -> str:
+    """A vector that depends on the model's input."""
+    return m.op("Expand", m.op("ReduceMax", "x", keepdims=0), m.constant([size]))
+
+
+def _turned_at_once(m: Maker) -> str:
+    """Large constants, each of which is turned by itself."""
+    found = m.op("Expand", m.constant([2]), m.constant([1 << 18]))
+    return m.op("Max", *(_turned(m, m.op("Add", found, m.constant([number]))) for number in range(100)))
 
 
 def _many(m: Maker, kind: str) -> str:

@@ -80,9 +80,7 @@ def test_operators(place: str, tmp_path: Path) -> None:
     within bodies and functions.
     """
     chosen = list(FAMILIES.items())[:: 1 if place == "plain" else 3]
-    refused = bounded({name: PLACES[place](family) for name, family in chosen}, tmp_path)
-    assert all("--max-size" in said for said in refused.values()), refused
-    assert set(refused) <= {"many turned"}
+    assert not bounded({name: PLACES[place](family) for name, family in chosen}, tmp_path)
 
 
 @pytest.mark.parametrize("steps", [40, 1000])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
-from layoutsolve.graph import Dim, Quant, Size, Value, product, quotient, reshape_entries
+from layoutsolve.graph import Array, Dim, Quant, Size, Value, product, quotient, reshape_entries
 from layoutsolve.kernels import moves
 
 
@@ -148,7 +148,7 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
     if real and (quant is None or not moves(op, source.dtype)):
         source, real = draft.values[call.plain(call.inputs[0])], False
     made = draft.names.derived(name, "stored") if real else name
-    if source.data is not None and all(isinstance(dim, int) for dim in shape):
+    if source.data is not None and all(isinstance(dim, int) for dim in shape) and _is_worth(call, op, source.data):
         perm = attributes.get("perm")
         numbers = [dim for dim in shape if isinstance(dim, int)]
         data = source.data.transpose(perm) if isinstance(perm, tuple) else source.data.reshape(numbers)
@@ -166,6 +166,11 @@ def view(call: Call, op: str, shape: Sequence[Dim], attributes: dict[str, object
     call.emit(op, inputs, [made], attributes, storage=source.quant is not None or quant is not None)
     if real:
         stands_for(call, made)
+
+
+def _is_worth(call: Call, op: str, data: Array) -> bool:
+    """Whether a view of a constant is one as well: where it takes no memory, or at most half of what is left."""
+    return op == "Transpose" or data.flags.c_contiguous or 2 * data.nbytes <= call.draft.budget.left
 
 
 @lowering("DepthToSpace", "SpaceToDepth")
