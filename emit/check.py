@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from layoutsolve import ranks
 from layoutsolve.definitions import bring_back, set_aside
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
@@ -46,12 +47,13 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
         if port.name not in produced:
             raise LoweringError(f"nothing computes the output '{port.name}'")
     follow = bool(_names(model.graph)) and not _has_long_vectors(model.graph)
-    data = _outline(model).SerializeToString()
+    made = _outline(model)
     try:
-        outline = inferred(data, follow)
+        outline = inferred((ranks.checked(made) if given else made).SerializeToString(), follow)
     except REFUSALS as error:
         raise _refusal(error, origins) from error
     bring_back(outline)
+    ranks.bring_back(outline)
     found = outline.graph
     _check_sizes(model.graph, found)
     versions = {each.domain: each.version for each in model.opset_import}

@@ -402,6 +402,26 @@ def gathered(times: int, version: int) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def reshaped(kind: str, version: int) -> bytes:
+    """A tensor of as many dimensions as elements of the input are not 0, in an older operator set."""
+    attributes = {"axes": [0]} if version < 18 else {}
+    nodes = [helper.make_node("NonZero", ["x"], ["places"])]
+    if version >= 18:
+        nodes.append(helper.make_node("Constant", [], ["axes"], value=numpy_helper.from_array(np.array([0]))))
+    given = ["places", "axes"] if version >= 18 else ["places"]
+    nodes.append(helper.make_node("ReduceMax", given, ["found"], keepdims=0, **attributes))
+    nodes.append(helper.make_node("Add", ["found", "one"], ["sizes"]))
+    inputs = ["sizes"] if kind == "ConstantOfShape" else ["x", "sizes"]
+    nodes.append(helper.make_node(kind, inputs, ["made"]))
+    nodes.append(helper.make_node("Transpose", ["made"], ["turned"]))
+    nodes.append(helper.make_node("ReduceMax", ["turned"], ["y"], keepdims=0))
+    nodes.insert(0, helper.make_node("Constant", [], ["one"], value=numpy_helper.from_array(np.array([1]))))
+    model = onnx.ModelProto.FromString(_model(nodes, "y", inputs={"x": [1, 1]}))
+    del model.opset_import[:]
+    model.opset_import.add(version=version)
+    return bytes(model.SerializeToString())
+
+
 def _picture(m: Maker) -> str:
     return m.op("Unsqueeze", m.op("Unsqueeze", "x", m.constant([0])), m.constant([2]))
 

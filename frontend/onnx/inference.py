@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+from layoutsolve import ranks
 from layoutsolve.definitions import is_fragile, shield, stand_ins
-from layoutsolve.frontend.onnx import ranks, standins
+from layoutsolve.frontend.onnx import standins
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.graph import Dim, Size

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from layoutsolve import ranks
 from layoutsolve.definitions import bring_back, set_aside
-from layoutsolve.frontend.onnx import ranks
 from layoutsolve.frontend.onnx.constants import TYPES
 from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.protos import (
@@ -85,13 +85,14 @@ def _inferred(model: ModelProto) -> ModelProto:
     outline = ModelProto()
     outline.CopyFrom(model)
     set_aside(outline)
-    ranks.check(outline)
+    outline = ranks.checked(outline)
     try:
         inferred = native.shape_inference.infer_shapes(outline.SerializeToString(), False, False, False)
     except Exception:  # of a library that knows less than the runtimes that the model is for
         return model
     made: ModelProto = ModelProto.FromString(inferred)
     bring_back(made)
+    ranks.bring_back(made)
     return made
 
 

@@ -13,9 +13,9 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import Constant, of, taken
 from layoutsolve.frontend.onnx.inlining import inlined
-from layoutsolve.frontend.onnx.ranks import rank_of
 from layoutsolve.moves import moves
 from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, graphs_in
+from layoutsolve.ranks import rank_of
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import sort
 from layoutsolve.source import Folder

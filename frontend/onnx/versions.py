@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from layoutsolve.definitions import bring_back, is_fragile, set_aside
+from layoutsolve import ranks
+from layoutsolve.definitions import bring_back, is_fragile, is_still, set_aside
 from layoutsolve.errors import Gap, ModelError, UnsupportedError
-from layoutsolve.frontend.onnx import ranks
 from layoutsolve.frontend.onnx.older import check, disguised, mended, parted, stages
 from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
 from layoutsolve.scopes import nodes_of
@@ -42,7 +42,9 @@ def converted(model: ModelProto) -> ModelProto:
     if version < OLDEST:
         raise ModelError(f"the model is in operator set {version}: export it in {OLDEST} or newer")
     check(model, version, LOWEST)
-    ranks.check(model)
+    given, model = model, ranks.checked(model)
+    if not all(is_still(op, "", version, LOWEST) for op in ranks.hidden(model)):
+        ranks.check(given)  # which raises
     from onnx import version_converter
 
     model = parted(model)
@@ -58,6 +60,7 @@ def converted(model: ModelProto) -> ModelProto:
             made = mended(version_converter.convert_version(disguise, stage), meant)
         bring_back(made)
         made = _moved(made, early, _ASIDE, "")
+        ranks.bring_back(made)
     except Exception as error:  # whatever the library raises for what it cannot convert
         reason = f"it cannot be converted from operator set {version} to {LOWEST}: {first_line(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error

@@ -26,7 +26,7 @@ from layoutsolve.protos import (
     integers,
     native,
 )
-from layoutsolve.scopes import graphs_of
+from layoutsolve.scopes import graphs_of, nodes_of
 from layoutsolve.wording import printable
 
 _MANY = 1 << 62
@@ -42,13 +42,16 @@ _ASIDE, _OTHERS = "layoutsolve.growing", "ai.onnx."
 class Bound(NamedTuple):
     """The most dimensions and elements that a tensor has, None where inference knows nothing of these; the most
     elements of a tensor whose shape it is, or the constant that it is itself; and whether it depends on what is hidden
-    from inference.
+    from inference. So many of its dimensions may be ``wide``, which is not known to be of size 1, None for all; its
+    ``last`` one has at least that size.
     """
 
     rank: int | None = None
     elements: int | None = None
     product: int | TensorProto = _MANY
     hidden: bool = False
+    wide: int | None = None
+    last: int = 0
 
 
 _UNKNOWN = Bound()
@@ -73,6 +76,21 @@ def checked(model: ModelProto) -> ModelProto:
     """
     growing = _growing(model)
     return _without(model, growing) if growing else model
+
+
+def bring_back(model: ModelProto) -> None:
+    """Undo :func:`checked`, in a model that was made of what it gave."""
+    for node in nodes_of(model.graph):
+        if node.domain == _ASIDE:
+            node.domain = ""
+    kept = [each for each in model.opset_import if each.domain != _ASIDE]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+
+
+def hidden(model: ModelProto) -> set[str]:
+    """The operators of the nodes that :func:`checked` hides in a model that it gave."""
+    return {node.op_type for node in nodes_of(model.graph) if node.domain == _ASIDE}
 
 
 def bounded(model: ModelProto) -> dict[str, int]:
@@ -184,7 +202,7 @@ class _Pass:
                 bound = _either(bound, given[number])
             default = bounds.maps[0].get(port.name)
             if default is not None and not given:
-                bound = default._replace(rank=max(default.rank or 0, bound.rank or 0))
+                bound = default._replace(rank=max(default.rank or 0, bound.rank or 0), wide=None, last=0)
             bounds[port.name] = bound
         told = {info.name: rank for info in (*graph.value_info, *graph.output) if (rank := rank_of(info.type))}
         for index, node in enumerate(graph.node):
@@ -209,16 +227,16 @@ class _Pass:
                 results = [_UNKNOWN] * len(results)
         dependent = dependent or place in self.hidden
         for name, bound in zip(node.output, results, strict=False):
-            rank, count = bound.rank, bound.elements
+            rank, count, wide = bound.rank, bound.elements, bound.wide
             if true is not None and not within:
                 known = true.get(name, _UNKNOWN)
                 if not dependent:
                     rank, count = known.rank, known.elements
                 elif rank is not None and known.rank is not None:
                     rank = min(rank, known.rank)
-            if name in told:
-                rank = max(rank or 0, told[name])
-            bounds[name] = Bound(rank, count, bound.product, dependent)
+            if name in told and told[name] > (rank or 0):
+                rank, wide = told[name], None
+            bounds[name] = Bound(rank, count, bound.product, dependent, wide, bound.last)
 
     def _flow(self, node: NodeProto, inputs: Sequence[Bound], bounds: ChainMap[str, Bound]) -> list[Bound]:
         """What branches and bodies give."""
@@ -258,11 +276,14 @@ def _declared(kind: TypeProto) -> Bound:
         return _UNKNOWN
     dims = kind.tensor_type.shape.dim
     known = all(dim.WhichOneof("value") == "dim_value" for dim in dims)
-    return Bound(len(dims), _few(max(dim.dim_value, 0) for dim in dims) if known else None)
+    wide = sum(dim.dim_value != 1 for dim in dims)
+    elements = _few(max(dim.dim_value, 0) for dim in dims) if known else None
+    return Bound(len(dims), elements, wide=wide, last=max(dims[-1].dim_value, 0) if dims else 0)
 
 
 def _constant(tensor: TensorProto) -> Bound:
-    return Bound(len(tensor.dims), _few(max(size, 0) for size in tensor.dims), tensor)
+    dims = [max(size, 0) for size in tensor.dims]
+    return Bound(len(dims), _few(dims), tensor, wide=sum(size != 1 for size in dims), last=dims[-1] if dims else 0)
 
 
 def _few(sizes: object) -> int:
@@ -278,7 +299,13 @@ def _either(one: Bound, other: Bound) -> Bound:
     """What holds of a tensor that is one or another."""
     ranks = [each.rank for each in (one, other) if each.rank is not None]
     counts = [each.elements for each in (one, other) if each.elements is not None]
-    return Bound(max(ranks, default=None), max(counts, default=None), _MANY, one.hidden or other.hidden)
+    wide = max(map(_wide, (one, other)))
+    return Bound(max(ranks, default=None), max(counts, default=None), _MANY, one.hidden or other.hidden, wide)
+
+
+def _wide(bound: Bound) -> int:
+    """The most dimensions that are not known to be of size 1."""
+    return (bound.rank or 0) if bound.wide is None else bound.wide
 
 
 # -- operators -----------------------------------------------------------------------------------------------------
@@ -319,6 +346,8 @@ def _numbers(bound: Bound) -> list[int]:
     tensor = bound.product
     if isinstance(tensor, int) or tensor.data_type != TensorProto.INT64 or (bound.elements or 0) > MOST_DIMENSIONS:
         return []
+    if tensor.int64_data and tensor.raw_data:
+        return []
     raw = tensor.raw_data[: 8 * MOST_DIMENSIONS]
     numbers = [int.from_bytes(raw[at : at + 8], "little", signed=True) for at in range(0, len(raw), 8)]
     return [*tensor.int64_data, *numbers]
@@ -327,7 +356,9 @@ def _numbers(bound: Bound) -> list[int]:
 def _as_many(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
     """One result that has no more elements than the first input."""
     first = _first(inputs)
-    return Bound(first.rank, first.elements)
+    if node.op_type in ("Slice", "Split"):
+        return Bound(first.rank, first.elements)
+    return Bound(first.rank, first.elements, wide=first.wide, last=0 if node.op_type == "Transpose" else first.last)
 
 
 def _slice(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
@@ -347,7 +378,9 @@ def _broadcast(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
     counts = [_MANY if each.elements is None else each.elements for each in inputs]
     if rank is None:
         return _UNKNOWN
-    return Bound(rank, max(counts) if rank <= 1 else _few(counts))
+    last = max(each.last for each in inputs)
+    wide = min(sum(map(_wide, inputs)), rank)
+    return Bound(rank, max(counts) if rank <= 1 else _few(counts), wide=wide, last=last if last > 1 else 0)
 
 
 def _shape(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
@@ -369,13 +402,16 @@ def _expand(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
 
 def _filled(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
     shape = _first(inputs)
-    return Bound(shape.elements, _volume(shape))
+    sizes = _numbers(shape)
+    last = max(sizes[-1], 0) if sizes and len(sizes) == shape.elements else 0
+    return Bound(shape.elements, _volume(shape), last=last)
 
 
 def _unsqueeze(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
     data = _first(inputs)
     count = _first(inputs, 1).elements if len(inputs) > 1 else len(integers(node, "axes"))
-    return Bound(None if data.rank is None or count is None else data.rank + count, data.elements)
+    rank = None if data.rank is None or count is None else data.rank + count
+    return Bound(rank, data.elements, wide=None if rank is None else _wide(data))
 
 
 def _gone(node: NodeProto, inputs: Sequence[Bound], rank: int) -> int:
@@ -386,7 +422,11 @@ def _gone(node: NodeProto, inputs: Sequence[Bound], rank: int) -> int:
 
 def _squeeze(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
     data = _first(inputs)
-    return Bound(None if data.rank is None else data.rank - _gone(node, inputs, data.rank), data.elements)
+    if data.rank is None:
+        return Bound(None, data.elements)
+    told = len(inputs) > 1 or any(each.name == "axes" for each in node.attribute)
+    rank = data.rank - _gone(node, inputs, data.rank) if told else _wide(data)
+    return Bound(rank, data.elements, wide=min(_wide(data), rank))
 
 
 def _reduce(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
@@ -408,7 +448,7 @@ def _gather_nd(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
     data, indices = _first(inputs), _first(inputs, 1)
     if data.rank is None or indices.rank is None:
         return _UNKNOWN
-    return Bound(max(data.rank + indices.rank - 1, 0), _MANY)
+    return Bound(max(data.rank + indices.rank - 1 - min(indices.last, data.rank), 0), _MANY)
 
 
 def _more(node: NodeProto, inputs: Sequence[Bound]) -> Bound:
