@@ -29,8 +29,9 @@ from layoutsolve.names import Names
 from layoutsolve.protos import TYPES
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.verification.distance import Distance, Kind, kind
+from layoutsolve.verification.misread import reading
 from layoutsolve.verification.runtimes import OnnxRuntime, Port, Run, stepped
-from layoutsolve.verification.tally import TIE, WIDEST_TIE, Tally
+from layoutsolve.verification.tally import TIE, WIDEST_TIE, Tally, near
 from layoutsolve.wording import counted
 
 NOISE = 2.0**-20
@@ -38,6 +39,9 @@ NOISE = 2.0**-20
 
 OVERFLOW = 2.0**-6
 """How many steps one product of two steps of 16 bits may be: of the largest numbers that is 500 times the range."""
+
+SUM = 2.0**31 * (1 - 2.0**-10)
+"""The largest sum that does not overflow 32 bits, and somewhat less, as floats are rounded."""
 
 Pair = tuple[Array, Array]
 
@@ -123,7 +127,8 @@ class _Place:
         after, before = self.value.quant, quant_of(self.tensor)
         if after is None or before is None or own.dtype.kind == "f":
             return own
-        return own.astype(np.int64) - int(after.zero_point[0]) + int(before.zero_point[0])
+        shift = int(before.zero_point[0]) - int(after.zero_point[0])
+        return own.astype(np.int32) + shift if shift else own
 
     def _numbers(self, data: Array) -> Array | None:
         after, before, dtype = self.value.quant, quant_of(self.tensor), self.value.dtype
@@ -162,7 +167,7 @@ def _sizes(stored: Stored, shape: Sequence[int]) -> list[int] | None:
         rest = prod(known[atom] for atom in group if atom in known)
         if len(unknown) > 1 or (unknown and (rest == 0 or size % rest)) or (not unknown and rest != size):
             return None
-        known.update(dict.fromkeys(unknown, size // rest))
+        known.update(dict.fromkeys(unknown, size // max(rest, 1)))
     whole = sorted(order(stored.logical)) == sorted(order(stored.layout))
     return [known.get(atom, 1) for atom in range(len(stored.sizes))] if whole else None
 
@@ -171,7 +176,7 @@ def _arranged(data: Array, source: Layout, target: Layout, sizes: Sequence[int])
     """The elements of a tensor in another layout."""
     atoms = order(source)
     moved = data.reshape([sizes[atom] for atom in atoms]).transpose([atoms.index(atom) for atom in order(target)])
-    return np.array(moved.reshape(_shape(target, sizes)), order="C")
+    return np.asarray(moved.reshape(_shape(target, sizes)), order="C")
 
 
 def _shape(layout: Layout, sizes: Sequence[int]) -> list[int]:
@@ -198,7 +203,9 @@ class Inspector:
         self._rounding, self._symmetric = rounding, symmetric
         self._model, self._permutations = model, permutations
         self._cut: _Cut | None = None
+        self.unknown = ""
         self._tallies: dict[int, Tally] = {}
+        self._written: dict[int, tuple[Operator, tuple[str, ...]]] = {}
         self._ends_tallies: dict[int, Tally] = {}
 
     @property
@@ -222,18 +229,26 @@ class Inspector:
             self._places = {index: place for index, place in self._places.items() if fits[index]}
             self._cut = _Cut.of(self._model, self._places)
         cut = self._cut
-        results = cut.run(runs, fed)
-        noisy = cache(lambda: cut.run(runs, fed, np.random.default_rng(0)))
-        computed = (index for each in self._subgraph.operators for index in each.outputs)
-        for index in filter(self._places.__contains__, computed):
+        given = [cut.fed(run, inputs) for run, inputs in zip(runs, fed, strict=True)]
+        results = cut.run(given)
+        noisy = cache(lambda: cut.run(_rounded(given)))
+        known = frozenset(self._places)
+        for index in (each for operator in self._subgraph.operators for each in operator.outputs if each in known):
             place = self._places[index]
-            operator, others = _written(self._subgraph, index, frozenset(self._places))
-            tally = self._tallies.setdefault(index, self._tally(place.port, operator, others, runs[0]))
-            for number, (run, here) in enumerate(zip(runs, results, strict=True)):
-                one, other = _apart(run.tensors[index], cut.own(place, run.tensors, here))
-                ignored = self._undefined(operator, run.tensors, one, other)
+            if index not in self._tallies:
+                self._written[index] = _written(self._subgraph, index, known)
+                self._tallies[index] = self._tally(place.port, *self._written[index], runs[0])
+            tally, operator = self._tallies[index], self._written[index][0]
+            for number, (run, inputs, here) in enumerate(zip(runs, given, results, strict=True)):
+                truth = run.tensors[index]
+                if cut.agrees(place, truth, inputs, here):
+                    tally.equal(truth)
+                    continue
+                one, other = _apart(truth, cut.own(place, run.tensors, here))
+                real = partial(cut.real, place, run.tensors, here)
+                ignored = self._undefined(operator, run.tensors, one, other, real)
                 again = partial(self._again, place, runs, noisy, number, one)
-                _compare(tally, (one, other), cut.real(place, run.tensors, here), ignored, again)
+                _compare(tally, (one, other), real, ignored, again)
         self._ends(runs, results, noisy)
 
     def _again(
@@ -249,12 +264,23 @@ class Inspector:
         found = _apart(like, self._cut.own(place, runs[number].tensors, noisy()[number]))[1]
         return found if found.shape == like.shape else None
 
-    def _undefined(self, operator: Operator, truth: Mapping[int, Array], one: Array, other: Array) -> Array | None:
+    def _undefined(
+        self,
+        operator: Operator,
+        truth: Mapping[int, Array],
+        one: Array,
+        other: Array,
+        real: Callable[[], Array | None],
+    ) -> Array | None:
         """Where numbers mean nothing: NaN that come of NaN, integers that come of floats without one, overflows,
         quotients by zero, what is never written.
         """
         if self._overflows(operator, one):
             return np.ones(one.shape, bool)
+        if operator.name == "SVDF" and one.dtype == np.int8 and (before := real()) is not None:
+            scales = [quant_of(self._subgraph.tensors[operator.inputs[slot]]) for slot in (2, 4)]
+            unit = prod(float(each.scale[0]) for each in scales if each is not None)
+            return np.asarray(np.abs(before) >= SUM * unit)  # LiteRT's sums overflow there
         if operator.name == "CUSTOM:TFLite_Detection_PostProcess" and one.ndim > 1 and operator.outputs[3] in truth:
             unwritten = np.zeros(one.shape, bool)  # LiteRT leaves what lies behind the detections as memory was
             unwritten[:, int(truth[operator.outputs[3]].reshape(-1)[0]) :] = True
@@ -271,18 +297,6 @@ class Inspector:
         if any(np.isnan(each).any() for each in read) and one.dtype.kind in "fc" and one.shape == other.shape:
             return np.isnan(one) | np.isnan(other)
         return None
-
-    def unknown(self, departure: Departure) -> str:
-        """Why an operator that departs cannot be compared, '' where it can: LiteRT has no kernel for it, and says so by
-        zeros.
-        """
-        operator = self._subgraph.operators[departure.index]
-        weights = self._subgraph.tensors[operator.inputs[1]] if operator.name == "BATCH_MATMUL" else None
-        quant = None if weights is None else quant_of(weights)
-        tally = self._tallies.get(operator.outputs[0])
-        if quant is None or quant.scale.size == 1 or tally is None or not tally.constant:
-            return ""
-        return f"LiteRT gives zeros for {operator.name}#{operator.index}: it ignores scales per channel there"
 
     def _overflows(self, operator: Operator, one: Array) -> bool:
         """Whether products of 16 bits overflow LiteRT's accumulators, as a scale was never calibrated."""
@@ -331,7 +345,7 @@ class Inspector:
                 tally = self._ends_tallies.setdefault(position, Tally(port, ""))
                 one, other = _apart(run.results[position], self._turned(name, here[name]))
                 again = partial(self._end_again, name, noisy, number, one)
-                _compare(tally, (one, other), None, None, again)
+                _compare(tally, (one, other), lambda: None, None, again)
 
     def _turned(self, name: str, data: Array) -> Array:
         """An output in the source's order of dimensions."""
@@ -358,7 +372,10 @@ class Inspector:
         for index in self._order:
             tally = self._tallies[index]
             if why := tally.verdict():
-                operator, others = _written(self._subgraph, index, frozenset(self._places))
+                operator, others = self._written[index]
+                if misread := reading(self._subgraph, operator, tally.constant):
+                    self.unknown = self.unknown or f"LiteRT {misread} (operator {operator.index} {operator.name})"
+                    continue
                 departure = Departure(
                     operator.index, operator.name, tally.port.name, kind(tally.port), tally.found, why, others
                 )
@@ -376,7 +393,7 @@ class Inspector:
 def _compare(
     tally: Tally,
     pair: Pair,
-    real: Array | None,
+    real: Callable[[], Array | None],
     ignored: Array | None,
     again: Callable[[], Array | None],
 ) -> None:
@@ -390,7 +407,7 @@ def _compare(
         if not np.array_equal(one, other) and (noisy := again()) is not None:
             changed = noisy != other
             ignored = changed if ignored is None else ignored | changed
-        tally.add(one, other, None, ignored)
+        tally.add(one, other, ignored=ignored)
 
 
 def _apart(one: Array, other: Array) -> Pair:
@@ -400,6 +417,8 @@ def _apart(one: Array, other: Array) -> Pair:
     if one.dtype.kind != "f" or one.dtype != other.dtype or one.shape != other.shape:
         return one, other
     largest = np.finfo(one.dtype).max
+    if all(not data.size or max(data.max(), -data.min()) < largest for data in (one, other)):
+        return one, other
     same = (np.abs(one) >= largest) & (np.abs(other) >= largest) & (np.sign(one) == np.sign(other))
     return (np.where(same, 0, one), np.where(same, 0, other)) if same.any() else (one, other)
 
@@ -462,19 +481,23 @@ class _Cut:
             runtime = OnnxRuntime(data)
         return cls(runtime, first, outputs, reals, ports)
 
-    def run(
-        self, sample: Sequence[Run], given: Sequence[Mapping[str, Array]], noise: np.random.Generator | None = None
-    ) -> list[Mapping[str, Array]]:
-        """What is computed of LiteRT's tensors, in one step after the other; with ``noise`` floats are rounded more."""
-        steps = [self._fed(run, inputs, noise) for run, inputs in zip(sample, given, strict=True)]
+    def fed(self, run: Run, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """What the model reads in one step: LiteRT's tensors, beside the model's own inputs."""
+        return {**inputs, **{name: _put(self.first[name], run.tensors) for name in self.outputs}}
+
+    def run(self, steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+        """What is computed in one step after the other."""
         if self.runtime is None:
             return [{} for _ in steps]
         names = self.runtime.outputs
         return [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps)]
 
-    def _fed(self, run: Run, inputs: Mapping[str, Array], noise: np.random.Generator | None) -> dict[str, Array]:
-        whole = {**inputs, **{name: _put(self.first[name], run.tensors) for name in self.outputs}}
-        return {name: data if noise is None else _rounded(data, noise) for name, data in whole.items()}
+    def agrees(self, place: _Place, truth: Array, fed: Mapping[str, Array], results: Mapping[str, Array]) -> bool:
+        """Whether a tensor is computed as LiteRT's, as far as that can be told without moving its elements."""
+        name = place.stored.name
+        if name not in self.outputs or self.first[name] is not place or fed[name].size != truth.size:
+            return False
+        return near(fed[name], results[self.outputs[name]])
 
     def own(self, place: _Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array:
         """A tensor as LiteRT has it: as it was computed, or as it reads what an operator before it has written."""
@@ -484,7 +507,7 @@ class _Cut:
         return place.back(here, truth[place.tensor.index])
 
     def real(self, place: _Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array | None:
-        """A quantised tensor before it was quantised, in steps; None where that is not computed."""
+        """A quantised tensor before it was quantised, in real numbers; None where that is not computed."""
         quant, name = quant_of(place.tensor), place.stored.name
         if quant is None or quant.scale.size != 1 or name not in self.outputs or self.first[name] is not place:
             return None
@@ -493,9 +516,7 @@ class _Cut:
         if own.dtype.kind != "f" and name not in self.reals:
             return None
         found = place.back(own if own.dtype.kind == "f" else results[self.reals[name]], like)
-        if found.shape != like.shape:
-            return None
-        return found.astype(np.float64) / float(quant.scale[0]) + int(quant.zero_point[0])
+        return found if found.shape == like.shape else None
 
 
 def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> tuple[dict[str, str], dict[str, str]]:
@@ -527,11 +548,18 @@ def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> tuple[dict[str,
 
 
 def _real(makers: Mapping[str, onnx.NodeProto], name: str) -> str | None:
-    """What is computed and then quantised to give a tensor."""
-    node = makers[name]
-    while node.op_type in ("Clip", "Identity") and node.input[0] in makers:
-        node = makers[node.input[0]]
-    return node.input[0] if node.op_type == "QuantizeLinear" and node.input[0] in makers else None
+    """What is computed and then quantised to give a tensor, maybe twice by the same scale."""
+    found = scale = ""
+    while name in makers:
+        node = makers[name]
+        if node.op_type == "QuantizeLinear" and node.input[0] in makers and scale in ("", node.input[1]):
+            found, scale = node.input[0], node.input[1]
+        elif node.op_type not in ("Clip", "Identity") and not (
+            node.op_type == "DequantizeLinear" and node.input[1] == scale
+        ):
+            break
+        name = node.input[0]
+    return found or None
 
 
 def _put(place: _Place, truth: Mapping[int, Array]) -> Array:
@@ -541,12 +569,18 @@ def _put(place: _Place, truth: Mapping[int, Array]) -> Array:
     return data
 
 
-def _rounded(data: Array, noise: np.random.Generator) -> Array:
-    if data.dtype.kind != "f":
-        return data
-    with np.errstate(over="ignore"):
-        found = np.asarray(data * (1 + noise.uniform(-NOISE, NOISE, data.shape)), data.dtype)
-    return np.where(np.abs(data) < np.finfo(data.dtype).max, found, data)  # the largest are infinite ones
+def _rounded(steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+    """The same inputs with floats that are rounded more."""
+    noise = np.random.default_rng(0)
+
+    def rounded(data: Array) -> Array:
+        if data.dtype.kind != "f":
+            return data
+        with np.errstate(over="ignore"):
+            found = np.asarray(data * (1 + noise.uniform(-NOISE, NOISE, data.shape)), data.dtype)
+        return np.where(np.abs(data) < np.finfo(data.dtype).max, found, data)  # the largest are infinite ones
+
+    return [{name: rounded(data) for name, data in each.items()} for each in steps]
 
 
 def _written(subgraph: Subgraph, index: int, known: frozenset[int]) -> tuple[Operator, tuple[str, ...]]:

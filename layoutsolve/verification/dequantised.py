@@ -15,7 +15,7 @@ from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Subgraph, Tensor
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.frontend.tflite.reading.sparse import dense
-from layoutsolve.graph import Array
+from layoutsolve.graph import Array, Quant
 from layoutsolve.verification.repacked import constant, opened, packed
 
 WEIGHTS = ("int2", "int4", "int8", "uint8")
@@ -56,6 +56,8 @@ def _is_weight(tensor: Tensor) -> bool:
 def _real(tensor: Tensor) -> Array:
     quant, data = quant_of(tensor), dense(tensor) if tensor.sparsity is not None else tensor.data
     assert quant is not None and data is not None
+    if tensor.dtype == "uint8":  # LiteRT's hybrid kernels take these bytes for signed ones
+        return Quant(quant.scale, np.zeros(quant.zero_point.shape, np.int8), quant.axis).real(data.view(np.int8))
     return quant.real(data)
 
 

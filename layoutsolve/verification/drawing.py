@@ -127,10 +127,21 @@ def _scattered(graph: Subgraph, operator: Operator) -> Limits:
     return Limits(0, max(min(shape[:depth], default=1) - 1, 0)) if shape else Limits(0, 0)
 
 
+def _bags(graph: Subgraph, operator: Operator) -> Limits:
+    """Places of a sparse matrix, in order and all different, spread over it."""
+    count, shape = _static(graph, operator, 1)[:1], _values(graph, operator, 2)
+    if not shape or not count or not 0 < count[0] <= np.prod(shape) < 2**31:
+        return Limits(0, 0)
+    places = np.arange(count[0], dtype=np.int64) * int(np.prod(shape)) // count[0]
+    return Limits(fixed=tuple(np.stack(np.unravel_index(places, shape), -1).reshape(-1).tolist()))
+
+
 RULES: Mapping[tuple[str, int], Rule] = {
     ("GATHER", 1): _gather,
     ("GATHER_ND", 1): _gather_nd,
     ("EMBEDDING_LOOKUP", 0): _rows,
+    ("EMBEDDING_LOOKUP_SPARSE", 0): lambda graph, operator: Limits(0, max(_static(graph, operator, 4)[0] - 1, 0)),
+    ("EMBEDDING_LOOKUP_SPARSE", 1): _bags,
     ("HASHTABLE_LOOKUP", 0): _rows,
     ("ONE_HOT", 0): _depth,
     ("SLICE", 1): _begin,
@@ -147,6 +158,7 @@ RULES: Mapping[tuple[str, int], Rule] = {
     ("RESHAPE", 1): _shape,
     ("BROADCAST_TO", 1): _shape,
     ("FILL", 0): _shape,
+    ("TRANSPOSE_CONV", 0): _shape,
     ("RESIZE_BILINEAR", 1): lambda graph, operator: Limits(1, 8),
     ("RESIZE_NEAREST_NEIGHBOR", 1): lambda graph, operator: Limits(1, 8),
     ("UNSORTED_SEGMENT_SUM", 1): _segments,

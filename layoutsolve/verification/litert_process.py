@@ -1,11 +1,12 @@
 """The process that runs LiteRT: it answers requests on its standard input until that ends.
 
 LiteRT can abort on a model it does not like, so it never runs in the caller's process. It imports nothing else of
-layoutsolve; :class:`layoutsolve.verification.runtimes.LiteRT` is the other end. A message in either direction is eight
-bytes of length, then an ``.npz`` with an array ``header`` of JSON text and arrays of data.
+layoutsolve; :class:`layoutsolve.verification.runtimes.LiteRT` is the other end. A message in either direction is twice
+eight bytes of lengths, then JSON text (the header, and name, type and shape of each array), then the arrays' elements.
 
 Request: ``header`` = {"delegate": bool, "tensors": [indices], "steps": how many runs, each with the state that the one
-before has left}, ``model`` = the bytes of the model, ``input/<step>/<position>`` = the inputs. Answer: ``header`` =
+before has left, "keep": whether the next request may have the same interpreter}, ``model`` = the bytes of the model,
+``input/<step>/<position>`` = the inputs. Answer: ``header`` =
 {"error": text or null, "inputs": [...], "outputs": [...], "float16": whether tensors of that type occur},
 ``output/<step>/<position>`` and ``tensor/<step>/<index>``, as far as they can be had.
 
@@ -16,7 +17,6 @@ then runs it N times, and is answered with the "seconds" of them all. Both are m
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import struct
@@ -32,29 +32,44 @@ import numpy.typing as npt
 Arrays = dict[str, npt.NDArray[Any]]
 
 
+ALIGNMENT = 64
+"""What the elements of each array are aligned to, counted from where the first ones begin."""
+
+
 def write_message(stream: BinaryIO, header: dict[str, Any], arrays: Arrays) -> None:
-    """Send one message; the opposite of :func:`read_message`."""
-    buffer = io.BytesIO()
-    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    all_arrays: dict[str, Any] = {"header": text, **arrays}
-    np.savez(buffer, **all_arrays)
-    stream.write(struct.pack("<Q", buffer.tell()))
-    stream.write(buffer.getbuffer())
+    """Send one message; the opposite of :func:`read_message`. Raises TypeError for arrays of Python objects."""
+    described = [(name, data.dtype.str, data.shape) for name, data in arrays.items()]
+    if any(data.dtype.hasobject for data in arrays.values()):
+        raise TypeError("arrays of Python objects cannot be sent")
+    text = json.dumps([header, described]).encode()
+    whole = sum(_aligned(data.nbytes) for data in arrays.values())
+    stream.write(struct.pack("<QQ", len(text), whole) + text)
+    for data in arrays.values():
+        stream.write(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data if data.nbytes else b"")
+        stream.write(bytes(_aligned(data.nbytes) - data.nbytes))
     stream.flush()
 
 
 def read_message(stream: BinaryIO) -> tuple[dict[str, Any], Arrays] | None:
     """Receive one message; None where the stream has ended."""
-    length = stream.read(8)
-    if len(length) < 8:
+    lengths = stream.read(16)
+    if len(lengths) < 16:
         return None
-    size = struct.unpack("<Q", length)[0]
-    payload = stream.read(size)
-    if len(payload) < size:
+    length, whole = struct.unpack("<QQ", lengths)
+    text, elements = stream.read(length), np.empty(whole, np.uint8)
+    if len(text) < length or stream.readinto(elements.data) < whole:  # type: ignore[attr-defined]
         return None
-    with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
-        arrays = dict(archive)
-    return json.loads(arrays.pop("header").tobytes()), arrays
+    header, described = json.loads(text)
+    arrays, start = Arrays(), 0
+    for name, dtype, shape in described:
+        data = np.ndarray(shape, dtype, elements, start)
+        arrays[name] = data
+        start += _aligned(data.nbytes)
+    return header, arrays
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,12 @@ class Held:
 
 _HELD: list[Held] = []
 """The model that is held, at most one."""
+
+MOST_KEPT, MOST_BYTES = 4, 1 << 26
+"""How many interpreters are kept for the next request, and the largest model of which one is."""
+
+_KEPT: dict[tuple[bytes, bool, bool], Any] = {}
+"""Interpreters by model, by whether they have the delegate, and by whether they preserve all tensors."""
 
 
 def _interpreter(model: bytes, delegate: bool, preserve: bool, threads: int | None = None) -> Any:
@@ -131,7 +152,7 @@ def _set(interpreter: Any, inputs: list[npt.NDArray[Any]]) -> None:
 
 
 def _allocate(interpreter: Any, inputs: list[npt.NDArray[Any]], again: bool = False) -> None:
-    """Make room for inputs; done ``again`` for those of the same shapes it would only clear the states."""
+    """Make room for inputs and clear the states, but where it is done ``again``."""
     details = interpreter.get_input_details()
     if len(details) != len(inputs):
         raise ValueError(f"{len(inputs)} inputs were given, the model has {len(details)}")
@@ -140,6 +161,8 @@ def _allocate(interpreter: Any, inputs: list[npt.NDArray[Any]], again: bool = Fa
         interpreter.resize_tensor_input(detail["index"], list(data.shape))
     if other or not again:
         interpreter.allocate_tensors()
+    if not again:
+        interpreter.reset_all_variables()
 
 
 def _inputs(arrays: Arrays, step: int) -> list[npt.NDArray[Any]]:
@@ -167,7 +190,8 @@ def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arra
         return {"error": None, "seconds": _hold(header["hold"], arrays)}, {}
     if "turn" in header:
         return {"error": None, "seconds": _HELD[0].turn(header["turn"])}, {}
-    interpreter = _interpreter(arrays["model"].tobytes(), header["delegate"], bool(header["tensors"]))
+    asked = (arrays["model"].tobytes(), header["delegate"], bool(header["tensors"]))
+    interpreter = _KEPT.pop(asked, None) or _interpreter(*asked)
     reply = {
         "error": None,
         "inputs": [_port(details) for details in interpreter.get_input_details()],
@@ -179,6 +203,10 @@ def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arra
         inputs = _inputs(arrays, step)
         _allocate(interpreter, inputs, again=step > 0)
         results.update(_step(interpreter, step, inputs, header["tensors"]))
+    if header.get("keep") and len(asked[0]) <= MOST_BYTES:
+        _KEPT[asked] = interpreter
+        while len(_KEPT) > MOST_KEPT:
+            del _KEPT[next(iter(_KEPT))]
     return reply, results
 
 

@@ -144,12 +144,14 @@ class LiteRT:
         *,
         delegate: bool = False,
         tensors: Sequence[int] = (),
+        keep: bool = False,
     ) -> list[Run]:
         """Run a model on one set of inputs after the other, each time with the state that the run before has left.
 
-        The rest is as for :meth:`run`.
+        The rest is as for :meth:`run`. With ``keep`` the process keeps the interpreter for the next run of the same
+        model, which begins with its variables reset: for models without any other state.
         """
-        header = {"delegate": delegate, "tensors": list(tensors), "steps": len(inputs)}
+        header = {"delegate": delegate, "tensors": list(tensors), "steps": len(inputs), "keep": keep}
         answer, results = self._answered(header, self._arrays(source, inputs))
         return [_run(answer, results, step, len(answer["outputs"])) for step in range(len(inputs))]
 

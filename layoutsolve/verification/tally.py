@@ -8,9 +8,9 @@ a share of its quantised numbers as large as the move in LSB.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import prod, sqrt
 
 import numpy as np
 
@@ -102,9 +102,15 @@ class Tally:
     _channels: Array | None = None
     _worst: tuple[float, Array, Array] | None = None
 
-    def add(self, expected: Array, actual: Array, real: Array | None = None, ignored: Array | None = None) -> None:
-        """Count one run: what LiteRT has, what is computed instead, the same before it is quantised (in LSB, as far as
-        that is known), and which elements are not to be judged.
+    def add(
+        self,
+        expected: Array,
+        actual: Array,
+        real: Callable[[], Array | None] = lambda: None,
+        ignored: Array | None = None,
+    ) -> None:
+        """Count one run: what LiteRT has, what is computed instead, the same before it is quantised (as far as that is
+        known), and which elements are not to be judged.
         """
         if self.reason:
             return
@@ -112,16 +118,23 @@ class Tally:
             self.reason = f"its shape is {list(actual.shape)}, LiteRT's {list(expected.shape)}"
             self._worst = (np.inf, expected, actual)
             return
-        if np.array_equal(expected, actual):
-            self._equal(expected)
-            return
-        error = self._error(expected, actual, ignored)
-        if (total := float(error.sum())) > (-1.0 if self._worst is None else self._worst[0]):
+        self.equal(expected)
+        one, other = expected.reshape(-1), actual.reshape(-1)
+        off = np.flatnonzero(one != other) if one.dtype.kind in "biufc" else np.arange(one.size)
+        error = self._error(one[off], other[off], None if ignored is None else ignored.reshape(-1)[off])
+        if (total := float(error.sum())) > (0.0 if self._worst is None else self._worst[0]):
             self._worst = (total, expected, actual)
         if kind(self.port) == "quantised":
-            self._quantised(error, expected, real)
+            self._quantised(error, off, expected.shape, real)
         elif kind(self.port) == "exact" and error.any():
-            self.reason = f"{np.count_nonzero(error)} of its {error.size} numbers are not LiteRT's"
+            self.reason = f"{np.count_nonzero(error)} of its {expected.size} numbers are not LiteRT's"
+
+    def equal(self, expected: Array) -> None:
+        """Count one run as one in which nothing is off."""
+        if kind(self.port) == "quantised":
+            self.constant = self.constant and (not expected.size or bool((expected == expected.reshape(-1)[0]).all()))
+            self._count += expected.size
+            self._rows += expected.size // max(expected.shape[-1], 1) if expected.ndim else 1
 
     def _error(self, expected: Array, actual: Array, ignored: Array | None) -> Array:
         one, other = (numbers(each, self.port) for each in (expected, actual))
@@ -135,34 +148,25 @@ class Tally:
             error[ignored.reshape(-1)] = 0
         return error
 
-    def _quantised(self, error: Array, expected: Array, real: Array | None) -> None:
-        off = np.flatnonzero(error)
-        if real is not None and real.size == error.size:
-            place = real.reshape(-1)[off].astype(np.float64)
+    def _quantised(self, error: Array, off: Array, shape: Sequence[int], real: Callable[[], Array | None]) -> None:
+        """Count what is off, of the elements that are, by their places."""
+        before = real() if (error == 1).any() else None
+        if before is not None and before.size == prod(shape):
+            place = before.reshape(-1)[off].astype(np.float64) / self.port.scale[0] + self.port.zero_point[0]
             middle = np.abs(place - np.floor(place) - 0.5) < self.tie + np.abs(place) * 2.0**-16
-            error[off[(error[off] == 1) & middle]] = 0
-        self.constant = self.constant and (not expected.size or bool((expected == expected.reshape(-1)[0]).all()))
-        self._count += error.size
+            error[(error == 1) & middle] = 0
         self._off += float(error.sum())
         self._farthest = max(self._farthest, float(error.max(initial=0)))
-        channels = max(expected.shape[-1], 1) if expected.ndim else 1
-        found = error.reshape(-1, channels).sum(0)
+        channels = max(shape[-1], 1) if shape else 1
+        found = np.bincount(off % channels, error, channels)
         if self._channels is None or self._channels.size == found.size:
-            self._rows += error.size // channels
             self._channels = found if self._channels is None else self._channels + found
-
-    def _equal(self, expected: Array) -> None:
-        """Count one run in which nothing is off."""
-        if kind(self.port) == "quantised":
-            self.constant = self.constant and (not expected.size or bool((expected == expected.reshape(-1)[0]).all()))
-            self._count += expected.size
-            self._rows += expected.size // max(expected.shape[-1], 1) if expected.ndim else 1
 
     def add_floats(
         self, expected: Array, actual: Array, ignored: Array | None, again: Callable[[], Array | None]
     ) -> None:
         """Count one run of floats; where they are off, what rounded inputs come to (``again``) shows what may be."""
-        if self.reason or np.array_equal(expected, actual) or not self._far(expected, actual, ignored, None):
+        if self.reason or near(expected, actual) or not self._far(expected, actual, ignored, None):
             return
         self.reason = self._far(expected, actual, ignored, again())
         self._worst = (np.inf, expected, actual)
@@ -219,6 +223,17 @@ class Tally:
             mean = self._channels[place] / self._rows
             return f"channel {place} is {mean:.2g} steps off on average ({min(2 * share, 1):g} allowed)"
         return ""
+
+
+def near(expected: Array, actual: Array) -> bool:
+    """Whether two arrays are equal, or floats that are as near as they have to be in any channel."""
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return False
+    if expected.dtype.kind != "f" or expected.itemsize < 4 or not expected.size:
+        return np.array_equal(expected, actual)
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread, error = float(np.ptp(expected)), float(np.abs(expected - actual).max())
+    return error <= ACROSS * spread < np.inf
 
 
 def _most(share: float, count: int) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import Literal, TypeVar, overload
 
@@ -12,6 +14,7 @@ import numpy as np
 import onnx
 
 from layoutsolve.errors import DIFFERENT, UNVERIFIED, VerifyError
+from layoutsolve.frontend.tflite.reading.model import Model
 from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import Array
 from layoutsolve.verification.data import Data
@@ -54,6 +57,11 @@ many seconds.
 
 MOST_BYTES = 1 << 29
 """The most that all tensors inside of a model may have to be compared where that is not asked for."""
+
+SIZES, LARGEST = ((1, 1), (1, 64), (1, 4096), (64, 64)), 1 << 22
+"""What dynamic dimensions are tried as, in turn until LiteRT computes anything: those that come first in an input, as
+batches do, and others; and how many elements an input may have.
+"""
 
 STEPS = 3
 """How many times a model with states is run in turn, each with what the one before has left."""
@@ -196,12 +204,13 @@ def verify(
 
     ``data`` are what both are run on instead of drawn inputs; for a model with states the steps of one sample.
     A model with external data is given as the path of its file. ``shapes`` gives the shape of a dynamic input by its
-    name in the ONNX model; dynamic dimensions are 1 otherwise. The permutations say, by the same names, how an input or
-    output is stored: ``stored = transpose(original, permutation)``. ``rounding`` are the operators, by subgraph and
-    index, that round activations in the ONNX model as well. ``signature`` is the one that was converted, ``symmetric``
-    says that weights were rounded. With what is ``inside`` the ONNX model, given as a proto or a path, the tensors in
-    it are compared as well, however large they are if it is ``thorough``. ``timeout`` (seconds) holds for each run of
-    LiteRT. Raises :class:`RefusedError` where a runtime refuses its model, and :class:`VerifyError` where a runtime is
+    name in the ONNX model; dynamic dimensions otherwise have the first of :data:`SIZES` that do for LiteRT. The
+    permutations say, by the same names, how an input or output is stored: ``stored = transpose(original,
+    permutation)``. ``rounding`` are the operators, by subgraph and index, that round activations in the ONNX model as
+    well. ``signature`` is the one that was converted, ``symmetric`` says that weights were rounded. With what is
+    ``inside`` the ONNX model, given as a proto or a path, the tensors in it are compared as well, however large they
+    are if it is ``thorough``. ``timeout`` (seconds) holds for each run of LiteRT. Raises :class:`RefusedError` where a
+    runtime refuses its model, and :class:`VerifyError` where a runtime is
     missing, and where the models or the data do not fit together.
     """
     place = subgraph_of(source, signature)
@@ -211,9 +220,11 @@ def verify(
         with of_result():
             runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
         moved = (input_permutations or {}, output_permutations or {})
-        allowed = limits(parse(main).subgraphs[0])
-        bench = _Bench(litert, runtime, ports, allowed, seed, steps, data, shapes or {}, *moved)
+        parsed = parse(main)
+        allowed = limits(parsed.subgraphs[0])
+        bench = _Bench(litert, runtime, ports, allowed, seed, steps, data, shapes or {}, *moved, keep=_keeps(parsed))
         judged = dequantised(main, kept) or main
+        bench = replace(bench, open=bench.size(main))
         inspector = None
         if inside is not None and not isinstance(model, bytes):
             inspector = Inspector(judged, model, inside, bench.output_permutations, kept, symmetric)
@@ -224,8 +235,8 @@ def verify(
             unseen = Inspection(0, None, UNSEEN.format(MOST_BYTES >> 20))
             return replace(found, inspection=None if inside is None or isinstance(model, bytes) else unseen)
         inspection = inspector.found()
-        if inspection.departure is not None and (unknown := inspector.unknown(inspection.departure)):
-            raise RefusedError(unknown)
+        if inspection.departure is None and inspector.unknown:
+            raise RefusedError(inspector.unknown)
         if not found.passed and inspection.departure is None and inspector.complete:
             assert not isinstance(model, bytes)
             with of_result():
@@ -237,6 +248,14 @@ def verify(
             found = replace(found, outputs=outputs)
             inspection = replace(inspection, note=OPTIMISER) if optimised else inspection
     return replace(found, inspection=inspection)
+
+
+def _keeps(model: Model) -> bool:
+    """Whether LiteRT's interpreter may run one sample after the other: all states that it has are variables."""
+    tensors = (tensor for subgraph in model.subgraphs for tensor in subgraph.tensors)
+    names = {operator.name for subgraph in model.subgraphs for operator in subgraph.operators}
+    random = any(name.startswith(("RANDOM_", "MULTINOMIAL", "CUSTOM:")) for name in names)
+    return not random and not any(tensor.dtype in ("resource", "variant") for tensor in tensors)
 
 
 def _exchanged(rounding: Collection[tuple[int, int]], place: int) -> set[tuple[int, int]]:
@@ -279,6 +298,8 @@ class _Bench:
     shapes: Mapping[str, Sequence[int]]
     input_permutations: Mapping[str, Sequence[int]]
     output_permutations: Mapping[str, Sequence[int]]
+    keep: bool = False
+    open: tuple[int, int] = SIZES[0]
     used: list[int] = field(default_factory=list)
 
     def judged(self, main: bytes, judged: bytes, samples: int | None, inspector: Inspector | None) -> Verification:
@@ -314,6 +335,16 @@ class _Bench:
         kinds = () if self.data else tuple(DISTRIBUTIONS[each] for each in self.used if each < len(DISTRIBUTIONS))
         return Verification(found, self.seed, len(self.used), len(wanted[0]), distributions=kinds)
 
+    def size(self, main: bytes) -> tuple[int, int]:
+        """The first of the sizes of dynamic dimensions with which LiteRT computes anything."""
+        for size in () if self.data or self.sizes(SIZES[0]) == self.sizes(SIZES[-1]) else SIZES:
+            if all(prod(shape) <= LARGEST for shape in self.sizes(size)):
+                with suppress(RefusedError):
+                    runs = self.litert.steps(main, replace(self, open=size).inputs(1)[0], keep=self.keep)
+                    if any(result.size for run in runs for result in run.results):
+                        return size
+        return SIZES[0]
+
     def inputs(self, samples: int) -> Sequence[list[list[Array]]]:
         """The inputs by position, in each sample and in each of its steps. Those of a sample are drawn when it is asked
         for: all of them may take more memory than there is.
@@ -331,18 +362,21 @@ class _Bench:
     def _drawn(self, sample: int, step: int) -> list[Array]:
         """Inputs of a sample; those of its first step do not depend on there being others."""
         generator = np.random.default_rng([self.seed, sample, step] if step else [self.seed, sample])
-        sizes = [
-            _shape(port, self.shapes.get(name), stored, self.input_permutations.get(name))
+        each = zip(self.ports.inputs, self.sizes(self.open), self.allowed, strict=True)
+        return [drawn(port.dtype, size, generator, sample, allowed) for port, size, allowed in each]
+
+    def sizes(self, size: tuple[int, int]) -> list[tuple[int, ...]]:
+        """The shapes of inputs, whose dynamic dimensions have a size."""
+        return [
+            _shape(port, self.shapes.get(name), stored, self.input_permutations.get(name), size)
             for (name, _, stored), port in zip(self.runtime.inputs, self.ports.inputs, strict=False)
         ]
-        each = zip(self.ports.inputs, sizes, self.allowed, strict=True)
-        return [drawn(port.dtype, size, generator, sample, allowed) for port, size, allowed in each]
 
     def _ran(self, main: bytes, judged: bytes, steps: list[list[Array]], inspector: Inspector | None) -> _Ran:
         """Both models on one sample, and the tensors inside."""
         litert, tensors = self.litert, [] if inspector is None else inspector.tensors
-        truth = litert.steps(judged, steps, tensors=tensors)
-        plain = truth if judged is main else litert.steps(main, steps)
+        truth = litert.steps(judged, steps, tensors=tensors, keep=self.keep)
+        plain = truth if judged is main else litert.steps(main, steps, keep=self.keep)
         fed = self._fed(steps)
         with of_result():
             results = stepped(self.runtime, fed)
@@ -351,7 +385,7 @@ class _Bench:
         names, moved = self.runtime.outputs, self.output_permutations
 
         def paired(runs: list[Run], source: bytes) -> list[list[Results]]:
-            fast = _delegated(litert, source, steps)
+            fast = _delegated(litert, source, steps, self.keep)
             others = [None] * len(runs) if fast is None else fast
             each = zip(runs, others, results, strict=True)
             return [_paired(run, other, names, outputs, moved) for run, other, outputs in each]
@@ -389,17 +423,24 @@ def _check_counts(runtime: OnnxRuntime, ports: Run) -> None:
 
 
 def _shape(
-    port: Port, given: Sequence[int] | None, stored: Sequence[int | str], moved: Sequence[int] | None
+    port: Port,
+    given: Sequence[int] | None,
+    stored: Sequence[int | str],
+    moved: Sequence[int] | None,
+    free: tuple[int, int],
 ) -> tuple[int, ...]:
-    """The shape of an input: as it is given, else as the ONNX model states it, else as its source does, else 1.
+    """The shape of an input: as it is given, else as the ONNX model states it, else as its source does, else
+    as it is ``free`` where it comes first and where it does not.
 
     The ONNX model may have been given other sizes than its source states, whose input is then resized.
     """
     if given is not None:
         return tuple(given)
     places = range(len(stored)) if moved is None else moved
-    pinned = {axis: size for axis, size in zip(places, stored, strict=True) if isinstance(size, int)}
-    return tuple(pinned.get(axis, 1 if size < 0 else size) for axis, size in enumerate(port.signature))
+    pinned = {axis: own for axis, own in zip(places, stored, strict=True) if isinstance(own, int)}
+    first, other = free if len(port.signature) > 1 else free[1:] * 2
+    sizes = (own if own >= 0 else other if axis else first for axis, own in enumerate(port.signature))
+    return tuple(pinned.get(axis, size) for axis, size in enumerate(sizes))
 
 
 def feeds(runtime: OnnxRuntime, inputs: Sequence[Array], permutations: Mapping[str, Sequence[int]]) -> dict[str, Array]:
@@ -420,9 +461,9 @@ def stored(data: Array, permutation: Sequence[int] | None) -> Array:
     return data if permutation is None else np.ascontiguousarray(np.transpose(data, permutation))
 
 
-def _delegated(litert: LiteRT, source: bytes, steps: Sequence[Sequence[Array]]) -> list[Run] | None:
+def _delegated(litert: LiteRT, source: bytes, steps: Sequence[Sequence[Array]], keep: bool) -> list[Run] | None:
     try:
-        return litert.steps(source, steps, delegate=True)
+        return litert.steps(source, steps, delegate=True, keep=keep)
     except VerifyError:
         return None
 
