@@ -90,6 +90,15 @@ class Inspection:
 
 
 @dataclass(frozen=True, eq=False)
+class Compared:
+    """What was counted of one tensor, the operator that gives it, and others that are written together with that."""
+
+    operator: Operator
+    others: tuple[str, ...]
+    tally: Tally
+
+
+@dataclass(frozen=True, eq=False)
 class _Place:
     """A tensor of the source, and what it is in the ONNX model."""
 
@@ -285,10 +294,8 @@ class Inspector:
             unwritten = np.zeros(one.shape, bool)  # LiteRT leaves what lies behind the detections as memory was
             unwritten[:, int(truth[operator.outputs[3]].reshape(-1)[0]) :] = True
             return unwritten
-        if operator.name == "DIV" and one.dtype.kind in "iu" and operator.inputs[1] in truth:
-            quant, divisor = quant_of(self._subgraph.tensors[operator.inputs[1]]), truth[operator.inputs[1]]
-            zero = 0 if quant is None else int(quant.zero_point[0])
-            return np.array(np.broadcast_to(divisor == zero, one.shape))
+        if operator.name == "DIV" and one.dtype.kind in "iu":
+            return self._quotients(operator, truth, one, real)
         read = [truth[index] for index in operator.inputs if index in truth and truth[index].dtype.kind in "fc"]
         if operator.name == "CAST" and read and one.dtype.kind in "iu" and read[0].shape == one.shape:
             limits = np.iinfo(one.dtype)
@@ -297,6 +304,18 @@ class Inspector:
         if any(np.isnan(each).any() for each in read) and one.dtype.kind in "fc" and one.shape == other.shape:
             return np.isnan(one) | np.isnan(other)
         return None
+
+    def _quotients(
+        self, operator: Operator, truth: Mapping[int, Array], one: Array, real: Callable[[], Array | None]
+    ) -> Array:
+        """Where a quotient is one by zero, or less than a step, which LiteRT loses."""
+        _, divided_by, made = (quant_of(self._subgraph.tensors[each]) for each in (*operator.inputs, *operator.outputs))
+        found, before = np.zeros(one.shape, bool), real()
+        if operator.inputs[1] in truth:
+            found = found | (truth[operator.inputs[1]] == (0 if divided_by is None else int(divided_by.zero_point[0])))
+        if made is not None and before is not None:
+            found = found | (np.abs(before) < made.scale[0])
+        return found
 
     def _overflows(self, operator: Operator, one: Array) -> bool:
         """Whether products of 16 bits overflow LiteRT's accumulators, as a scale was never calibrated."""
@@ -324,11 +343,6 @@ class Inspector:
             return TIE
         first, second, out = (float(each.scale.max()) for each in quants if each is not None)
         return max(TIE, min(first * second / out, WIDEST_TIE)) if out > 0 else TIE
-
-    @property
-    def _order(self) -> list[int]:
-        """The tensors that are compared, in the order in which they are computed."""
-        return [index for operator in self._subgraph.operators for index in operator.outputs if index in self._tallies]
 
     def _ends(
         self,
@@ -367,27 +381,27 @@ class Inspector:
         ports = enumerate(zip(self._subgraph.outputs, self._cut.ports, strict=False))
         return all(names.get(index) == name or position in self._ends_tallies for position, (index, name) in ports)
 
+    @property
+    def compared(self) -> list[Compared]:
+        """What was compared, in the order in which it is computed, and then outputs that are no known tensors."""
+        makers = {index: operator for operator in self._subgraph.operators for index in operator.outputs}
+        inside = [Compared(*self._written[index], self._tallies[index]) for index in makers if index in self._tallies]
+        outputs = ((makers.get(self._subgraph.outputs[place]), tally) for place, tally in self._ends_tallies.items())
+        return [*inside, *(Compared(maker, (), tally) for maker, tally in outputs if maker is not None)]
+
     def found(self) -> Inspection:
         """What the comparison came to."""
-        for index in self._order:
-            tally = self._tallies[index]
-            if why := tally.verdict():
-                operator, others = self._written[index]
-                if misread := reading(self._subgraph, operator, tally.constant):
-                    self.unknown = self.unknown or f"LiteRT {misread} (operator {operator.index} {operator.name})"
-                    continue
-                departure = Departure(
-                    operator.index, operator.name, tally.port.name, kind(tally.port), tally.found, why, others
-                )
-                return Inspection(len(self._order), departure)
-        makers = {index: operator for operator in self._subgraph.operators for index in operator.outputs}
-        for position, tally in self._ends_tallies.items():
-            maker = makers.get(self._subgraph.outputs[position])
-            if maker is not None and (why := tally.verdict()):
-                port = tally.port
-                departure = Departure(maker.index, maker.name, port.name, kind(port), tally.found, why)
-                return Inspection(len(self._order), departure)
-        return Inspection(len(self._order), None)
+        for each in self.compared:
+            operator, tally = each.operator, each.tally
+            if not (why := tally.verdict()):
+                continue
+            if misread := reading(self._subgraph, operator, tally.constant):
+                self.unknown = self.unknown or f"LiteRT {misread} (operator {operator.index} {operator.name})"
+                continue
+            name, port = operator.name, tally.port
+            departure = Departure(operator.index, name, port.name, kind(port), tally.found, why, each.others)
+            return Inspection(len(self._tallies), departure)
+        return Inspection(len(self._tallies), None)
 
 
 def _compare(

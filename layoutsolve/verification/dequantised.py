@@ -43,10 +43,17 @@ def _slots(subgraph: Subgraph, operator: Operator) -> list[int]:
     """Which inputs of a float operator are quantised constants."""
     if not operator.outputs or operator.name in EXACT or subgraph.tensors[operator.outputs[0]].dtype != "float32":
         return []
-    tensors = [(slot, subgraph.tensors[index]) for slot, index in enumerate(operator.inputs) if index >= 0]
-    if not any(tensor.dtype == "float32" and tensor.data is None for _, tensor in tensors):
+    tensors = [subgraph.tensors[index] for index in operator.inputs if index >= 0]
+    if not any(tensor.dtype == "float32" and tensor.data is None for tensor in tensors):
         return []
-    return [slot for slot, tensor in tensors if _is_weight(tensor)]
+    return [slot for slot, index in enumerate(operator.inputs) if index >= 0 and _is_weight(_stored(subgraph, index))]
+
+
+def _stored(subgraph: Subgraph, index: int) -> Tensor:
+    """A tensor, or the sparse constant that an operator expands to it."""
+    makers = (operator for operator in subgraph.operators if operator.name == "DENSIFY" and index in operator.outputs)
+    maker = next(makers, None)
+    return subgraph.tensors[index if maker is None else maker.inputs[0]]
 
 
 def _is_weight(tensor: Tensor) -> bool:
@@ -65,7 +72,8 @@ def _rewritten(source: bytes, model: Model, found: list[tuple[int, int, int]]) -
     twin = opened(source)
     for position, index, slot in found:
         subgraph = twin.subgraphs[position]
-        tensor = model.subgraphs[position].tensors[model.subgraphs[position].operators[index].inputs[slot]]
+        stated = model.subgraphs[position]
+        tensor = _stored(stated, stated.operators[index].inputs[slot])
         real = np.asarray(_real(tensor), np.float32)
         twin.buffers.append(constant(real))
         subgraph.tensors.append(_float_tensor(tensor, real, len(twin.buffers) - 1))

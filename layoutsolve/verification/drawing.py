@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from math import inf
 
@@ -127,6 +127,11 @@ def _scattered(graph: Subgraph, operator: Operator) -> Limits:
     return Limits(0, max(min(shape[:depth], default=1) - 1, 0)) if shape else Limits(0, 0)
 
 
+def _divisor(graph: Subgraph, operator: Operator) -> Limits:
+    quant = quant_of(graph.tensors[operator.inputs[1]])
+    return Limits(1 + (0 if quant is None else int(quant.zero_point[0])))
+
+
 def _bags(graph: Subgraph, operator: Operator) -> Limits:
     """Places of a sparse matrix, in order and all different, spread over it."""
     count, shape = _static(graph, operator, 1)[:1], _values(graph, operator, 2)
@@ -161,6 +166,9 @@ RULES: Mapping[tuple[str, int], Rule] = {
     ("TRANSPOSE_CONV", 0): _shape,
     ("RESIZE_BILINEAR", 1): lambda graph, operator: Limits(1, 8),
     ("RESIZE_NEAREST_NEIGHBOR", 1): lambda graph, operator: Limits(1, 8),
+    ("DIV", 1): _divisor,
+    ("FLOOR_DIV", 1): _divisor,
+    ("FLOOR_MOD", 1): _divisor,
     ("UNSORTED_SEGMENT_SUM", 1): _segments,
     ("UNSORTED_SEGMENT_PROD", 1): _segments,
     ("UNSORTED_SEGMENT_MAX", 1): _segments,
@@ -228,9 +236,8 @@ def _drawn(dtype: str, shape: Sequence[int], generator: np.random.Generator, sam
         return np.asarray(found).astype(dtype)
     if np.dtype(dtype).kind in "iu":
         ends = np.iinfo(dtype)
-        return np.rint(_spread(how, dtype, shape, generator, replace(allowed, low=ends.min, high=ends.max))).astype(
-            dtype
-        )
+        bounded = allowed.within(Limits(ends.min, ends.max))
+        return np.rint(_spread(how, dtype, shape, generator, bounded)).astype(dtype)
     wide = {"normal": Limits(-WIDE, WIDE), "extreme": Limits(-WIDE, WIDE)}.get(how, Limits(-1, 1))
     bounded = allowed if np.isfinite([allowed.low, allowed.high]).all() else wide
     found = _spread(how, "float32", shape, generator, bounded)

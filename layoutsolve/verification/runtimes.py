@@ -293,8 +293,8 @@ def element(kind: str) -> str:
 
 
 class OnnxRuntime:
-    """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose. With ``profile`` it notes what takes
-    how long, in a file whose name begins so.
+    """A model loaded into ONNX Runtime on the CPU; ``threads`` = 0 lets it choose, and has these sleep between runs.
+    With ``profile`` it notes what takes how long, in a file whose name begins so.
     """
 
     def __init__(
@@ -305,6 +305,8 @@ class OnnxRuntime:
 
         options = _options(level)
         options.intra_op_num_threads = threads
+        if not threads:  # where they spin instead they take the processor from LiteRT's process
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if profile is not None:
             options.enable_profiling, options.profile_file_prefix = True, str(profile)
         try:

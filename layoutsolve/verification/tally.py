@@ -85,7 +85,8 @@ class Tally:
     """What is counted of one tensor, over all runs. It is ``rough`` where the conversion was asked to round otherwise:
     activations at run time, or weights. ``length`` is how many floats one of it is added up from, as LiteRT does it one
     after the other, and ``tie`` how near to the middle a real value may be for both neighbours to be right.
-    ``constant`` says whether all that LiteRT has are one number.
+    ``constant`` says whether all that LiteRT has are one number, and ``farthest`` is by how much one is off at most, in
+    LSB or as a share of the range.
     """
 
     port: Port
@@ -96,8 +97,8 @@ class Tally:
     constant: bool = True
     reason: str = ""
     _count: int = 0
+    farthest: float = 0.0
     _off: float = 0.0
-    _farthest: float = 0.0
     _rows: int = 0
     _channels: Array | None = None
     _worst: tuple[float, Array, Array] | None = None
@@ -156,7 +157,7 @@ class Tally:
             middle = np.abs(place - np.floor(place) - 0.5) < self.tie + np.abs(place) * 2.0**-16
             error[(error == 1) & middle] = 0
         self._off += float(error.sum())
-        self._farthest = max(self._farthest, float(error.max(initial=0)))
+        self.farthest = max(self.farthest, float(error.max(initial=0)))
         channels = max(shape[-1], 1) if shape else 1
         found = np.bincount(off % channels, error, channels)
         if self._channels is None or self._channels.size == found.size:
@@ -178,6 +179,7 @@ class Tally:
         noise = np.zeros_like(error) if noisy is None else NOISY * self._error(actual, noisy, ignored)
         noise = np.where(np.isfinite(noise), noise, 0)
         share = ROUNDED if self.rough else HALF if "16" in self.port.dtype else FLOAT + self.length * 2.0**-25
+        self.farthest = max(self.farthest, float(error.max(initial=0)) / (float(span.max(initial=0)) or 1.0))
         far = max(error.max(initial=0) - share * float(span.max(initial=0)), 0.0)
         if far > 0 and error.max(initial=0) > noise.max(initial=0):
             return (
@@ -210,8 +212,8 @@ class Tally:
         bits = self.port.bits
         share = ROUGH if self.rough else APPROXIMATE[bits].get(self.operator, SHARE[bits])
         most = MOST[bits]
-        if self._farthest > most:
-            return f"a number is {self._farthest:g} steps off ({most} allowed)"
+        if self.farthest > most:
+            return f"a number is {self.farthest:g} steps off ({most} allowed)"
         if self._off > _most(share, self._count):
             return f"its numbers are {self._off / self._count:.2g} steps off on average ({share:g} allowed)"
         if (

@@ -19,7 +19,7 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import Array
 from layoutsolve.verification.data import Data
 from layoutsolve.verification.data import samples as given_samples
-from layoutsolve.verification.departure import Inside, Inspection, Inspector
+from layoutsolve.verification.departure import Compared, Inside, Inspection, Inspector
 from layoutsolve.verification.dequantised import dequantised
 from layoutsolve.verification.distance import (
     FLOAT16_TOLERANCE,
@@ -195,6 +195,7 @@ def verify(
     thorough: bool = False,
     symmetric: bool = False,
     timeout: float = 300.0,
+    told: Callable[[list[Compared]], None] | None = None,
 ) -> Verification:
     """Run both models on the same inputs and compare their outputs by position.
 
@@ -209,8 +210,9 @@ def verify(
     permutation)``. ``rounding`` are the operators, by subgraph and index, that round activations in the ONNX model as
     well. ``signature`` is the one that was converted, ``symmetric`` says that weights were rounded. With what is
     ``inside`` the ONNX model, given as a proto or a path, the tensors in it are compared as well, however large they
-    are if it is ``thorough``. ``timeout`` (seconds) holds for each run of LiteRT. Raises :class:`RefusedError` where a
-    runtime refuses its model, and :class:`VerifyError` where a runtime is
+    are if it is ``thorough``. ``timeout`` (seconds) holds for each run of LiteRT, and ``told`` is given
+    what was compared inside. Raises :class:`RefusedError` where a runtime refuses its model, and :class:`VerifyError`
+    where a runtime is
     missing, and where the models or the data do not fit together.
     """
     place = subgraph_of(source, signature)
@@ -228,13 +230,18 @@ def verify(
         inspector = None
         if inside is not None and not isinstance(model, bytes):
             inspector = Inspector(judged, model, inside, bench.output_permutations, kept, symmetric)
-            if inspector.size > MOST_BYTES and not thorough:
-                inspector = None
-        found = bench.judged(main, judged, samples, inspector)
+        large = inspector is not None and inspector.size > MOST_BYTES and not thorough
+        found = bench.judged(main, judged, samples, None if large else inspector)
+        if large and found.passed:
+            return replace(found, inspection=Inspection(0, None, UNSEEN.format(MOST_BYTES >> 20)))
         if inspector is None:
-            unseen = Inspection(0, None, UNSEEN.format(MOST_BYTES >> 20))
-            return replace(found, inspection=None if inside is None or isinstance(model, bytes) else unseen)
+            return found
+        if large:  # operators tell whether an output is off by what roundings come to
+            bench.used.clear()
+            found = bench.judged(main, judged, samples, inspector)
         inspection = inspector.found()
+        if told is not None:
+            told(inspector.compared)
         if inspection.departure is None and inspector.unknown:
             raise RefusedError(inspector.unknown)
         if not found.passed and inspection.departure is None and inspector.complete:
