@@ -29,6 +29,7 @@ from layoutsolve.names import Names
 from layoutsolve.protos import TYPES
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.verification.distance import Distance, Kind, kind
+from layoutsolve.verification.exact import exact
 from layoutsolve.verification.misread import reading
 from layoutsolve.verification.runtimes import OnnxRuntime, Port, Run, stepped
 from layoutsolve.verification.tally import TIE, WIDEST_TIE, Tally, near
@@ -94,7 +95,7 @@ class Compared:
     """What was counted of one tensor, the operator that gives it, and others that are written together with that."""
 
     operator: Operator
-    others: tuple[str, ...]
+    others: tuple[Operator, ...]
     tally: Tally
 
 
@@ -214,7 +215,7 @@ class Inspector:
         self._cut: _Cut | None = None
         self.unknown = ""
         self._tallies: dict[int, Tally] = {}
-        self._written: dict[int, tuple[Operator, tuple[str, ...]]] = {}
+        self._written: dict[int, tuple[Operator, tuple[Operator, ...]]] = {}
         self._ends_tallies: dict[int, Tally] = {}
 
     @property
@@ -247,13 +248,16 @@ class Inspector:
             if index not in self._tallies:
                 self._written[index] = _written(self._subgraph, index, known)
                 self._tallies[index] = self._tally(place.port, *self._written[index], runs[0])
-            tally, operator = self._tallies[index], self._written[index][0]
+            tally, (operator, others) = self._tallies[index], self._written[index]
             for number, (run, inputs, here) in enumerate(zip(runs, given, results, strict=True)):
                 truth = run.tensors[index]
                 if cut.agrees(place, truth, inputs, here):
                     tally.equal(truth)
                     continue
-                one, other = _apart(truth, cut.own(place, run.tensors, here))
+                meant = None if others else exact(self._subgraph, operator, run.tensors)
+                one, other = _apart(truth if meant is None else meant, cut.own(place, run.tensors, here))
+                if self._vanishes((operator, *others), run.tensors, one, other):
+                    continue
                 real = partial(cut.real, place, run.tensors, here)
                 ignored = self._undefined(operator, run.tensors, one, other, real)
                 again = partial(self._again, place, runs, noisy, number, one)
@@ -282,8 +286,10 @@ class Inspector:
         real: Callable[[], Array | None],
     ) -> Array | None:
         """Where numbers mean nothing: NaN that come of NaN, integers that come of floats without one, overflows,
-        quotients by zero, what is never written.
+        quotients by zero, what is never written, which of equal boxes is chosen.
         """
+        if operator.name.startswith("NON_MAX_SUPPRESSION") and self._ties(operator, truth):
+            return np.ones(one.shape, bool)
         if self._overflows(operator, one):
             return np.ones(one.shape, bool)
         if operator.name == "SVDF" and one.dtype == np.int8 and (before := real()) is not None:
@@ -304,6 +310,24 @@ class Inspector:
         if any(np.isnan(each).any() for each in read) and one.dtype.kind in "fc" and one.shape == other.shape:
             return np.isnan(one) | np.isnan(other)
         return None
+
+    def _vanishes(self, operators: Sequence[Operator], truth: Mapping[int, Array], one: Array, other: Array) -> bool:
+        """Whether all floats of LiteRT are 0, and others what is left of rounding what some operators read."""
+        if one.dtype.kind != "f" or one.shape != other.shape or one.any():
+            return False
+        read = {each for operator in operators for each in operator.inputs}
+        given = (truth[each] for each in read if each in truth and truth[each].dtype.kind in "fc")
+        sizes = (np.abs(each).max(initial=0) for each in given)
+        return bool(np.abs(other).max(initial=0) <= NOISE * max((float(each) for each in sizes), default=0.0))
+
+    def _ties(self, operator: Operator, truth: Mapping[int, Array]) -> bool:
+        """Whether boxes are equal in scores or have no area, of which LiteRT selects others."""
+        known = [truth.get(index, self._subgraph.tensors[index].data) for index in operator.inputs[:2]]
+        if any(each is None for each in known):
+            return False
+        boxes, scores = (np.asarray(each) for each in known)
+        flat = (boxes[:, 0] == boxes[:, 2]) | (boxes[:, 1] == boxes[:, 3])
+        return bool(flat.any()) or np.unique(scores).size < scores.size
 
     def _quotients(
         self, operator: Operator, truth: Mapping[int, Array], one: Array, real: Callable[[], Array | None]
@@ -328,7 +352,7 @@ class Inspector:
         first, second, out = (float(each.scale.max()) for each in quants if each is not None)
         return out > 0 and first * second / out > OVERFLOW
 
-    def _tally(self, port: Port, operator: Operator, others: Sequence[str], run: Run) -> Tally:
+    def _tally(self, port: Port, operator: Operator, others: Sequence[Operator], run: Run) -> Tally:
         rounded = self._symmetric or (0, operator.index) in self._rounding
         sizes = [run.tensors[index].size for index in operator.inputs if index in run.tensors]
         made = max(prod(run.tensors[operator.outputs[0]].shape) if operator.outputs[0] in run.tensors else 1, 1)
@@ -398,8 +422,8 @@ class Inspector:
             if misread := reading(self._subgraph, operator, tally.constant):
                 self.unknown = self.unknown or f"LiteRT {misread} (operator {operator.index} {operator.name})"
                 continue
-            name, port = operator.name, tally.port
-            departure = Departure(operator.index, name, port.name, kind(port), tally.found, why, each.others)
+            port, others = tally.port, tuple(f"{other.name}#{other.index}" for other in each.others)
+            departure = Departure(operator.index, operator.name, port.name, kind(port), tally.found, why, others)
             return Inspection(len(self._tallies), departure)
         return Inspection(len(self._tallies), None)
 
@@ -597,7 +621,7 @@ def _rounded(steps: Sequence[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
     return [{name: rounded(data) for name, data in each.items()} for each in steps]
 
 
-def _written(subgraph: Subgraph, index: int, known: frozenset[int]) -> tuple[Operator, tuple[str, ...]]:
+def _written(subgraph: Subgraph, index: int, known: frozenset[int]) -> tuple[Operator, tuple[Operator, ...]]:
     """The operator that gives a tensor, and those before it of which no tensor is known."""
     makers = {each: operator for operator in subgraph.operators for each in operator.outputs}
     found: dict[int, Operator] = {makers[index].index: makers[index]}
@@ -607,5 +631,4 @@ def _written(subgraph: Subgraph, index: int, known: frozenset[int]) -> tuple[Ope
         if each in makers and each not in known and makers[each].index not in found:
             found[makers[each].index] = makers[each]
             waiting += makers[each].inputs
-    others = sorted(set(found) - {makers[index].index})
-    return makers[index], tuple(f"{found[each].name}#{each}" for each in others)
+    return makers[index], tuple(found[each] for each in sorted(found) if each != makers[index].index)

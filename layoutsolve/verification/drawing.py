@@ -21,6 +21,9 @@ middle, and the ends of the range.
 WIDE = 3.0
 """How large floats are where they are normally distributed or extreme; others are in [-1, 1]."""
 
+WHOLE = 9
+"""How large integers are where they are normally distributed and nothing speaks against it; others are 0 to 3."""
+
 FOLLOWED = {
     "RESHAPE",
     "CAST",
@@ -41,17 +44,18 @@ FOLLOWED |= {"QUANTIZE", "REVERSE_V2", "MAXIMUM"}
 @dataclass(frozen=True)
 class Limits:
     """What an input may be: integers from ``low`` to ``high``, both included, or ``fixed`` numbers alone; floats over a
-    range.
+    range, and all of them ``different``.
     """
 
     low: float = -inf
     high: float = inf
     fixed: tuple[int, ...] | None = None
+    different: bool = False
 
     def within(self, other: Limits) -> Limits:
         """What is allowed by both."""
         low, high = max(self.low, other.low), min(self.high, other.high)
-        return Limits(low, max(low, high), self.fixed or other.fixed)
+        return Limits(low, max(low, high), self.fixed or other.fixed, self.different or other.different)
 
 
 ANY = Limits()
@@ -108,6 +112,10 @@ def _most(graph: Subgraph, operator: Operator) -> Limits:
     return Limits(1, max(_static(graph, operator, 0)[-1:], default=1))
 
 
+def _mirrored(graph: Subgraph, operator: Operator) -> Limits:
+    return Limits(0, max(min(_static(graph, operator, 0), default=1) - 1, 0))
+
+
 def _order(graph: Subgraph, operator: Operator) -> Limits:
     return Limits(fixed=tuple(range(len(_static(graph, operator, 0)))))
 
@@ -127,18 +135,43 @@ def _scattered(graph: Subgraph, operator: Operator) -> Limits:
     return Limits(0, max(min(shape[:depth], default=1) - 1, 0)) if shape else Limits(0, 0)
 
 
-def _divisor(graph: Subgraph, operator: Operator) -> Limits:
-    quant = quant_of(graph.tensors[operator.inputs[1]])
-    return Limits(1 + (0 if quant is None else int(quant.zero_point[0])))
+def _above(slot: int, least: int) -> Rule:
+    def rule(graph: Subgraph, operator: Operator) -> Limits:
+        quant = quant_of(graph.tensors[operator.inputs[slot]])
+        return Limits(least + (0 if quant is None else int(quant.zero_point[0])))
+
+    return rule
 
 
 def _bags(graph: Subgraph, operator: Operator) -> Limits:
-    """Places of a sparse matrix, in order and all different, spread over it."""
-    count, shape = _static(graph, operator, 1)[:1], _values(graph, operator, 2)
-    if not shape or not count or not 0 < count[0] <= np.prod(shape) < 2**31:
+    return _places(_static(graph, operator, 1), _values(graph, operator, 2))
+
+
+def _spread_out(graph: Subgraph, operator: Operator) -> Limits:
+    shape = _values(graph, operator, 1) or list(graph.tensors[operator.outputs[0]].shape)
+    return _places(_static(graph, operator, 0), shape)
+
+
+def _places(indices: tuple[int, ...], shape: list[int] | None) -> Limits:
+    """Places in a tensor, in order and all different, spread over it."""
+    count, whole = (indices or (1,))[0], int(np.prod(shape or [0]))
+    if not shape or not 0 < count <= whole < 2**31:
         return Limits(0, 0)
-    places = np.arange(count[0], dtype=np.int64) * int(np.prod(shape)) // count[0]
-    return Limits(fixed=tuple(np.stack(np.unravel_index(places, shape), -1).reshape(-1).tolist()))
+    found = np.unravel_index(np.arange(count, dtype=np.int64) * whole // count, shape)
+    return Limits(fixed=tuple(np.stack(found, -1).reshape(-1).tolist()))
+
+
+def _sized(graph: Subgraph, operator: Operator) -> Limits:
+    shape = graph.tensors[operator.outputs[0]].shape
+    return Limits(fixed=shape) if _values(graph, operator, 1) is None and min(shape, default=1) > 0 else Limits(1, 1)
+
+
+def _filled(graph: Subgraph, operator: Operator) -> Limits:
+    """Padding with which images are made of whole blocks."""
+    count = max(_static(graph, operator, 2)[:1], default=0)
+    sizes, block = _static(graph, operator, 0)[1 : 1 + count], _values(graph, operator, 1) or [1] * count
+    ends = [(0, -size % each if each else 0) for size, each in zip(sizes, block, strict=False)]
+    return Limits(fixed=tuple(int(each) for pair in ends for each in pair))
 
 
 RULES: Mapping[tuple[str, int], Rule] = {
@@ -166,19 +199,62 @@ RULES: Mapping[tuple[str, int], Rule] = {
     ("TRANSPOSE_CONV", 0): _shape,
     ("RESIZE_BILINEAR", 1): lambda graph, operator: Limits(1, 8),
     ("RESIZE_NEAREST_NEIGHBOR", 1): lambda graph, operator: Limits(1, 8),
-    ("DIV", 1): _divisor,
-    ("FLOOR_DIV", 1): _divisor,
-    ("FLOOR_MOD", 1): _divisor,
+    ("DIV", 1): _above(1, 1),
+    ("FLOOR_DIV", 1): _above(1, 1),
+    ("FLOOR_MOD", 1): _above(1, 1),
+    ("LOG", 0): _above(0, 1),
+    ("SQRT", 0): _above(0, 0),
+    ("RSQRT", 0): _above(0, 1),
+    ("REDUCE_WINDOW", 0): lambda _, operator: Limits(-1, 2) if operator.options["reduce_function"] in (1, 2) else ANY,
+    ("PAD", 1): lambda graph, operator: Limits(0, 3),
+    ("PADV2", 1): lambda graph, operator: Limits(0, 3),
+    ("MIRROR_PAD", 1): _mirrored,
+    ("RANGE", 0): lambda graph, operator: Limits(0, 1),
+    ("RANGE", 1): lambda graph, operator: Limits(2, 9),
+    ("RANGE", 2): lambda graph, operator: Limits(1, 3),
     ("UNSORTED_SEGMENT_SUM", 1): _segments,
     ("UNSORTED_SEGMENT_PROD", 1): _segments,
     ("UNSORTED_SEGMENT_MAX", 1): _segments,
     ("UNSORTED_SEGMENT_MIN", 1): _segments,
     ("SCATTER_ND", 0): _scattered,
+    ("SCATTER_ND", 2): _shape,
+    ("SEGMENT_SUM", 1): lambda graph, operator: Limits(fixed=tuple(np.arange(*_static(graph, operator, 1)) // 2)),
+    ("SPARSE_TO_DENSE", 0): _spread_out,
+    ("SPARSE_TO_DENSE", 1): _shape,
+    ("SLICE", 2): _sized,
+    ("SPACE_TO_BATCH_ND", 1): lambda graph, operator: Limits(1, 1),
+    ("SPACE_TO_BATCH_ND", 2): _filled,
+    ("BATCH_TO_SPACE_ND", 1): lambda graph, operator: Limits(1, 1),
+    ("BATCH_TO_SPACE_ND", 2): lambda graph, operator: Limits(0, 0),
 }
 """What an operator wants of one of its inputs, by its name and the input's position."""
 
-FLOATS: Mapping[str, Limits] = {"LOG": Limits(2**-10, 2), "SQRT": Limits(0, 2), "RSQRT": Limits(2**-10, 2)}
-"""Where an operator that reads an input of floats itself is defined."""
+
+def _quantised(graph: Subgraph, operator: Operator) -> Limits:
+    made = graph.tensors[operator.outputs[0]]
+    quant = quant_of(made)
+    if quant is None or quant.scale.size != 1:
+        return ANY
+    ends, scale = np.iinfo(made.dtype), float(quant.scale[0])
+    low, high = ((int(end) - int(quant.zero_point[0])) * scale for end in (ends.min, ends.max))
+    return Limits(low, high) if np.isfinite([low, high]).all() and 0 < high - low < 1e6 else ANY
+
+
+FLOATS: Mapping[tuple[str, int], Rule] = {
+    ("QUANTIZE", 0): _quantised,
+    ("LOG", 0): lambda graph, operator: Limits(2**-10, 2),
+    ("SQRT", 0): lambda graph, operator: Limits(0, 2),
+    ("RSQRT", 0): lambda graph, operator: Limits(2**-10, 2),
+    ("RANGE", 0): lambda graph, operator: Limits(-1, 0),
+    ("RANGE", 1): lambda graph, operator: Limits(1, 2),
+    ("RANGE", 2): lambda graph, operator: Limits(0.25, 0.5),
+    **{
+        (f"NON_MAX_SUPPRESSION_V{version}", slot): lambda graph, operator: Limits(0, 1, different=True)
+        for version in (4, 5)
+        for slot in (0, 1)
+    },
+}
+"""The same of floats: the range that is quantised at once, where an operator is defined, and what must not tie."""
 
 
 def limits(graph: Subgraph) -> list[Limits]:
@@ -195,26 +271,13 @@ def _of(graph: Subgraph, readers: Mapping[int, Sequence[tuple[Operator, int]]], 
     floats = graph.tensors[start].dtype.startswith("float")
     while waiting:
         for operator, slot in readers.get(waiting.pop(), ()):
-            if floats:
-                found = found.within(_floats(graph, operator))
-                continue
-            if (rule := RULES.get((operator.name, slot))) is not None:
+            if (rule := (FLOATS if floats else RULES).get((operator.name, slot))) is not None:
                 found = found.within(rule(graph, operator))
-            elif operator.name in FOLLOWED:
+            elif not floats and operator.name in FOLLOWED:
                 new = [index for index in operator.outputs if index not in seen]
                 seen.update(new)
                 waiting += new
     return found
-
-
-def _floats(graph: Subgraph, operator: Operator) -> Limits:
-    """The range of floats that are quantised at once, or where an operator is defined."""
-    quant = quant_of(graph.tensors[operator.outputs[0]]) if operator.name == "QUANTIZE" else None
-    if quant is None or quant.scale.size != 1:
-        return FLOATS.get(operator.name, ANY)
-    ends, scale = np.iinfo(graph.tensors[operator.outputs[0]].dtype), float(quant.scale[0])
-    low, high = ((int(end) - int(quant.zero_point[0])) * scale for end in (ends.min, ends.max))
-    return Limits(low, high) if np.isfinite([low, high]).all() and 0 < high - low < 1e6 else ANY
 
 
 def drawn(dtype: str, shape: Sequence[int], generator: np.random.Generator, sample: int, allowed: Limits) -> Array:
@@ -223,12 +286,14 @@ def drawn(dtype: str, shape: Sequence[int], generator: np.random.Generator, samp
 
 
 def _drawn(dtype: str, shape: Sequence[int], generator: np.random.Generator, sample: int, allowed: Limits) -> Array:
-    how = DISTRIBUTIONS[sample % len(DISTRIBUTIONS)]
+    how = "uniform" if allowed.different else DISTRIBUTIONS[sample % len(DISTRIBUTIONS)]
     if dtype in ("bool", "string"):
         return smooth(dtype, shape, generator)
     if allowed.fixed is not None and len(allowed.fixed) == int(np.prod(shape)):
         return np.array(allowed.fixed, dtype).reshape(tuple(shape))
     if dtype in ("int32", "int64", "uint32", "uint64"):
+        if how == "normal" and dtype.startswith("int") and allowed.high == inf:
+            allowed = allowed.within(Limits(-WHOLE, WHOLE))
         low, high = (0 if allowed.low == -inf else allowed.low), (3 if allowed.high == inf else allowed.high)
         if how == "extreme":
             return np.asarray(generator.choice(np.array([low, high], np.int64), tuple(shape))).astype(dtype)

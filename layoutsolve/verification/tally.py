@@ -47,14 +47,10 @@ APPROXIMATE: Mapping[int, Mapping[str, float]] = {
     16: {
         "LEAKY_RELU": 0.4,
         "PRELU": 0.4,
-        "LOGISTIC": 0.4,
-        "SOFTMAX": 0.4,
         "LOG_SOFTMAX": 0.4,
         "QUANTIZE": 0.3,
         "LSTM": 0.4,
         "UNIDIRECTIONAL_SEQUENCE_LSTM": 0.4,
-        "TANH": 0.75,
-        "GELU": 0.75,
     },
 }
 """The same of operators that LiteRT's kernels approximate, by tables, by polynomials or in several roundings, by bits:
@@ -175,7 +171,8 @@ class Tally:
     def _far(self, expected: Array, actual: Array, ignored: Array | None, noisy: Array | None) -> str:
         """Why floats of one run are too far off, '' where they are not."""
         error = self._error(expected, actual, ignored)
-        span = _span(numbers(expected, self.port).reshape(-1, 1), error.reshape(-1, 1) == np.inf)
+        least = 1.0 if "16" in self.port.dtype else 1 / 64
+        span = _span(numbers(expected, self.port).reshape(-1, 1), error.reshape(-1, 1) == np.inf, least)
         noise = np.zeros_like(error) if noisy is None else NOISY * self._error(actual, noisy, ignored)
         noise = np.where(np.isfinite(noise), noise, 0)
         share = ROUNDED if self.rough else HALF if "16" in self.port.dtype else FLOAT + self.length * 2.0**-25
@@ -189,7 +186,7 @@ class Tally:
         if self.rough or expected.dtype.kind == "c" or size == 0 or error.size % size or error.size // size < ROWS:
             return ""
         rows = error.reshape(-1, size)
-        own = _span(numbers(expected, self.port).reshape(-1, size), rows == np.inf)
+        own = _span(numbers(expected, self.port).reshape(-1, size), rows == np.inf, least)
         least = max(ACROSS, HALF * share / FLOAT if share == HALF else 0) * float(span.max(initial=0))
         allowed = np.maximum(np.maximum(FLOAT_CHANNEL * share / FLOAT * own, least), 4 * noise.reshape(-1, size).max(0))
         wrong = np.flatnonzero(rows.max(0) > allowed)
@@ -243,12 +240,12 @@ def _most(share: float, count: int) -> float:
     return share * count + 4 * sqrt(share * count) + 2
 
 
-def _span(data: Array, without: Array) -> Array:
-    """The range of each column, or how large its only number is."""
+def _span(data: Array, without: Array, least: float) -> Array:
+    """The range of each column, but at ``least`` so much of its largest number, or how large its only number is."""
     usable = np.isfinite(data) & ~without
     if not data.shape[0]:
         return np.zeros(data.shape[1])
     low, high = np.where(usable, data, np.inf).min(0), np.where(usable, data, -np.inf).max(0)
     spread = np.where(usable.any(0), high - low, 0)
     size = np.abs(np.where(usable, data, 0)).max(0)
-    return np.asarray(np.where(spread > 0, np.maximum(spread, size / 64), size))
+    return np.asarray(np.where(spread > 0, np.maximum(spread, size * least), size))

@@ -1,0 +1,76 @@
+"""What operators of 16 bits come to exactly, where LiteRT's kernels look it up in coarse tables or round in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import erf, pi, sqrt
+
+import numpy as np
+
+from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
+from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
+from layoutsolve.graph import Array
+
+_erf = np.vectorize(erf, [float])
+
+
+Shape = tuple[int, ...]
+
+
+def _softmax(x: Array, operator: Operator, _: Shape) -> Array:
+    powers = np.exp((x - x.max(-1, keepdims=True)) * float(operator.options.get("beta", 1.0)))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+def _gelu(x: Array, operator: Operator, _: Shape) -> Array:
+    if operator.options.get("approximate"):
+        return np.asarray(0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))))
+    return np.asarray(0.5 * x * (1 + _erf(x / sqrt(2))))
+
+
+def _resized(x: Array, operator: Operator, shape: Shape) -> Array:
+    for axis in (1, 2):
+        size, made, places = x.shape[axis], shape[axis], np.arange(shape[axis], dtype=np.float64)
+        if operator.options["align_corners"] and made > 1:
+            places *= (size - 1) / (made - 1)
+        elif operator.options["half_pixel_centers"]:
+            places = (places + 0.5) * size / made - 0.5
+        else:
+            places *= size / made
+        places = np.clip(places, 0, size - 1)
+        before = np.floor(places).astype(int)
+        share = (places - before).reshape([-1 if each == axis else 1 for each in range(x.ndim)])
+        x = x.take(before, axis) * (1 - share) + x.take(np.minimum(before + 1, size - 1), axis) * share
+    return x
+
+
+FUNCTIONS: Mapping[str, Callable[[Array, Operator, Shape], Array]] = {
+    "EXP": lambda x, *_: np.exp(x),
+    "GELU": _gelu,
+    "LOG": lambda x, *_: np.log(x),
+    "LOGISTIC": lambda x, *_: 1 / (1 + np.exp(-x)),
+    "RESIZE_BILINEAR": _resized,
+    "RSQRT": lambda x, *_: 1 / np.sqrt(x),
+    "SOFTMAX": _softmax,
+    "TANH": lambda x, *_: np.tanh(x),
+}
+"""Operators by name, as functions of real numbers."""
+
+
+def exact(subgraph: Subgraph, operator: Operator, tensors: Mapping[int, Array]) -> Array | None:
+    """The result of an operator of 16 bits for what LiteRT has of its input, rounded to LSB, and LiteRT's where it is
+    no number; None for other operators.
+    """
+    ends = (operator.inputs[0], operator.outputs[0]) if operator.name in FUNCTIONS else ()
+    if not ends or any(index not in tensors or not tensors[index].size for index in ends):
+        return None
+    stated = [subgraph.tensors[index] for index in ends]
+    read, made = (quant_of(each) for each in stated)
+    if read is None or made is None or any(each.dtype != "int16" for each in stated):
+        return None
+    x = (tensors[operator.inputs[0]].astype(np.float64) - float(read.zero_point[0])) * float(read.scale[0])
+    shape = tensors[operator.outputs[0]].shape
+    with np.errstate(all="ignore"):
+        found = np.rint(FUNCTIONS[operator.name](x, operator, shape) / float(made.scale[0]) + float(made.zero_point[0]))
+    known = np.where(np.isnan(found), tensors[operator.outputs[0]], found)
+    return np.clip(known, -(2**15), 2**15 - 1).astype(np.int16)
