@@ -1,6 +1,7 @@
 """What ``--verify`` says of right conversions, and of the same with one fault: false alarms, and what is caught.
 
-Models come from a folder, or where none is given from :mod:`experiments.zoo`. A fault counts where it changes an output
+Models come from folders, or where none is given from :mod:`experiments.zoo`, some of them with their constants behind
+the flatbuffer. Kinds of faults that were injected least come first. A fault counts where it changes an output
 by more than the source's own noise on any of some inputs that the verification does not see: as far as the right
 conversion and LiteRT's default path are from LiteRT's plain kernels, and at least one step of quantised numbers, or
 1e-4 of the range of floats.
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from layoutsolve.frontend.tflite.reading.reader import parse
 from layoutsolve.graph import Array
 from layoutsolve.verification.distance import kind, numbers
 from layoutsolve.verification.drawing import drawn, limits
+from layoutsolve.verification.repacked import opened, packed
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port
 from layoutsolve.verification.verify import feeds
 
@@ -526,15 +529,17 @@ class Judged:
     seconds: float
 
 
-def judged(name: str, source: bytes, litert: LiteRT, each: int, seed: int) -> Iterator[Judged]:
-    """The right conversion, and so many with a fault."""
+def judged(
+    name: str, source: bytes, litert: LiteRT, options: argparse.Namespace, done: Counter[str]
+) -> Iterator[Judged]:
+    """The right conversion, and some with a fault: first of the kinds of which fewest are ``done``."""
     try:
         conversion = layoutsolve.convert(source)
     except ConversionError:
         return
     right, seconds = _verified(source, conversion)
     yield Judged(name, "", False, right.verdict, str(right), seconds)
-    if right.verdict != "pass" or not each:
+    if right.verdict != "pass" or not options.faults:
         return
     try:
         bench = Bench.of(source, conversion, litert)
@@ -542,16 +547,18 @@ def judged(name: str, source: bytes, litert: LiteRT, each: int, seed: int) -> It
         return
     if bench is None:
         return
-    random, done = np.random.default_rng([seed, *name.encode()]), 0
-    for fault in random.permutation(list(FAULTS)).tolist():
+    random, start = np.random.default_rng([options.seed, *name.encode()]), time.monotonic()
+    kinds, count = sorted(random.permutation(list(FAULTS)).tolist(), key=lambda kind: done[kind]), 0
+    for fault in kinds:
         wrong = broken(conversion, fault, int(random.integers(1 << 30)))
         if wrong is None:
             continue
         found, seconds = _verified(source, wrong)
         counts = bench.changed(wrong)
         yield Judged(name, fault, counts, found.verdict, str(found), seconds)
-        done += 1
-        if done == each:
+        done[fault] += 1
+        count += 1
+        if count == options.faults or time.monotonic() - start > options.most:
             return
 
 
@@ -579,9 +586,15 @@ def table(results: Sequence[Judged]) -> Iterator[str]:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, nargs="?", help="a folder with models (default: the zoo)")
+    parser.add_argument("folder", type=Path, nargs="*", help="folders with models (default: the zoo)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only models whose path contains TEXT")
     parser.add_argument("--faults", type=int, default=20, metavar="N", help="faults in each model (default: 20)")
+    parser.add_argument(
+        "--most", type=float, default=20.0, metavar="S", help="no other one after so many seconds (default: 20)"
+    )
+    parser.add_argument(
+        "--behind", type=int, default=5, metavar="N", help="constants of every N-th model are moved (default: 5)"
+    )
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th model (default: 1)")
     parser.add_argument(
         "--networks", type=int, default=100, metavar="N", help="random networks of the zoo (default: 100)"
@@ -594,35 +607,36 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all verdicts to FILE")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as made, LiteRT(120) as litert:
-        folder = options.folder
-        if folder is None:
-            folder = Path(made)
-            write(folder, options.networks, every=options.every)
-        results = list(_all(folder, options, litert))
+        if not options.folder:
+            write(Path(made), options.networks, every=options.every)
+            options.folder, options.every = [Path(made)], 1
+        results = list(_all(options, litert))
     print("", *table(results), sep="\n")
     verdicts = Counter(each.verdict for each in results if not each.fault)
     print(f"\nright conversions: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}")
     write_json(options.json, [each.__dict__ for each in results])
 
 
-def _all(folder: Path, options: argparse.Namespace, litert: LiteRT) -> Iterator[Judged]:
-    start = time.monotonic()
-    step = options.every if options.folder is not None else 1
-    for number, model in enumerate(models(folder, options.only)):
+def _all(options: argparse.Namespace, litert: LiteRT) -> Iterator[Judged]:
+    start, done = time.monotonic(), Counter[str]()
+    for number, model in enumerate(chain(*(models(folder, options.only) for folder in options.folder))):
         late = options.seconds is not None and time.monotonic() - start > options.seconds
-        if number % step or late or model.path.stat().st_size > options.largest:
+        if number % options.every or late or model.path.stat().st_size > options.largest:
             continue
+        source, name = model.source, model.name
+        if number // options.every % options.behind == 0:
+            source, name = packed(opened(source), source), f"{name} (constants behind)"
         try:
-            for found in judged(model.name, model.source, litert, options.faults, options.seed):
+            for found in judged(name, source, litert, options, done):
                 yield found
                 if (found.verdict != "pass") != bool(found.fault) and (found.counts or not found.fault):
                     told = "\n    ".join(found.told.splitlines()[-4:])
                     print(
-                        f"{model.name}: {found.fault or 'right'}: {found.verdict} {found.seconds:.2f} s\n    {told}",
+                        f"{name}: {found.fault or 'right'}: {found.verdict} {found.seconds:.2f} s\n    {told}",
                         flush=True,
                     )
         except ConversionError as error:
-            print(f"{model.name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
 
 
 if __name__ == "__main__":
