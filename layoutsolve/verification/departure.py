@@ -467,7 +467,9 @@ def _places(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, _Place]]
     model = parse(source)
     subgraph = model.subgraphs[0]
     names = Lowering(Draft(model, lambda lowering: None, budget=Budget())).tensor_names
-    given = (*subgraph.inputs, *(index for operator in subgraph.operators for index in operator.outputs))
+    read = {*subgraph.outputs, *(index for operator in subgraph.operators for index in operator.inputs)}
+    made = (index for operator in subgraph.operators for index in operator.outputs if index in read)
+    given = (*subgraph.inputs, *made)
     held = [subgraph.tensors[index] for index in dict.fromkeys(given)]
     named = {each.index: names[each.index] for each in held if not each.is_variable and each.data is None}
     return subgraph, {

@@ -155,6 +155,18 @@ def test_mean(axes: tuple[int, ...], dtype: str) -> None:
         assert np.abs(found).mean() <= (0.06 if between else 5e-3), quants
 
 
+@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (3, 5)])
+def test_mean_of_images(size: tuple[int, int], dtype: str) -> None:
+    """Means over height and width that stay images, by the kernel that rounds the zero point's part on its own."""
+    generator = np.random.default_rng(0)
+    shape, axes = (2, *size, 16), np.array([1, 2], np.int32)
+    for quants in parameters(dtype):
+        data = generator.choice(every(dtype), shape)
+        found = differences("MEAN", data, quants, (2, 1, 1, 16), {"keepDims": True}, [axes])
+        assert np.abs(found).mean() <= 5e-3, quants
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_square_root(dtype: str) -> None:
     """Roots of all numbers that have one are rounded down; those of 16 bits are a little off where they are whole."""

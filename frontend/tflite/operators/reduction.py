@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor, frexp, ldexp, prod
+from math import copysign, floor, frexp, ldexp, prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from layoutsolve.frontend.tflite.lowering.builder import Call, Slot, real_dtype
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.quantisation import limits, moves
 from layoutsolve.frontend.tflite.lowering.registry import lowers
-from layoutsolve.frontend.tflite.lowering.rounding import TIE
+from layoutsolve.frontend.tflite.lowering.rounding import TIE, lift
 from layoutsolve.frontend.tflite.operators.common import (
     BYTES,
     as_stored,
@@ -95,9 +95,8 @@ def _mean_offset(x: Value, slot: Slot, axes: tuple[int, ...], keep: bool) -> flo
     if not isinstance(count, int):
         return 0.0
     ratio = float(x.quant.scale[0]) / result
-    part = -int(x.quant.zero_point[0]) * ratio
-    exponent = frexp(ratio / count)[1]
-    return (floor(part + 0.5) - part + (ldexp(0.5, exponent) if exponent <= 0 else 0.0)) * result
+    part = float(np.float32(x.quant.zero_point[0]) * x.quant.scale[0] / slot.quant.scale[0])
+    return (part - copysign(floor(abs(part) + 0.5), part) + lift(ratio / count)) * result
 
 
 def _mean_lift(x: Value, slot: Slot, count: Dim) -> tuple[float, float]:
@@ -112,8 +111,8 @@ def _mean_lift(x: Value, slot: Slot, count: Dim) -> tuple[float, float]:
     exponent = frexp(float(x.quant.scale[0]) / result)[1] - whole
     if exponent >= 0:
         return 0.0, 0.0
-    lift = ldexp(0.5, exponent)
-    return (lift + (TIE if count == 1 << whole else -TIE)) * result, (lift - TIE) * result
+    more = ldexp(0.5, exponent)
+    return (more + (TIE if count == 1 << whole else -TIE)) * result, (more - TIE) * result
 
 
 def _signed(call: Call, value: Value, x: Value, above: float, below: float) -> Value:
