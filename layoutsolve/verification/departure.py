@@ -224,6 +224,11 @@ class Inspector:
         return list(self._places)
 
     @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The static shapes of these."""
+        return [self._subgraph.tensors[index].shape for index in self._places]
+
+    @property
     def size(self) -> int:
         """How many bytes these have, as far as their shapes are static."""
         tensors = (self._subgraph.tensors[index] for index in self._places)

@@ -23,6 +23,11 @@ TIE, WIDEST_TIE = 1 / 32, 1 / 4
 much. Multipliers just below 1 are rounded twice, and off by as much as they are, up to the second number.
 """
 
+TIES = 0.4
+"""The share of the numbers that may be the other one where real values lie in the middle: half of these are odd, and
+half of those are rounded the other way.
+"""
+
 SHARE = {8: 0.02, 16: 0.1}
 """How many LSB a quantised number may be off on average, by the bits of its type: multipliers are as exact for both,
 while numbers of 16 bits are larger.
@@ -95,6 +100,7 @@ class Tally:
     _count: int = 0
     farthest: float = 0.0
     _off: float = 0.0
+    _ties: int = 0
     _rows: int = 0
     _channels: Array | None = None
     _worst: tuple[float, Array, Array] | None = None
@@ -151,7 +157,9 @@ class Tally:
         if before is not None and before.size == prod(shape):
             place = before.reshape(-1)[off].astype(np.float64) / self.port.scale[0] + self.port.zero_point[0]
             middle = np.abs(place - np.floor(place) - 0.5) < self.tie + np.abs(place) * 2.0**-16
-            error[(error == 1) & middle] = 0
+            excused = (error == 1) & middle
+            error[excused] = 0
+            self._ties += int(np.count_nonzero(excused))
         self._off += float(error.sum())
         self.farthest = max(self.farthest, float(error.max(initial=0)))
         channels = max(shape[-1], 1) if shape else 1
@@ -211,6 +219,10 @@ class Tally:
         most = MOST[bits]
         if self.farthest > most:
             return f"a number is {self.farthest:g} steps off ({most} allowed)"
+        if self._ties > _most(TIES, self._count):
+            return (
+                f"{self._ties} of its {self._count} numbers are the other one next to the middle ({TIES:.0%} allowed)"
+            )
         if self._off > _most(share, self._count):
             return f"its numbers are {self._off / self._count:.2g} steps off on average ({share:g} allowed)"
         if (

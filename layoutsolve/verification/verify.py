@@ -55,6 +55,9 @@ SAMPLES, SECONDS = 4, 10.0
 many seconds.
 """
 
+MOST, ELEMENTS = 128, 1 << 15
+"""On how many inputs at most small models are run, in which few numbers are compared, and how many those are to be."""
+
 MOST_BYTES = 1 << 29
 """The most that all tensors inside of a model may have to be compared where that is not asked for."""
 
@@ -312,7 +315,7 @@ class _Bench:
     def judged(self, main: bytes, judged: bytes, samples: int | None, inspector: Inspector | None) -> Verification:
         """All outputs, by the truth that fits and on as many inputs as tell something."""
         _check_counts(self.runtime, self.ports)
-        wanted = self.inputs(SAMPLES if samples is None else samples)
+        wanted = self.inputs(self.enough(inspector) if samples is None else samples)
         began, runs = time.monotonic(), list[_Ran]()
         for sample, steps in enumerate(wanted):
             try:
@@ -341,6 +344,11 @@ class _Bench:
     def _verification(self, found: tuple[OutputComparison, ...], wanted: Sequence[list[list[Array]]]) -> Verification:
         kinds = () if self.data else tuple(DISTRIBUTIONS[each] for each in self.used if each < len(DISTRIBUTIONS))
         return Verification(found, self.seed, len(self.used), len(wanted[0]), distributions=kinds)
+
+    def enough(self, inspector: Inspector | None) -> int:
+        """On how many inputs a model is run: the fewer numbers it has, the more inputs tell how many are off."""
+        shapes = [port.shape for port in self.ports.outputs] if inspector is None else inspector.shapes
+        return min(max(SAMPLES, ELEMENTS // max(sum(map(prod, shapes)), 1)), MOST)
 
     def size(self, main: bytes) -> tuple[int, int]:
         """The first of the sizes of dynamic dimensions with which LiteRT computes anything."""
