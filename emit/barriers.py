@@ -22,7 +22,7 @@ from layoutsolve.emit.guards.instead import (
     take_first,
     write_sum,
 )
-from layoutsolve.emit.guards.scope import Fresh, Scope
+from layoutsolve.emit.guards.scope import Fresh, Scope, widened
 from layoutsolve.protos import DOMAINS, GraphProto, NodeProto, TensorProto
 from layoutsolve.records import dataclass
 from layoutsolve.scopes import graphs_of
@@ -79,6 +79,7 @@ def guard(graph: GraphProto, version: int, fresh: Fresh) -> None:
 
 def _guard(graph: GraphProto, version: int, around: Mapping[str, TensorProto], fresh: Fresh) -> None:
     constants = {**around, **{item.name: item for item in graph.initializer}}
+    constants.update(widened(graph, constants))
     nodes = list(graph.node)  # kept, so that each stays the same object: what is behind them goes by that
     for node in nodes:
         for inner in graphs_of(node):

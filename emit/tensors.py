@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.emit.external import External
-from layoutsolve.graph import PACKED, Array, unpacked
+from layoutsolve.graph import HALVED, PACKED, Array, unpacked
 from layoutsolve.protos import TYPES, TensorProto
 
 _NAMES = {code: name for name, code in TYPES.items()}
@@ -44,6 +44,15 @@ def elements(proto: TensorProto) -> Array:
     if dtype in PACKED:
         return unpacked(np.frombuffer(proto.raw_data, np.uint8), dtype)[: prod(shape)].reshape(shape)
     return np.frombuffer(proto.raw_data, np.dtype(dtype).newbyteorder("<")).reshape(shape)
+
+
+def half_of(data: Array) -> Array | None:
+    """An array of float32 as float16 where these are the same numbers, else None; it is not for a few of them."""
+    if data.size < HALVED:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        half = data.astype(np.float16)
+    return half if np.array_equal(half.astype(np.float32), data) else None
 
 
 def stored_bytes(dtype: str, data: Array) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from layoutsolve.budget import Budget
 from layoutsolve.emit.ahead import among_floats
 from layoutsolve.emit.external import External
-from layoutsolve.emit.tensors import fill, stored_bytes, tensor
+from layoutsolve.emit.tensors import fill, half_of, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import Array, Dim, Graph, Origin, Region, Value, memory
 from layoutsolve.names import Names, short
@@ -50,7 +51,7 @@ class Writer:
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
     larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
     are the operators on stored integers that may be written, by default none. What views give that are ``meant`` is
-    written as real numbers.
+    written as real numbers. ``casts`` give the constants that are written as float16.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Writer:
         self.origins: dict[str, Origin] = {}
         self.model = ModelProto(producer_name="layoutsolve")
         self.ahead = among_floats(graph)
+        self.casts: list[NodeProto] = []
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
 
     @property
@@ -86,7 +88,9 @@ class Writer:
         value = self.graph.values[name]
         if value.foreign is not None and value.data is not None:
             return name  # which is written as it is in the source
-        return self.name(name) if value.data is None else self.shared(value.dtype, value.data, lambda: name)
+        if value.data is None:
+            return self.name(name)
+        return self.shared(value.dtype, value.data, lambda: name, self.graph.halves and value.in_floats)
 
     def node(
         self,
@@ -137,12 +141,28 @@ class Writer:
         fill(self.model.graph.initializer.add(), name, dtype, data, self.external)
         return name
 
-    def shared(self, dtype: str, data: Array, name: Callable[[], str]) -> str:
-        """The initializer that holds an array; it is written, under the name that ``name`` gives, if there is none."""
+    def shared(self, dtype: str, data: Array, name: Callable[[], str], halved: bool = False) -> str:
+        """The initializer that holds an array; it is written, under the name that ``name`` gives, if there is none. It
+        is one of float16, and what it is cast to, where it is to be ``halved`` and can be.
+        """
         key = (dtype, *memory(data))
         if key not in self._shared:
-            self._shared[key] = self.initializer(name(), dtype, data), data
+            half = half_of(data) if halved else None
+            write = self.initializer if half is None else partial(self._widened, half)
+            self._shared[key] = write(name(), dtype, data), data
         return self._shared[key][0]
+
+    def _widened(self, half: Array, name: str, dtype: str, data: Array) -> str:
+        """Write a constant as float16. The Cast stands before all else in the main graph, where branches and loops see
+        what it gives; runtimes compute it once, on loading.
+        """
+        here, origin, self.here, self.origin = self.here, self.origin, None, None
+        source = self.initializer(self.taken.derived(name, "float16"), "float16", half)
+        self.node("Cast", [source], [name], {"to": dtype})
+        self.casts.append(self.body.nodes.pop())
+        self.body.infos.append(self.info(Value(name, dtype, data.shape), name))
+        self.here, self.origin = here, origin
+        return name
 
 
 def _dimension(dim: Dim) -> int | str:

@@ -25,6 +25,8 @@ COMPARED = 1024
 _BITS: dict[int, int] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.STRING: 64}
 """The bits of an element where numpy does not tell them."""
 
+_FLOAT: int = TensorProto.FLOAT
+
 _VIEWS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 """The operators that change nothing but a shape."""
 
@@ -86,11 +88,12 @@ def copied_bytes(model: onnx.ModelProto, source: onnx.ModelProto) -> int:
 
     Two constants are copies of each other where they have the same elements, in whatever order and shape. Constants of
     fewer than :data:`COMPARED` bytes are left out, and so are those that the other model does not have at all, and
-    those that lie in a file of their own.
+    those that lie in a file of their own. What is stored as float16 and cast to float32 counts as it is loaded.
     """
-    most = [Counter(_kind(item) for item in each.graph.initializer) for each in (model, source)]
+    constants = [_constants(each.graph) for each in (model, source)]
+    most = [Counter(kind for _, kind in each) for each in constants]
     several = {kind for kind, count in most[0].items() if count > 1 and kind in most[1]}
-    found, known = (Counter(_elements(each.graph.initializer, several)) for each in (model, source))
+    found, known = (Counter(_elements(each, several)) for each in constants)
     return sum((found[each] - known[each]) * _bytes(each[0]) for each in found if 0 < known[each] < found[each])
 
 
@@ -182,8 +185,16 @@ def _motions(sizes: Sequence[int | str], permutation: Sequence[int]) -> list[str
     return ["swap" if after == before[cut:] + before[:cut] else "general"]
 
 
-def _kind(constant: onnx.TensorProto) -> _Kind:
-    return constant.data_type, prod(constant.dims)
+def _constants(graph: onnx.GraphProto) -> list[tuple[onnx.TensorProto, _Kind]]:
+    """The constants of a graph, and the type and the number of elements that each is read as."""
+    casts = (node for node in graph.node if node.op_type == "Cast" and any(map(_is_to_float, node.attribute)))
+    widened = {(name, TensorProto.FLOAT16) for node in casts for name in node.input}
+    types = ((each, (each.name, each.data_type) in widened) for each in graph.initializer)
+    return [(each, (_FLOAT if wide else each.data_type, prod(each.dims))) for each, wide in types]
+
+
+def _is_to_float(attribute: onnx.AttributeProto) -> bool:
+    return attribute.name == "to" and attribute.i == TensorProto.FLOAT
 
 
 def _bytes(kind: _Kind) -> int:
@@ -191,10 +202,9 @@ def _bytes(kind: _Kind) -> int:
     return _bits(element) * count // 8
 
 
-def _elements(constants: Iterable[onnx.TensorProto], kinds: set[_Kind]) -> Iterator[_Elements]:
+def _elements(constants: Iterable[tuple[onnx.TensorProto, _Kind]], kinds: set[_Kind]) -> Iterator[_Elements]:
     """The elements of each constant of some kinds, whatever their order."""
-    for constant in constants:
-        kind = _kind(constant)
+    for constant, kind in constants:
         if kind in kinds and _bytes(kind) >= COMPARED and constant.data_location != TensorProto.EXTERNAL:
             yield kind, *_sums(numpy_helper.to_array(constant))
 

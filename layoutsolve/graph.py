@@ -288,7 +288,8 @@ class Graph:
     what its inputs are where nothing is given for them, ``told`` what it says of itself and its nodes, as a model in
     ONNX that has no more than that, but for constants that are foreign. ``moves`` are the Transposes and the Reshapes
     of a source in ONNX, as :mod:`layoutsolve.moves` counts them. ``functions`` are what nodes of the domain
-    :data:`PLAN` call, by name.
+    :data:`PLAN` call, by name. With ``halves`` the source has weights of float16, and so are constants of float32
+    written that are no more than that.
     """
 
     name: str
@@ -304,6 +305,7 @@ class Graph:
     told: bytes = b""
     moves: tuple[int, int] = (0, 0)
     functions: Mapping[str, Function] = field(default_factory=dict)
+    halves: bool = False
 
     @cached_property
     def producers(self) -> dict[str, int]:
@@ -371,6 +373,15 @@ def unpacked(packed: Array, dtype: str) -> Array:
     """Integers of four bits, of bytes that hold two each, the lower bits first; one more where their number is odd."""
     halves = np.stack([packed & 15, packed >> 4], 1).reshape(-1)
     return halves if dtype == "uint4" else ((halves ^ 8).astype(np.int8) - np.int8(8))
+
+
+HALVED = 256
+"""The fewest elements of a constant that is written as float16: the Cast behind fewer takes more than they save."""
+
+
+def are_halves(data: Array, dtype: str) -> bool:
+    """Whether a constant of a source is one of the weights that it keeps as float16."""
+    return dtype == "float16" and data.size >= HALVED
 
 
 def static_elements(shape: Shape) -> int:

@@ -156,6 +156,18 @@ def test_changed_constants_are_no_copies() -> None:
     assert copied_bytes(storing([data, changed, data[::-1]]), storing([data])) == data.nbytes
 
 
+@pytest.mark.parametrize(("to", "factor"), [(TensorProto.FLOAT, 2), (TensorProto.DOUBLE, 1), (None, 1)])
+def test_halves_count_as_they_are_loaded(to: int | None, factor: int) -> None:
+    """What is cast to float32, whatever other attributes the Cast has; a constant of another type is what it is."""
+    data = np.arange(1024, dtype=np.float16)
+    written, source = storing([data, data.reshape(4, -1), data.astype("int8")]), storing([data, data.astype("int8")])
+    for each in (written, source):
+        names = [constant.name for constant in each.graph.initializer]
+        more = {} if to is None else {"saturate": 0, "to": to}
+        each.graph.node.extend(helper.make_node("Cast", [name], [f"{name}/wide"], **more) for name in names)
+    assert copied_bytes(written, source) == factor * data.nbytes
+
+
 def test_texts() -> None:
     """A text counts eight bytes, as a pointer takes."""
     texts = np.array([f"t{number}" for number in range(200)], object)

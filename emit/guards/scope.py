@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 
+import numpy as np
+
 from layoutsolve.emit.tensors import elements
 from layoutsolve.graph import Array
 from layoutsolve.protos import GraphProto, NodeProto, TensorProto, TypeProto
@@ -23,9 +25,21 @@ AHEAD = frozenset({"Cast", "Mul", "Sub"})
 """The operators as which quantised constants are written that only meet floats."""
 
 
+def widened(graph: GraphProto, constants: Mapping[str, TensorProto]) -> dict[str, TensorProto]:
+    """The constants of float16 by the names of what they are cast to, float32: runtimes compute that on loading."""
+    halves = {name for name, each in constants.items() if each.data_type == TensorProto.FLOAT16}
+    casts = (node for node in graph.node if node.op_type == "Cast" and halves.intersection(node.input))
+    return {node.output[0]: constants[node.input[0]] for node in casts if _is_to_float(node)}
+
+
+def _is_to_float(node: NodeProto) -> bool:
+    return any(each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute)
+
+
 @dataclass(eq=False)
 class Scope:
-    """One graph of a model, and what is around it: ``constants`` are initializers by name. Nodes are put ``ahead`` of
+    """One graph of a model, and what is around it: ``constants`` are initializers by name, those of float16 also by the
+    name of what they are cast to. Nodes are put ``ahead`` of
     others or ``behind`` them, by the identity of those; some are ``gone``.
     """
 
@@ -67,7 +81,8 @@ class Scope:
         found = self.constants.get(name)
         if found is None or found.data_location == TensorProto.EXTERNAL:
             return None
-        return elements(found)
+        data = elements(found)
+        return data if found.name == name else data.astype(np.float32)
 
     @cached_property
     def _said(self) -> Mapping[str, TypeProto.Tensor]:

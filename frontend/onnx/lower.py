@@ -22,7 +22,7 @@ from layoutsolve.frontend.onnx.reading import Source
 from layoutsolve.frontend.onnx.standins import CONTRIB, ML
 from layoutsolve.frontend.onnx.symbols import Symbols
 from layoutsolve.frontend.passes.live import live
-from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value
+from layoutsolve.graph import CAPTURES, CONTROL, KEPT, OPENING, STATE, Dim, Graph, Node, Origin, Value, are_halves
 from layoutsolve.protos import (
     DOMAINS,
     AttributeProto,
@@ -312,8 +312,9 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     imports = {"" if each.domain in DOMAINS else each.domain: each.version for each in source.proto.opset_import}
     title = source.proto.graph.name or name
     formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
-    ends = tuple(inputs), outputs
-    return Graph(title, values, nodes, *ends, {}, metadata, formulas, imports, draft.defaults, told, source.moves)
+    halves = any(each.data is not None and are_halves(each.data, each.dtype) for each in draft.given.values())
+    own = tuple(inputs), outputs, {}, metadata, formulas, imports, draft.defaults, told, source.moves
+    return Graph(title, values, nodes, *own, halves=halves)
 
 
 def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:

@@ -32,7 +32,7 @@ from layoutsolve.frontend.tflite.operators.custom import pass_through
 from layoutsolve.frontend.tflite.ports import check_ports, check_written
 from layoutsolve.frontend.tflite.reading import metadata
 from layoutsolve.frontend.tflite.reading.model import Model, Operator, Signature, Tensor
-from layoutsolve.graph import Dim, Graph, Node, Quant, Shape, Value
+from layoutsolve.graph import Dim, Graph, Node, Quant, Shape, Value, are_halves
 from layoutsolve.wording import listed, nearest
 
 _CONTRADICTIONS = (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError)
@@ -319,7 +319,10 @@ def _graph(lowering: Lowering, name: str, names: Mapping[int, str], outputs: tup
     used = {value for node in nodes for value in (*node.inputs, *node.outputs) if value} | set(inputs) | set(outputs)
     values = {key: value for key, value in draft.values.items() if key in used}
     public, formulas = _public_names(lowering, names), draft.meanings.formulas
-    return Graph(name, values, nodes, inputs, outputs, public, _metadata(lowering, public), formulas)
+    tensors = (tensor for subgraph in draft.model.subgraphs for tensor in subgraph.tensors)
+    halves = any(tensor.data is not None and are_halves(tensor.data, tensor.dtype) for tensor in tensors)
+    metadata = _metadata(lowering, public)
+    return Graph(name, values, nodes, inputs, outputs, public, metadata, formulas, halves=halves)
 
 
 def _public_names(lowering: Lowering, given: Mapping[int, str]) -> dict[str, str]:
