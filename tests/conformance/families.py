@@ -32,6 +32,7 @@ from tests.conformance import (
     signal,
     signal_library,
     slicing,
+    sorting,
     space,
     stablehlo,
     types,
@@ -42,7 +43,8 @@ from tests.conformance.cases import Case, all_cases
 FAMILIES = (
     activation, arithmetic, arrangement, audio, comparison, contraction, control, convolution, detection, elementwise,
     filling, flex, flex_arrays, gathering, lookup, mediapipe, networks, normalisation, padding, pooling, posenet,
-    quantise, ragged, recurrent, reduction, resize, signal, signal_library, slicing, space, stablehlo, types, weights,
+    quantise, ragged, recurrent, reduction, resize, signal, signal_library, slicing, sorting, space, stablehlo, types,
+    weights,
 )  # fmt: skip
 
 ELSEWHERE = dict.fromkeys(

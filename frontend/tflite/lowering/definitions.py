@@ -259,6 +259,7 @@ STABLEHLO_SCATTER              FZB I = -> =
 STABLEHLO_SELECT               B FZB =1 -> =1
 STABLEHLO_SHIFT_LEFT           FZ = -> =
 STABLEHLO_SLICE                FZB -> =
+STABLEHLO_SORT                 FZB FZB* -> FZB FZB*
 STABLEHLO_SUBTRACT             FZ = -> =
 STABLEHLO_TANH                 F -> =
 STABLEHLO_TRANSPOSE            FZB -> =

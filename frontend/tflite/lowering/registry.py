@@ -45,7 +45,7 @@ RARE: Mapping[str, tuple[str, ...]] = {
     "SCATTER_ND": ("scattering",),
     "SEGMENT_": ("scattering",),
     "SPARSE_TO_DENSE": ("scattering",),
-    "STABLEHLO_": ("stablehlo", "stablehlo_index"),
+    "STABLEHLO_": ("stablehlo", "stablehlo_index", "stablehlo_sort"),
     "SVDF": ("svdf",),
     "UNIDIRECTIONAL_SEQUENCE_": ("lstm", "rnn"),
     "UNSORTED_SEGMENT_": ("scattering",),
