@@ -229,7 +229,7 @@ def run_one(options: argparse.Namespace) -> int:
             files.check(_planned(options, target), _read(options))
     stage = Stages(source, said)
     with stage("run"):
-        if (keys := _all_signatures(options, source)) is not None:
+        if options.signature == "all" and (keys := _all_signatures(options, source)) is not None:
             return _convert_each(options, keys, given, source, target, stage)
         if options.stage is not None:
             return _print(options.stage, given, source)
@@ -238,23 +238,15 @@ def run_one(options: argparse.Namespace) -> int:
         return _convert(options, given, source, target, stage, start)
 
 
-ALL = "all"
-"""What ``--signature`` is given for all of them; a signature of that name is itself."""
-
-
 def _all_signatures(options: argparse.Namespace, source: Content) -> list[str] | None:
     """The signatures of a model that is asked for all of them, None where one is asked for.
 
     Raises :class:`OptionError` where there are none, or other options are for one model only.
     """
-    if options.signature != ALL:
-        return None
     from layoutsolve.errors import OptionError
-    from layoutsolve.frontend import Model, parse
+    from layoutsolve.many.signatures import keys_of
 
-    model = parse(source.data, source.folder, source.called)
-    keys = [signature.key for signature in model.signatures] if isinstance(model, Model) else []
-    if ALL in keys:
+    if (keys := keys_of(source)) == [options.signature]:
         return None
     if not keys:
         raise OptionError("the model has no signatures: leave out --signature all")
@@ -270,21 +262,15 @@ def _convert_each(
     options: argparse.Namespace, keys: Sequence[str], given: dict[str, Any], source: Content, target: str, stage: Stages
 ) -> int:
     """Convert each signature, to a file that has its name before the ending; the worst of the exit codes."""
-    path, worst = Path(target), 0
-    names = [path.with_name(f"{path.stem}.{_in_a_name(key)}{path.suffix}") for key in keys]
-    if len({str(name).casefold() for name in names}) < len(names):
-        names = [path.with_name(f"{path.stem}.{at}.{_in_a_name(key)}{path.suffix}") for at, key in enumerate(keys)]
-    files.check([files.Output("model", str(name)) for name in names], _read(options))
+    from layoutsolve.many.signatures import files_of
+
+    names, worst = files_of(target, keys), 0
+    files.check([files.Output("model", name) for name in names], _read(options))
     for key, name in zip(keys, names, strict=True):
         one = argparse.Namespace(**{**vars(options), "signature": key})
         start = time.perf_counter()
-        worst = max(worst, _convert(one, {**given, "signature": key}, source, str(name), stage, start))
+        worst = max(worst, _convert(one, {**given, "signature": key}, source, name, stage, start))
     return worst
-
-
-def _in_a_name(key: str) -> str:
-    """A signature as a part of a file's name."""
-    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in key)[:64] or "_"
 
 
 def _convert(

@@ -313,8 +313,8 @@ def _graph(draft: Draft, name: str, inputs: list[str]) -> Graph:
     title = source.proto.graph.name or name
     formulas, told = draft.meanings.formulas, _told(source.original, draft.unknown).SerializeToString()
     halves = any(each.data is not None and are_halves(each.data, each.dtype) for each in draft.given.values())
-    own = tuple(inputs), outputs, {}, metadata, formulas, imports, draft.defaults, told, source.moves
-    return Graph(title, values, nodes, *own, halves=halves)
+    facts = formulas, imports, draft.defaults, told, source.moves
+    return Graph(title, values, nodes, tuple(inputs), outputs, {}, metadata, *facts, halves=halves)
 
 
 def _told(original: ModelProto, unknown: Sequence[TensorProto]) -> ModelProto:

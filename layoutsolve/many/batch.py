@@ -13,6 +13,7 @@ from layoutsolve import parser
 from layoutsolve.errors import DIFFERENT, FAILED, UNVERIFIED, OptionError
 from layoutsolve.many.jobs import Done, Job, collected
 from layoutsolve.many.records import key, note, up_to_date
+from layoutsolve.many.signatures import ALL, each_signature
 from layoutsolve.many.telling import Tell, Watch, table, watch
 from layoutsolve.many.versions import versions
 from layoutsolve.many.workers import DIED, Answer, answers
@@ -25,7 +26,8 @@ def batch(options: argparse.Namespace, tell: Tell, warn: Tell) -> int:
     ``tell`` prints results, ``warn`` prints progress, and errors where results are not printed.
     """
     _check(options)
-    jobs, asked = collected(options.models, options.file, options.report), key(options)
+    split = {"split": each_signature} if options.signature == ALL else {}
+    jobs, asked = collected(options.models, options.file, options.report, **split), key(options)
     fresh = up_to_date(jobs, asked) if options.resume else {}
     with watch(options.quiet, options.json, len(jobs), tell, warn) as watching:
         done = list(_ordered(options, jobs, fresh, asked, watching, warn))
@@ -65,8 +67,6 @@ def _check(options: argparse.Namespace) -> None:
             raise OptionError(f"argument {name}: '{shown}' is there and is no folder, which many models need: name one")
     if options.report is not None and (not options.report or options.report.endswith(".html")):
         raise OptionError("argument --report: reports of many models are written to a folder: give its name")
-    if options.signature == "all":
-        raise OptionError("argument --signature: all are written of one model: name one, or give one model")
     if options.jobs is not None and options.jobs < 1:
         raise OptionError(f"argument --jobs: {options.jobs} models at a time are too few: give 1 or more")
 
@@ -112,7 +112,8 @@ def _answers(requests: Sequence[dict[str, Any]], scheduler: str | None, jobs: in
 def _single(job: Job) -> dict[str, object]:
     """What the options of one model say otherwise."""
     named = {"model": job.source, "models": [job.source], "file": job.output, "report": job.report}
-    return {**named, "json": True, "folder_made": True}
+    told = {} if job.signature is None else {"signature": job.signature}
+    return {**named, **told, "json": True, "folder_made": True}
 
 
 def _unwritable(job: Job, paths: Sequence[str]) -> Done | None:

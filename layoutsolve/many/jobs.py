@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,15 @@ PAGES = "models"
 
 @dataclass(frozen=True)
 class Job:
-    """A model: its path, its name among the others, the path of what it becomes, and that of its report or None."""
+    """A model: its path, its name among the others, the path of what it becomes, and that of its report or None. Where
+    signatures are converted apart it is one ``signature``, or '' for a model that has none.
+    """
 
     source: str
     name: str
     output: str
     report: str | None = None
+    signature: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,21 +59,27 @@ class Done:
     def as_json(self) -> str:
         """One line for programs."""
         if self.failed:
-            return json.dumps({"model": self.job.source, "error": self.error, "code": self.code})
+            told = {"signature": self.job.signature} if self.job.signature else {}
+            return json.dumps({"model": self.job.source, **told, "error": self.error, "code": self.code})
         return json.dumps({**self.report, "code": self.code, "up_to_date": self.fresh})
 
 
-def collected(names: Sequence[str], folder: str | None, reports: str | None = None) -> list[Job]:
+def collected(
+    names: Sequence[str],
+    folder: str | None,
+    reports: str | None = None,
+    split: Callable[[Job], Iterable[Job]] = lambda job: [job],
+) -> list[Job]:
     """The models that names of files, folders and patterns stand for, in this order, each once.
 
     Results go beside their sources or to a ``folder``, in which those of a folder, or of a pattern, lie as they do
-    there; so do their ``reports``. Raises :class:`ModelError` where a folder or a pattern has no models,
-    :class:`OptionError` where two would become the same file.
+    there; so do their ``reports``. A model is the jobs that ``split`` makes of it. Raises :class:`ModelError` where a
+    folder or a pattern has no models, :class:`OptionError` where two would become the same file.
     """
     jobs: dict[str, Job] = {}
     shown: dict[str, Job] = {}
     for name in names:
-        for job in _named(name, folder, reports):
+        for job in (each for one in _named(name, folder, reports) for each in split(one)):
             _alone(jobs, job, job.output)
             if job.report is not None:
                 _alone(shown, job, job.report)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 
 import layoutsolve
@@ -22,6 +23,7 @@ from layoutsolve.many import records
 from layoutsolve.many.jobs import collected
 from layoutsolve.many.records import RECORD
 from layoutsolve.many.versions import versions
+from tests.builder import Builder
 from tests.random_models import network
 from tests.test_streams import LISTENING, small, start
 
@@ -179,6 +181,70 @@ def test_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (folder / "out" / RECORD).open("a") as file:
         file.write('{"output": "a.onnx", "rep\n[]\n')
     assert again("--objective", "min-bytes") == set()
+
+
+def signed(*keys: str) -> bytes:
+    """A model with signatures, each of a subgraph of its own."""
+    builder = Builder()
+    for position, key in enumerate(keys):
+        part = builder.part() if position else builder
+        x, y = part.input("x", (2, 3)), part.tensor("y", (2, 3))
+        part.operator(("NEG", "ABS", "EXP")[position], [x], [y])
+        part.outputs(y)
+        builder.signature({"x": x}, {"y": y}, key, position)
+    return builder.finish()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_all_signatures(folder: Path, jobs: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each of every model is what it is alone; a model that has none becomes what it does without that."""
+    models = {"sub/two": ("one", "a b"), "alike": ("a/b", "A_b"), "third": ("all", "one", "two")}
+    for name, keys in models.items():
+        (folder / "models" / f"{name}.tflite").write_bytes(signed(*keys))
+    asked = ["models", "-o", "out", "--signature", "all", "--json", "--jobs", str(jobs), "--report", "pages"]
+    assert main(asked) == 2  # the file that is no model
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    files = {("sub/two", "one"): "sub/two.one", ("sub/two", "a b"): "sub/two.a_b", ("alike", "a/b"): "alike.0.a_b"}
+    files |= {("alike", "A_b"): "alike.1.A_b", ("third", "all"): "third"}
+    expected = {file: layoutsolve.convert(signed(*models[name]), signature=key) for (name, key), file in files.items()}
+    found = written(folder / "out")
+    assert sorted(found) == sorted([f"{file}.onnx" for file in files.values()] + [each[:-6] + "onnx" for each in NAMES])
+    for file, conversion in expected.items():
+        nodes = [node.op_type for node in onnx.load_from_string(found[f"{file}.onnx"]).graph.node]
+        assert nodes == [node.op_type for node in conversion.model.graph.node]
+        assert (folder / "pages" / "models" / f"{file}.html").exists()
+    assert {(each.get("output"), each.get("signature")) for each in told} >= {
+        ("out/sub/two.a_b.onnx", "a b"), ("out/third.onnx", "all")
+    }  # fmt: skip
+    main([*asked, "--resume"])
+    again = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each.get("up_to_date") for each in again].count(True) == len(found)
+
+
+def test_signatures_that_would_be_the_file_of_another_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "two.tflite").write_bytes(signed("one", "two"))
+    (folder / "two.one.tflite").write_bytes(small("x"))
+    assert main(["two.tflite", "two.one.tflite", "--signature", "all"]) == 2
+    assert "would both become" in capsys.readouterr().err
+    assert not list(folder.glob("*.onnx"))
+
+
+def test_a_signature_that_cannot_be_converted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is told names it, and the others are converted."""
+    builder = Builder()
+    for position, operator in enumerate(("NEG", "CUSTOM:Unknown")):
+        part = builder.part() if position else builder
+        x, y = part.input("x", (2, 3)), part.tensor("y", (2, 3))
+        part.operator(operator, [x], [y])
+        part.outputs(y)
+        builder.signature({"x": x}, {"y": y}, ("good", "bad")[position], position)
+    (folder / "two.tflite").write_bytes(builder.finish())
+    assert main(["two.tflite", "models/a.tflite", "--signature", "all", "-o", "out"]) == 2
+    assert "two.tflite (bad)  failed" in capsys.readouterr().out
+    assert sorted(written(folder / "out")) == ["a.onnx", "two.good.onnx"]
+    main(["two.tflite", "models/a.tflite", "--signature", "all", "-o", "out", "--json"])
+    errors = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["signature"] for each in errors if "error" in each] == ["bad"]
 
 
 @pytest.mark.parametrize("name", sorted(versions()))

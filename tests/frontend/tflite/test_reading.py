@@ -108,7 +108,7 @@ def test_all_signatures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     for key, operator in (("sum", "Add"), ("product", "Mul")):
         assert [node.op_type for node in onnx.load(tmp_path / f"two.{key}.onnx").graph.node] == [operator]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["two.product.onnx", "two.sum.onnx", "two.tflite"]
-    for given in (["-o", "-"], ["--certify", str(tmp_path / "c.json")], [str(path)]):
+    for given in (["-o", "-"], ["--certify", str(tmp_path / "c.json")]):
         assert main([str(path), "--signature", "all", *given]) == 2
         assert "signature" in capsys.readouterr().err
     (tmp_path / "none.tflite").write_bytes(dynamic())
