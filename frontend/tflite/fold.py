@@ -42,10 +42,8 @@ def fold(call: Call) -> bool:
     work = (GROWTH + 1) * sum(array.size for array in arrays)
     if not call.draft.budget.computes(work if ahead else work // SIMPLE):
         return False
-    if ahead:
-        if any(array.dtype == object for array in arrays):
-            return False
-        arrays = [_as_declared(call, position, array) for position, array in enumerate(arrays)]
+    if ahead and any(array.dtype == object for array in arrays):
+        return False
     try:
         with np.errstate(all="ignore"):
             results = [_array(result) for result in evaluator(call, arrays)]
@@ -125,11 +123,6 @@ def _known_inputs(call: Call) -> list[Array] | None:
         whole = all(array.dtype.kind in "Oiub" for array in known)
         return [array.astype(object) for array in known] if whole else None
     return known
-
-
-def _as_declared(call: Call, position: int, array: Array) -> Array:
-    """Halves that a DEQUANTIZE gives as floats, as these."""
-    return array.astype(np.float32) if array.dtype == np.float16 and call.declared(position) == "float32" else array
 
 
 def _known(call: Call, position: int) -> Array | None:

@@ -101,7 +101,7 @@ def _settle(
     """Give the variables of an operator that have no layout yet those of its row, and let them spread."""
     operator = problem.operators[number]
     for variable, layout in zip(operator.ports, operator.rows[choice].layouts, strict=True):
-        if not problem.variables[variable].constant and variable not in layouts:
+        if variable not in layouts:
             layouts[variable] = layout
             queue.append((variable, layout))
 

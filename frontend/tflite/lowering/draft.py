@@ -24,9 +24,6 @@ from layoutsolve.records import dataclass
 _WIDEST = 8
 """The bytes of the widest numbers that are computed."""
 
-_BYTES_PER_STRING = 64
-"""What a string takes in memory beside its bytes."""
-
 _MOST_ELEMENTS = 1 << 40
 """Elements of one tensor. What tensors cost is added up in 64 bits."""
 
@@ -163,8 +160,7 @@ class Draft:
             self.ask(prod(tensor.shape))
             data = dense(tensor)
         elif tensor.dtype == "string":
-            self.budget.spend((0 if tensor.data is None else tensor.data.size) + _BYTES_PER_STRING * prod(tensor.shape))
-            data = strings(tensor)
+            data = strings(tensor, self.budget.spend)
         elif tensor.data is not None:
             data = tensor.data
         else:

@@ -38,20 +38,21 @@ def _content(call: Call) -> tuple[str, Array, Array]:
     if (keys.dtype, values.dtype) not in _KINDS or keys.shape != values.shape:
         raise ModelError(f"{call.origin} has a table from {keys.dtype}{keys.shape} to {values.dtype}{values.shape}")
     call.draft.ask(prod(keys.shape))
-    pairs = zip(_elements(keys), _elements(values), strict=True)
+    pairs = zip(_elements(call, keys), _elements(call, values), strict=True)
     table: dict[Any, Any] = {}
     for key, value in pairs:
         table.setdefault(key, value)
     return keys.dtype, _array(list(table), keys.dtype), _array(list(table.values()), values.dtype)
 
 
-def _elements(tensor: Tensor) -> list[Any]:
+def _elements(call: Call, tensor: Tensor) -> list[Any]:
     if tensor.data is None and not prod(tensor.shape):
         return []
     if tensor.data is None:
         raise GapError("its table is filled with what is computed at run time", _REMEDY)
-    data: list[Any] = (strings(tensor) if tensor.dtype == "string" else tensor.data).reshape(-1).tolist()
-    return data
+    texts = tensor.dtype == "string"
+    data = strings(tensor, call.draft.budget.spend) if texts else tensor.data
+    return list(data.reshape(-1).tolist())
 
 
 def _array(items: list[Any], dtype: str) -> Array:

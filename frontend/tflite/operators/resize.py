@@ -154,11 +154,11 @@ def neighbours_of(call: Call, before: int, after: int) -> Neighbours:
 
 
 def is_aligned(call: Call) -> bool:
-    return bool(call.option("align_corners", False))
+    return bool(call.option("align_corners"))
 
 
 def has_halves(call: Call) -> bool:
-    return bool(call.option("half_pixel_centers", False))
+    return bool(call.option("half_pixel_centers"))
 
 
 def positions(before: int, after: int, aligned: bool, half: bool) -> Array:

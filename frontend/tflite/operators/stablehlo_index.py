@@ -30,22 +30,22 @@ _BODIES = {
     **dict.fromkeys(("LOGICAL_OR", "STABLEHLO_OR"), "Or"),
 }
 _REDUCTIONS = {"Add": "add", "Mul": "mul", "Max": "max", "Min": "min", "": "none"}
+_BODY_INPUTS = 2
 _ONE_OPERATOR = "reduce by one addition, multiplication, minimum or maximum"
 
 
 def _body(call: Call, position: int) -> str:
-    """The ONNX operator of two numbers that a subgraph is; '' where it has none, and gives its second input."""
+    """The ONNX operator of two numbers that a subgraph is; '' for one that gives its second input."""
     subgraph = call.subgraph(position)
-    if len(subgraph.inputs) != 2 or len(subgraph.outputs) != 1:
+    if len(subgraph.inputs) != _BODY_INPUTS:
         raise GapError("it reduces several tensors at once", _ONE_OPERATOR)
-    if not subgraph.operators:
+    if subgraph.outputs == subgraph.inputs[1:]:
         return ""
-    operator = subgraph.operators[0]
-    whole = sorted(operator.inputs) == sorted(subgraph.inputs) and operator.outputs == subgraph.outputs
-    found = _BODIES.get(operator.name)
-    if found is None or len(subgraph.operators) != 1 or not whole or operator.options.get("fused_activation_function"):
-        raise GapError("it reduces by a function of its own", _ONE_OPERATOR)
-    return found
+    for operator in subgraph.operators:
+        whole = sorted(operator.inputs) == sorted(subgraph.inputs) and operator.outputs == subgraph.outputs
+        if whole and operator.name in _BODIES and not operator.options.get("fused_activation_function"):
+            return _BODIES[operator.name]
+    raise GapError("it reduces by a function of its own", _ONE_OPERATOR)
 
 
 @lowers("STABLEHLO_REDUCE_WINDOW")
@@ -246,8 +246,6 @@ def scatter(call: Call) -> None:
         for key in ("inserted_window_dims", "update_window_dims", "scatter_dims_to_operand_dims")
     )
     op = _body(call, call.option("update_computation_subgraph_index"))
-    if call.arity != 3 or updates.dtype != x.dtype or slot.dtype != x.dtype:
-        raise ModelError(f"{call.origin} puts '{updates.name}' of {updates.dtype} into {x.dtype}")
     if op not in _REDUCTIONS or (op and x.dtype == "bool"):
         raise GapError(f"it combines {x.dtype} by {op}", _ONE_OPERATOR)
     shape, put = static(call, x.shape, "shape"), static(call, updates.shape, "updates")
@@ -265,7 +263,7 @@ def scatter(call: Call) -> None:
     if moved:  # a part as large as its axis may still lie partly outside
         axes = tuple(sorted({*window.axes, *moved}))
         window = Window(window.sizes, axes, tuple(mapped.index(axis) if axis in mapped else None for axis in axes))
-    if 0 in shape or 0 in put:
+    if 0 in put:
         store(call, x, slot)
         return
     order = [axis for axis in (*window.axes, *window.whole) if axis in windowed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 
@@ -11,12 +12,18 @@ from layoutsolve.errors import ModelError
 from layoutsolve.frontend.tflite.reading.model import Tensor
 from layoutsolve.graph import Array
 
+_BYTES_PER_STRING = 64
+"""What a string takes in memory beside its bytes."""
 
-def strings(tensor: Tensor) -> Array:
-    """The strings of a constant tensor, an array of bytes objects in its shape. Raises :class:`ModelError`."""
+
+def strings(tensor: Tensor, spend: Callable[[int], object]) -> Array:
+    """The strings of a constant tensor, an array of bytes objects in its shape. What they take in memory is ``spend``
+    before they are made. Raises :class:`ModelError`.
+    """
     place = f"tensor {tensor.index} '{tensor.name}'"
     raw = b"" if tensor.data is None else tensor.data.tobytes()
     count = prod(tensor.shape)
+    spend(len(raw) + _BYTES_PER_STRING * count)
     if not raw and not count:
         return np.empty(tensor.shape, object)
     if len(raw) < 4:

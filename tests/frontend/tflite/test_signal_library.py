@@ -11,6 +11,7 @@ import pytest
 import layoutsolve
 from layoutsolve.errors import ModelError, UnsupportedError
 from layoutsolve.frontend import read
+from layoutsolve.frontend.tflite.lowering.draft import Draft
 from tests.builder import Builder
 from tests.conformance.signal_library import SUBTRACTION, packed, stacking
 
@@ -88,6 +89,16 @@ def test_refused(case: str) -> None:
     source, message = REFUSED[case]
     with pytest.raises((ModelError, UnsupportedError), match=message):
         layoutsolve.convert(source)
+
+
+@pytest.mark.parametrize("operator", ["SignalRfft", "SignalIrfft"])
+def test_tables_are_asked_for_by_their_length(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each number of a transform has four in tables."""
+    asked, ask = list[int](), Draft.ask
+    monkeypatch.setattr(Draft, "ask", lambda draft, elements: (asked.append(elements), ask(draft, elements)))
+    ends = [short(512), short(514)][:: 1 if operator == "SignalRfft" else -1]
+    layoutsolve.convert(model(operator, ends[:1], ends[1:], packed(fft_length=512)))
+    assert asked[0] == 4 * 512
 
 
 @pytest.mark.parametrize("length", [8, 32, 128, 512, 2048])

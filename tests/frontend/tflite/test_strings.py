@@ -29,9 +29,17 @@ def packed(*numbers: int) -> bytes:
 
 def test_strings() -> None:
     raw = packed(3, 20, 21, 21, 25) + b"a\xff\0zz"
-    assert strings(tensor(raw, 3)).tolist() == [b"a", b"", b"\xff\0zz"]
-    assert strings(tensor(packed(1, 12, 13) + b"x")).tolist() == b"x"
-    assert strings(tensor(b"", 0)).shape == (0,)
+    assert strings(tensor(raw, 3), int).tolist() == [b"a", b"", b"\xff\0zz"]
+    assert strings(tensor(packed(1, 12, 13) + b"x"), int).tolist() == b"x"
+    assert strings(tensor(b"", 0), int).shape == (0,)
+
+
+def test_memory_is_asked_for_before_there_are_strings() -> None:
+    raw, spent = packed(3, 20, 21, 21, 25) + b"a\xff\0zz", list[int]()
+    strings(tensor(raw, 3), spent.append)
+    with pytest.raises(ModelError):
+        strings(tensor(packed(1 << 30, 8), 1 << 30), spent.append)
+    assert spent == [len(raw) + 3 * 64, 8 + (64 << 30)]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +58,7 @@ def test_strings() -> None:
 )
 def test_damaged_strings(raw: bytes, shape: tuple[int, ...]) -> None:
     with pytest.raises(ModelError, match="'words'"):
-        strings(tensor(raw, *shape))
+        strings(tensor(raw, *shape), int)
 
 
 def handle(part: Part, number: int = 3) -> int:
