@@ -24,6 +24,7 @@ from layoutsolve.made import WRITTEN, Provenance, of_model
 from layoutsolve.solver import DEFAULT_OBJECTIVE, STRATEGIES, Assignment, Boundary, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.statement.boundary import Ends
+from layoutsolve.solver.statement.objective import ranked, without_groupings
 from layoutsolve.solver.statement.partition import Crossing, crossings
 from layoutsolve.source import Content, Mapped, Source, load, unchanged
 from layoutsolve.stages import Stages
@@ -398,7 +399,9 @@ def _no_worse(
             return replace(found, assignment=stays, model=model, external=external, origins={}, kept=kept)
     first = Moves(*graph.moves, hidden.price.hidden)
     after = moves(found.model, found.price.hidden)
-    if after.gains(first):
+    tiers = without_groupings(goal.tiers)
+    cheaper = after.counts == first.counts and ranked(found.price, tiers) < ranked(hidden.price, tiers)
+    if cheaper or after.gains(first):
         return found
     if after.counts > first.counts and goal.objective != "min-transpose":  # they were traded for time
         other = converted("min-transpose")

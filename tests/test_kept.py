@@ -115,3 +115,46 @@ def test_what_was_made_otherwise_is_not_told_on(tmp_path: Path) -> None:
     data = source.SerializeToString()
     found = layoutsolve.convert(data)
     assert not found.kept and found.provenance == made.Provenance(VERSION, Content(data).digest, "{}")
+
+
+GROWING = {
+    "Tile": lambda axis, rank: [1 + 3 * (each == axis) for each in range(rank)],
+    "Pad": lambda axis, rank: [7 * (each == axis) for each in range(2 * rank)],
+    "Expand": lambda axis, rank: [1 + 7 * (each == axis) for each in range(rank)],
+}
+
+
+@pytest.mark.parametrize("objective", ["min-bytes", "min-transpose"])
+@pytest.mark.parametrize("operator", [*GROWING, "Slice"])
+def test_as_many_transposes_may_move_fewer_bytes(operator: str, objective: str) -> None:
+    """A Transpose on the larger side of an operator goes to the smaller one, though there are no fewer."""
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        rank = int(random.integers(2, 5))
+        shape = [int(size) for size in random.permutation([3, 4, 5, 6])[:rank]]
+        axis, perm = int(random.integers(rank)), list(map(int, np.roll(range(rank), 1)))
+        if operator not in GROWING:
+            rank, shape, perm = rank + 2, [*shape, 7, 8], [*range(rank + 1, -1, -1)]
+        if operator == "Expand":
+            shape[axis], perm = 1, [rank - 1, *range(1, rank - 1), 0] if axis in (0, rank - 1) else perm
+            rank, shape, perm = rank + 2, [*shape, 7, 8], [*perm, rank + 1, rank]
+        bounds = [np.array([each]) for each in (0, 2, axis)]
+        given = [np.array(GROWING[operator](axis, rank))] if operator in GROWING else bounds
+        held = [onnx.numpy_helper.from_array(each.astype(np.int64), f"c{at}") for at, each in enumerate(given)]
+        own = helper.make_node(operator, ["a", *(each.name for each in held)], ["b"])
+        transposed = helper.make_node("Transpose", ["a"], ["b"], perm=perm)
+        nodes = [own, transposed] if operator in GROWING else [transposed, own]
+        nodes = [helper.make_node("Relu", ["x"], ["t0"]), *nodes, helper.make_node("Tanh", ["t2"], ["y"])]
+        for at, node in enumerate(nodes[1:3]):
+            node.input[0], node.output[0] = f"t{at}", f"t{at + 1}"
+        ends = [helper.make_tensor_value_info(*each) for each in (("x", 1, shape), ("y", 1, [None] * rank))]
+        graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], held)
+        source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+        typed = onnx.shape_inference.infer_shapes(source, data_prop=True)
+        source.graph.output[0].CopyFrom(typed.graph.output[0])
+        sizes = {
+            each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in typed.graph.value_info
+        }
+        found = layoutsolve.convert(source.SerializeToString(), objective=objective)
+        assert found.price.bytes == 4 * min(np.prod(shape), np.prod(sizes["t2"])), (operator, seed)
+        assert found.price.transposes == 1 and not found.kept

@@ -221,11 +221,11 @@ class Formulation:
             return
         self._regrouped(variable, [(moved, -1)])
         self._row([*((literal, 1) for literal in delivered), (moved, -1)], 0)
-        counts = near(written, given, self.problem.variables[variable].rigid)
-        if not any(reshapes for reshapes, _, _ in counts):
+        counts = near(written, given, *self.problem.hindrance(variable))
+        if not any(reshapes or hidden for reshapes, hidden, *_ in counts):
             return
         firsts = []
-        for reshapes, sources, targets in counts:
+        for reshapes, hidden, sources, targets in counts:
             literal, whole = self._new(), [given[target] for target in targets]
             firsts.append(literal)
             if None not in whole:
@@ -234,6 +234,7 @@ class Formulation:
                 self._only(literal, written, sources)
             if reshapes:
                 self._regrouped(variable, [(literal, reshapes)])
+            self._charge(literal, [("hidden", hidden)])
         self._row([*((literal, 1) for literal in firsts), (moved, -1)], 0)
 
     def _regrouped(self, variable: int, terms: Terms) -> None:

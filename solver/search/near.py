@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 
@@ -12,12 +12,17 @@ from layoutsolve.solver.theory.move import Pattern, alone_in, pattern_of, turned
 Dimensions = tuple[Layout, int]
 """Stored dimensions, and how many more are of size 1."""
 
-Near = tuple[int, Sequence[Layout] | None, Sequence[Layout]]
-"""A number of Reshapes, the layouts from which a Transpose takes so many, None for all, and those to which it does."""
+Near = tuple[int, int, Sequence[Layout] | None, Sequence[Layout]]
+"""A number of Reshapes, what the Transpose loses as it is hindered, the layouts from which it does, None for all, and
+those to which it does.
+"""
 
 
-def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> list[Near]:
-    """How many Reshapes are beside the Transpose from some layouts, by default all, to some of one order.
+def near(
+    written: Iterable[Layout], wanted: Collection[Layout], rigid: bool, hindrance: Callable[[Layout, Layout], int]
+) -> list[Near]:
+    """How many Reshapes are beside the Transpose from some layouts, by default all, to some of one order; of a
+    ``rigid`` tensor it may be hindered instead.
 
     A move takes none where whole dimensions change places, one where a layout has no dimension that the other's order
     tears, else two (:func:`~layoutsolve.solver.theory.move.move`). So which take none is looked up by what dimensions
@@ -35,24 +40,27 @@ def near(written: Iterable[Layout], wanted: Collection[Layout], rigid: bool) -> 
     untorn = [source for source, found in stored.items() if found is not None]
     alike: dict[Dimensions, list[tuple[Layout, Pattern, tuple[int, ...]]]] = {}
     for source in untorn:
-        turn = pattern_of(source), turned(source, stored[source] or ())
-        alike.setdefault(_dimensions(stored[source] or ()), []).append((source, *turn))
+        way = pattern_of(source), turned(source, stored[source] or ())
+        alike.setdefault(_dimensions(stored[source] or ()), []).append((source, *way))
     found: list[Near] = []
     within = dict[tuple[Order, ...], list[Layout]]()
     for target in wanted:
         pattern, turns = pattern_of(target), alike.get(_dimensions(target), ())
-        whole = [source for source, given, turn in turns if rigid or alone_in(given, turn, pattern)]
-        if whole:
-            found.append((0, whole, [target]))
-        if len(whole) < len(stored):
+        whole = dict[int, list[Layout]]()
+        for source, given, turn in turns:
+            free = alone_in(given, turn, pattern)
+            if free or rigid:
+                whole.setdefault(0 if free else hindrance(source, target), []).append(source)
+        found += [(0, lost, sources, [target]) for lost, sources in whole.items()]
+        if sum(map(len, whole.values())) < len(stored):
             pairs = joined(target)
             within.setdefault(tuple([each for each in groups if pairs <= beside[each]]), []).append(target)
     far: list[Layout] = []
     for orders, targets in within.items():
-        some = dict.fromkeys(chain(untorn, *(groups[each] for each in orders)))
-        found.append((1, None if len(some) == len(stored) else list(some), targets))
-        far += targets if len(some) < len(stored) else []
-    return [*found, (2, None, far)] if far else found
+        reached = dict.fromkeys(chain(untorn, *(groups[each] for each in orders)))
+        found.append((1, 0, None if len(reached) == len(stored) else list(reached), targets))
+        far += targets if len(reached) < len(stored) else []
+    return [*found, (2, 0, None, far)] if far else found
 
 
 @lru_cache(maxsize=65536)

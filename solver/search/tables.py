@@ -170,7 +170,8 @@ class Stated:
         transposed = self._transposes(variable, orders, orders, _changed(orders, orders))
         paid = {name: between[given[:, None], asked] for name, between in transposed.items()}
         once = self.problem.target.reshape_price(1, each.turns, self.problem.timed)
-        paid["reshapes"] = reshapes = self._reshapes(each.rigid, sources, targets)
+        reshapes, hindered = self._beside(variable, sources, targets)
+        paid |= {"reshapes": reshapes, "hidden": paid["hidden"] + hindered}
         paid["nanoseconds"] = paid["nanoseconds"] + reshapes * once.nanoseconds
         return Moves(self._tiered(paid), np.array(ranked(once, self.tiers), np.int64), given, asked)
 
@@ -190,17 +191,22 @@ class Stated:
         nothing = 0 * paid["transposes"]
         return np.array([sum((paid.get(name, nothing) for name in tier), nothing) for tier in self.tiers])
 
-    def _reshapes(self, rigid: bool, sources: Sequence[Layout], targets: Sequence[Layout]) -> Array:
-        """The Reshapes of a move from each source to each target, beside a Transpose or without one."""
+    def _beside(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> tuple[Array, Array]:
+        """The Reshapes of a move from each source to each target, beside a Transpose or without one; and what it loses
+        as it is hindered.
+        """
         found = _changed(sources, targets)
+        hindered = 0 * found
         rows, columns = ({layout: place for place, layout in enumerate(layouts)} for layouts in (sources, targets))
         for members in by_order(targets).values():
             atoms = order(members[0])
             others = [place for source, place in rows.items() if order(source) != atoms]
-            for count, some, near_by in sorted(near(sources, members, rigid), key=lambda each: -each[0]):
+            counts = near(sources, members, *self.problem.hindrance(variable))
+            for count, lost, some, near_by in sorted(counts, key=lambda each: -each[0]):
                 at = others if some is None else [rows[source] for source in some]
-                found[np.ix_(at, [columns[target] for target in near_by])] = count
-        return found
+                places = np.ix_(at, [columns[target] for target in near_by])
+                found[places], hindered[places] = count, lost
+        return found, hindered
 
 
 def _changed(sources: Sequence[Layout], targets: Sequence[Layout]) -> Array:

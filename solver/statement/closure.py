@@ -369,7 +369,7 @@ class Closure:
         units = layout.count(())
         self.limit.spend(UNITS_MOVED * comb(len(layout), units))
         if not self.limit.over:
-            for other in transposed_alone(layout, found):
+            for other in transposed_alone(layout, found, self.variables[variable].rigid):
                 self._suggest(variable, other)
 
     def _wanted(self, variable: int) -> dict[Order, None]:

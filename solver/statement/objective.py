@@ -69,6 +69,12 @@ class Goal:
         return tuple(tier for tier in tiers if tier != ("transposes",)) if self.target.chooses else tiers
 
     @property
+    def counted(self) -> bool:
+        """Whether Reshapes count before the time of Transposes, so that none is made to save some."""
+        names = [name for tier in self.tiers for name in tier if name in ("reshapes", "hidden", "nanoseconds")]
+        return names[:1] == ["reshapes"]
+
+    @property
     def timed(self) -> bool:
         """Whether rows and moves are priced in time as well."""
         return ("nanoseconds",) in self.tiers

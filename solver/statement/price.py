@@ -36,12 +36,18 @@ def _delivered(written: Layout, wanted: frozenset[Layout], rigid: bool) -> Moves
     for atoms, layouts in orders.items():
         source = written
         if atoms != order(written):
-            first = min(layouts, key=lambda layout: (move(written, layout, rigid).reshapes, layout))
+            first = min(layouts, key=lambda layout: _nearness(written, layout, rigid))
             layouts.remove(first)
             moves.append((written, first))
             source = first
         moves += [(source, layout) for layout in layouts]
     return tuple(moves)
+
+
+def _nearness(written: Layout, wanted: Layout, rigid: bool) -> tuple[int, bool, Layout]:
+    """Of several layouts of one order a Transpose ends in the least of these."""
+    steps = move(written, wanted, rigid)
+    return steps.reshapes, steps.hindered, wanted
 
 
 def price(problem: LayoutProblem, rows: Sequence[int]) -> Price:

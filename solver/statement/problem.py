@@ -9,7 +9,7 @@ same layout share the move.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 
@@ -55,7 +55,8 @@ class Variable:
 
     ``bytes`` counts those of all ``turns``, which are how often it is taken to be produced. ``constant`` data is
     rearranged while converting, which costs nothing; each reader has a variable of its own. Where the target has all
-    Transposes ``alike`` it makes no difference whether a runtime sees what is simple about one.
+    Transposes ``alike`` it makes no difference whether a runtime sees what is simple about one. Where operators are
+    ``counted`` before time it is not worth a Reshape.
     """
 
     title: str
@@ -65,11 +66,17 @@ class Variable:
     constant: bool = False
     turns: int = 1
     alike: bool = False
+    counted: bool = False
 
     @property
     def rigid(self) -> bool:
-        """Whether no Reshape makes a Transpose simpler: nothing is gained by it, or several sizes are known by name
-        only, so that it cannot state them all.
+        """Whether no Reshape is made that only makes a Transpose simpler."""
+        return self.counted or self.unhindered
+
+    @property
+    def unhindered(self) -> bool:
+        """Whether dimensions of size 1 make no Transpose slower, or nothing is told of it: all take as long, or several
+        sizes are known by name only, so that a Reshape cannot state them all.
         """
         return self.alike or sum(isinstance(size, Size) for size in self.sizes) > 1
 
@@ -179,12 +186,21 @@ class LayoutProblem:
         return {}
 
     def losses(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> list[bytes]:
-        """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each."""
+        """For each source the hidden transpositions of a move of a variable to each of the targets, a byte each, as
+        their orders have them: a hindered move has more.
+        """
         if self.charges(variable):
             if self.partial:
                 return self.target.least_losses(sources, targets, self.mark(variable))
             return self.target.losses(sources, targets)
         return [bytes([self.target.least_lost]) * len(targets)] * len(sources)
+
+    def hindrance(self, variable: int) -> tuple[bool, Callable[[Layout, Layout], int]]:
+        """Whether moves of a variable may be hindered, and what each of them loses by that beyond what its orders
+        tell.
+        """
+        moved, target = self.variables[variable], self.target
+        return moved.rigid, lambda source, wanted: 0 if moved.unhindered else target.hindrance(source, wanted)
 
     def times(self, variable: int, sources: Sequence[Layout], targets: Sequence[Layout]) -> Array:
         """For each source the nanoseconds of a Transpose of a variable to each of the targets: 0 where none count."""
@@ -238,6 +254,9 @@ class LayoutProblem:
         given, wanted = list(sources), list(targets)
         if self.timed:
             return self.charges(variable) and len(set(map(order, (*given, *wanted)))) > 1
+        moved = self.variables[variable]
+        if moved.counted and not moved.unhindered and any(() in layout for layout in (*given, *wanted)):
+            return True
         return any(map(any, self.losses(variable, given, wanted)))
 
     @cached_property

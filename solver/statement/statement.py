@@ -63,6 +63,7 @@ class Statement:
         self.graph, self.boundary, self.opaque_views = graph, boundary or Boundary(), frozenset(opaque_views)
         self.goal = goal or Goal()
         self.target = self.goal.target
+        self._simple = self.target.alike, self.goal.counted
         self.boundary.check(graph)
         self._atoms = atoms or Atoms(graph, opaque_views, self.target.offer)
         self._factors: list[list[int]] = []
@@ -281,7 +282,7 @@ class Statement:
         sizes = tuple(self._atoms.size(leaf) for leaf in leaves)
         self._readings.append({name: logical})
         self._factors.append(leaves)
-        self.variables.append(Variable(name, sizes, size, self._readings[-1], constant, turns, self.target.alike))
+        self.variables.append(Variable(name, sizes, size, self._readings[-1], constant, turns, *self._simple))
         return len(self.variables) - 1
 
     def _end(self, name: str, permutation: Permutation | None, reads: bool) -> None:
@@ -359,10 +360,10 @@ class Statement:
             return (Row(layouts, written, price=still),)
         stored = self.graph.values[node.inputs[0]]
         sizes, source, target = as_layouts(stored.shape, node.attributes["perm"])
-        moved = Variable(stored.name, tuple(sizes), turns * _bytes(stored), {}, turns=turns, alike=self.target.alike)
+        moved = Variable(stored.name, tuple(sizes), turns * _bytes(stored), {}, False, turns, *self._simple)
         price = still
         if source != target:
-            slow = not moved.rigid and hindered(layouts[0], node.attributes["perm"])
+            slow = not moved.unhindered and hindered(layouts[0], node.attributes["perm"])
             motion, together = (Motion.GENERAL, 0) if slow else motion_between(source, target)
             price = self.target.transpose_price(
                 moved, motion, order(target)[len(target) - together :], 0, self.goal.timed

@@ -212,9 +212,14 @@ class Target:
         steps = move(source, target, variable.rigid)
         if steps.perm is None:
             return self.reshape_price(steps.reshapes, variable.turns, timed)
-        motion, together = motion_between(source, target)
+        slow = steps.hindered and not variable.unhindered
+        motion, together = (Motion.GENERAL, 0) if slow else motion_between(source, target)
         innermost = order(target)[-together:] if together else ()
         return self.transpose_price(variable, motion, innermost, steps.reshapes, timed)
+
+    def hindrance(self, source: Layout, target: Layout) -> int:
+        """The hidden transpositions that a hindered Transpose has beside those of its orders."""
+        return self.lost[Motion.GENERAL] - self.lost[motion_between(source, target)[0]]
 
     def transpose_price(
         self, variable: Variable, motion: Motion, innermost: Sequence[int] = (), reshapes: int = 0, timed: bool = False

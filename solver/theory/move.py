@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise, product
 
 from layoutsolve.records import dataclass
-from layoutsolve.solver.theory.layout import Group, Layout, Order, interspersed, order, whole
+from layoutsolve.solver.theory.layout import Group, Layout, Order, interspersed, order, whole, with_units
 from layoutsolve.solver.theory.motion import Motion, motion_of
 
 Pattern = tuple[bool, ...]
@@ -19,12 +19,14 @@ class Move:
     """How a stored tensor gets from one layout into another: Reshape to ``split``, Transpose by ``perm``, Reshape to
     ``target``.
 
-    Each step is None where it is not needed.
+    Each step is None where it is not needed. Of a ``hindered`` one the Transpose is slower than what it moves, as
+    dimensions of size 1 are in its way.
     """
 
     split: Layout | None
     perm: tuple[int, ...] | None
     target: Layout | None
+    hindered: bool = False
 
     @property
     def transposes(self) -> int:
@@ -40,7 +42,7 @@ def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
     """The cheapest way from ``source`` to ``target``: one Transpose at most, flanked by Reshapes only where an atom is
     hidden, or where dimensions of size 1 would keep a runtime from seeing what is simple about it.
 
-    A ``rigid`` tensor has so many symbolic sizes that a Reshape cannot state them: it is spared the second kind.
+    A ``rigid`` tensor is spared the second kind: its Transpose is hindered instead.
     """
     if source == target:
         return Move(None, None, None)
@@ -52,9 +54,10 @@ def move(source: Layout, target: Layout, rigid: bool = False) -> Move:
         split = split if solid is None else _with_units(solid, target)
     before = source if split is None else split
     perm = _transposed(before, target)
-    if _permuted(before, perm) != target or (hindered(before, perm) and not rigid):
+    slow = hindered(before, perm)
+    if _permuted(before, perm) != target or (slow and not rigid):
         return Move(split, _carrying(before, perm), target)
-    return Move(split, perm, None)
+    return Move(split, perm, None, slow)
 
 
 def _split(source: Layout, wanted: Order) -> Layout | None:
@@ -155,10 +158,13 @@ def hindered(source: Layout, perm: Sequence[int]) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def transposed_alone(source: Layout, target: Layout) -> tuple[Layout, ...]:
+def transposed_alone(source: Layout, target: Layout, rigid: bool = False) -> tuple[Layout, ...]:
     """The layouts, beside ``target`` all that have its dimensions of size 1 elsewhere, between which and ``source`` a
-    Transpose alone is enough one way or the other. The two have the same dimensions.
+    Transpose alone is enough one way or the other. The two have the same dimensions. Of a ``rigid`` tensor it always
+    is.
     """
+    if rigid:
+        return tuple(with_units(target))
     solid = tuple(filter(None, target))
     return tuple([filled(pattern, solid) for pattern in _moved_alone(pattern_of(source), turned(source, target))])
 

@@ -88,7 +88,7 @@ def test_layouts_equal_brute_force() -> None:
     @settings(checked, max_examples=140)
     @given(small_graphs, st.sampled_from(["min-nodes", "min-bytes", "min-transpose", "min-executed"]))
     def check(graph: Graph, objective: str) -> None:
-        lowest = force.lowest(Statement(graph).layouts(), OBJECTIVES[objective])
+        lowest = force.lowest(Statement(graph, goal=Goal(objective)).layouts(), OBJECTIVES[objective])
         found = assign(graph, objective=objective)
         if lowest is None:
             assert found.status == "optimal" or found.problem.capped or objective == "min-nodes"

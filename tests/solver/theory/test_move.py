@@ -73,11 +73,12 @@ def test_the_reshapes_of_many_moves_are_those_of_each(seed: int) -> None:
     written, wanted = some_layouts(random, 4, 30), some_layouts(random, 4, 30)
     first = order(wanted[0])
     wanted = [each for each in wanted if order(each) == first]
-    found = near(written, wanted, rigid)
+    found = near(written, wanted, rigid, lambda source, target: 1 + len(source))
     sources = [each for each in written if order(each) != first]
     for source, target in product(sources, wanted):
-        told = [count for count, some, targets in found if target in targets and (some is None or source in some)]
-        assert min(told) == move(source, target, rigid).reshapes
+        steps = move(source, target, rigid)
+        told = [each[:2] for each in found if target in each[3] and (each[2] is None or source in each[2])]
+        assert min(told) == (steps.reshapes, (1 + len(source)) * steps.hindered)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -88,6 +89,9 @@ def test_transposes_are_as_fast_as_what_they_move_allows(seed: int) -> None:
     for source, target in product(sources, targets):
         steps = move(source, target)
         assert steps.perm is None or not hindered(steps.split or source, steps.perm), (source, target)
+        rigid = move(source, target, rigid=True)
+        assert rigid.perm is None or rigid.hindered == hindered(rigid.split or source, rigid.perm), (source, target)
+        assert rigid.reshapes + rigid.hindered <= steps.reshapes <= rigid.reshapes + 2 * rigid.hindered
 
 
 @pytest.mark.parametrize("atoms", [2, 3])
