@@ -109,7 +109,8 @@ def lowered(
     if not isinstance(model, Model):
         from layoutsolve.frontend.onnx import lower as onnx
 
-        graph = layer_norm.recognise(gates.recognise(onnx.lower(model, name, reading.shapes, budget)), budget)
+        graph = block_moves.recognise(onnx.lower(model, name, reading.shapes, budget))
+        graph = layer_norm.recognise(gates.recognise(graph), budget)
         return _as_stored(cuts.cut(graph, reading.storage, budget), reading, budget)
     graph = infinities.bounded(lower(model, name, reading, check, budget))
     graph = borders.absorbed(dilations.recognise(graph))

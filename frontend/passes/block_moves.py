@@ -2,6 +2,8 @@
 
 They become DepthToSpace or SpaceToDepth, between Transposes to and from channels-first. As views they demand that the
 factors of the depth lie apart from each other; as an operator they need not, and the solver may still choose views.
+ONNX's SpaceToDepth has the block outermost in the depth: where it lies innermost, channels are shuffled behind it, of
+which nothing is left where they may come in any order.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
+import numpy as np
+
 from layoutsolve.frontend.passes.live import unlike, used
-from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product
+from layoutsolve.graph import Dim, Graph, Node, Shape, Value, product, quotient, reshape_entries
 from layoutsolve.records import dataclass
 
 _STORED = ("float32",)
@@ -103,13 +107,48 @@ def _written(view: Node, chain: Sequence[Value], values: dict[str, Value]) -> li
     if block := _block(source.shape, split.shape, perm, result.shape):
         op, before, after = "DepthToSpace", block.deep, block.shallow
         attributes: Mapping[str, object] = {"blocksize": block.size, "mode": block.mode}
-    elif (block := _block(result.shape, moved.shape, inverse, source.shape)) and block.mode == "DCR":
+    elif block := _block(result.shape, moved.shape, inverse, source.shape):
         op, before, after = "SpaceToDepth", block.shallow, block.deep
         attributes = {"blocksize": block.size}
     else:
         return []
+    if op == "SpaceToDepth" and block.mode == "CRD":
+        return _shuffled(view, block, source, result, values)
     node = replace(view, op=op, inputs=(source.name,), outputs=(result.name,), attributes=attributes)
     return _between(node, before, after, values)
+
+
+def _shuffled(view: Node, block: _Block, source: Value, result: Value, values: dict[str, Value]) -> list[Node]:
+    """SpaceToDepth, whose channels have the block outermost, and views that put it innermost; none where their sizes
+    are not known.
+    """
+    shape, depth, pixels = result.shape, block.deep[1], block.size**2
+    rest = quotient(shape[depth], pixels)
+    if rest is None:
+        return []
+    before = (*shape[:depth], pixels, rest, *shape[depth + 1 :])
+    perm = (*range(depth), depth + 1, depth, *range(depth + 2, len(shape) + 1))
+    after = tuple(before[axis] for axis in perm)
+    sizes = [found for found in (reshape_entries(shape, before), reshape_entries(after, shape)) if found is not None]
+    if len(sizes) < 2:
+        return []
+    mixed = _enter(values, f"{result.name}/blocks", result, shape)
+    node = replace(
+        view, op="SpaceToDepth", inputs=(source.name,), outputs=(mixed,), attributes={"blocksize": block.size}
+    )
+    split = _enter(values, f"{result.name}/split", result, before)
+    moved = _enter(values, f"{result.name}/shuffled", result, after)
+    shapes = []
+    for entries in sizes:
+        shapes.append(unlike(f"{result.name}/shape", values))
+        data = np.array(entries, np.int64)
+        values[shapes[-1]] = Value(shapes[-1], "int64", data.shape, None, data)
+    return [
+        *_between(node, block.shallow, block.deep, values),
+        replace(view, op="Reshape", inputs=(mixed, shapes[0]), outputs=(split,), attributes={}),
+        replace(view, inputs=(split,), outputs=(moved,), attributes={"perm": perm}),
+        replace(view, op="Reshape", inputs=(moved, shapes[1]), outputs=(result.name,), attributes={}),
+    ]
 
 
 def _between(node: Node, before: tuple[int, ...], after: tuple[int, ...], values: dict[str, Value]) -> list[Node]:

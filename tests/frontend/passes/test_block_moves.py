@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutsolve.emit import apply
+from layoutsolve import convert
+from layoutsolve.emit import apply, serialise
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes.block_moves import recognise
 from layoutsolve.graph import Graph, Quant, product, symbol
 from layoutsolve.solver import assign
+from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder
 from tests.graphs import GraphBuilder, assert_same, feeds, run
 
@@ -110,15 +112,16 @@ def test_sizes_of_one(sides: Sides, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("sides", EXPECTED, ids=str)
 def test_space_to_depth(sides: Sides, seed: int, depth: int) -> None:
-    """ONNX's operator puts the block outermost; the other order stays as it is, unless the depth is 1."""
+    """ONNX's operator puts the block outermost; for the other order channels are shuffled behind it, unless the depth
+    is 1.
+    """
     graph = by_hand(sides, True, {**random_sizes(seed, 2), "c": depth})
     found = recognise(graph)
-    if EXPECTED[sides][0] == "CRD" and depth > 1:
-        assert found is graph
-        return
     same(graph, found)
+    shuffled = EXPECTED[sides][0] == "CRD" and depth > 1
     assert operators(found).count("SpaceToDepth") == 1
-    assert len(found.nodes) - 1 == operators(found).count("Transpose") == EXPECTED[sides][1]
+    assert operators(found).count("Transpose") == EXPECTED[sides][1] + shuffled
+    assert len(found.nodes) - 1 == EXPECTED[sides][1] + 3 * shuffled
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -240,6 +243,41 @@ def test_minimum_between_convolutions(sides: Sides) -> None:
         np.testing.assert_allclose(run(apply(found), data)[0], run(graph, data)[0], rtol=1e-4, atol=1e-5)
         counts.append((found.tiers[0].status, found.price.transposes))
     assert counts == [("optimal", 3), ("optimal", 2)]
+
+
+@pytest.mark.parametrize("open_batch", [False, True])
+@pytest.mark.parametrize("deepening", [False, True])
+@pytest.mark.parametrize("sides", [DCR_FIRST, CRD_FIRST, DCR_LAST, CRD_LAST], ids=str)
+def test_shuffled_pixels_in_onnx_need_no_transpose(sides: Sides, deepening: bool, open_batch: bool) -> None:
+    """Between convolutions, as exporters write pixels that are shuffled, or shuffled back, by views."""
+    for seed in range(3):
+        sizes = {**random_sizes(seed, 2), "n": 1}
+        b, channels = GraphBuilder(seed), sizes["c"] * (1 if deepening else sizes["a"] ** 2)
+        space = [sizes[letter] * (sizes["a"] if deepening else 1) for letter in "hw"]
+        batch = symbol("batch") if open_batch else 2
+        sizes["n"] = batch
+        conv = {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1)}
+        x = b.op(
+            "Conv", b.input(batch, 3, *space), b.weights(channels, 3, 3, 3), shape=(batch, channels, *space), **conv
+        )
+        last = sides in (DCR_LAST, CRD_LAST)
+        y = view(b, b.transpose(x, 0, 2, 3, 1) if last else x, *(sides[::-1] if deepening else sides), sizes)
+        y = b.transpose(y, 0, 3, 1, 2) if last else y
+        shape = b.shape(y)
+        y = b.op("Conv", y, b.weights(4, int(shape[1]), 3, 3), shape=(batch, 4, *shape[2:]), **conv)
+        source = serialise(b.graph(y)).SerializeToString()
+        for objective in ("min-transpose", "min-nodes"):
+            found = convert(source, objective=objective)
+            assert found.price.transposes == 0 and found.assignment.status == "optimal", (sides, seed)
+            data = np.random.default_rng(seed).standard_normal((2, 3, *space)).astype(np.float32)
+            one, other = (
+                session(each).run({b.inputs[0]: data})[0] for each in (source, found.model.SerializeToString())
+            )
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def session(model: bytes) -> OnnxRuntime:
+    return OnnxRuntime(model, threads=1, level="none")
 
 
 @pytest.mark.parametrize("seed", range(4))
