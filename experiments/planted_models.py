@@ -33,6 +33,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 import layoutsolve
+from layoutsolve.solver.statement.assignment import HEADS
 
 OPSET = 18
 OPEN = 11
@@ -210,6 +211,53 @@ class Net:
             shapes[name] = [size if size % OPEN else f"n{size // OPEN}" for size in self.shapes[name]]
         return consts, shapes
 
+    def source(self) -> bytes:
+        """The network as a file."""
+        return self.model().SerializeToString()
+
+    def text(self) -> str:
+        """The network as a person reads it, without its constants."""
+        return text(self.model())
+
+    @property
+    def planted(self) -> int:
+        """How many Transposes it needs by construction, before it is disguised."""
+        return sum(node.op == "Transpose" for node in self.nodes)
+
+    def turned(self, node: Node, rng: random.Random) -> Turned | None:
+        """An operator in other orders of dimensions."""
+        return turned(self, node, rng)
+
+    def rewritten(self, kind: str, node: Node, rng: random.Random) -> bool:
+        """Apply an equivalence of some operators alone."""
+        if kind == "product":
+            return blocks_as_views(self, node, 1) or pointwise_as_product(self, node)
+        if kind == "channels":
+            return channels_shuffled(self, node, rng)
+        return kind == "flat" and flattened_otherwise(self, node, rng)
+
+    def data(self, seed: int) -> dict[str, Array]:
+        """Random inputs."""
+        numbers = np.random.default_rng(seed)
+        kinds = {name: helper.tensor_dtype_to_np_dtype(self.types[name]) for name in self.inputs}
+        return {name: numbers.standard_normal(self.shapes[name]).astype(kind) for name, kind in kinds.items()}
+
+    def results(self, data: dict[str, Array]) -> list[Array]:
+        """What the network computes."""
+        return computed(self.model(), {name: data[name] for name in self.inputs})
+
+    def converted(self, objective: str) -> layoutsolve.Conversion:
+        """The network as layoutsolve writes it."""
+        return layoutsolve.convert(self.source(), objective=objective)
+
+    def written(self, made: layoutsolve.Conversion, data: dict[str, Array], level: str) -> list[Array]:
+        """What is computed by what layoutsolve has written."""
+        return computed(made.model, {port.name: data[port.name] for port in made.model.graph.input}, level)
+
+    def runs(self, data: dict[str, Array], level: str) -> bool:
+        """Whether the network itself runs at a level of ONNX Runtime's optimiser."""
+        return runs(self.model(), {name: data[name] for name in self.inputs}, level)
+
     def copy(self) -> Net:
         """A copy that may be rewritten."""
         return replace(
@@ -231,6 +279,7 @@ REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "
 REDUCTIONS += ("ReduceLogSumExp", "ReduceProd")
 ALONG = ("Softmax", "LogSoftmax", "Hardmax", "CumSum", "LpNormalization", "TopK", "ArgMax", "GatherElements", "Pad")
 ALONG += ("ScatterElements", "Gather", "Split", "Slice", "Concat", "Tile", "Compress", "Reverse", "Expand")
+SYMMETRIC = ("Add", "Mul", "Max", "Min", "ADD", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE")
 UNUSUAL = (
     "lower",
     "gather",
@@ -1039,7 +1088,7 @@ def conjugate(net: Net, node: Node, rng: random.Random) -> bool:
     writers = [net.producers().get(name) for name in node.inputs]
     if any(writer and writer.inputs[0] in net.consts for writer in writers):
         return False  # a constant that another step has pulled apart
-    made = turned(net, node, rng)
+    made = net.turned(node, rng)
     if made is None:
         return False
     for i, perm in made.ins.items():
@@ -1108,6 +1157,27 @@ def pointwise_as_product(net: Net, node: Node) -> bool:
     return True
 
 
+def blocks_as_views(net: Net, node: Node, channels: int) -> bool:
+    """Pixels that are shuffled, by a Reshape, a Transpose and a Reshape; which dimension has the channels."""
+    if node.op not in ("DepthToSpace", "SpaceToDepth", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH"):
+        return False
+    deepening = node.op[0] == "S"
+    size = node.attrs.get("blocksize", node.attrs.get("block_size"))
+    deep, shallow = (
+        net.shapes[name] for name in (node.outputs + node.inputs if deepening else node.inputs + node.outputs)
+    )
+    space = [axis for axis in range(1, 4) if axis != channels]
+    depth = "cab" if node.attrs.get("mode") == "CRD" else "abc"
+    names = {channels: (depth, "c"), space[0]: ("h", "ha"), space[1]: ("w", "wb"), 0: ("n", "n")}
+    sizes = {"n": deep[0], "a": size, "b": size, "c": shallow[channels], "h": deep[space[0]], "w": deep[space[1]]}
+    before, after = ("".join(names[axis][side] for axis in range(4)) for side in ((1, 0) if deepening else (0, 1)))
+    y = net.reshape(node.inputs[0], [sizes[letter] for letter in before])
+    y = net.transpose(y, tuple(before.index(letter) for letter in after))
+    net.nodes.remove(node)
+    net.reshape(y, net.shapes[node.outputs[0]], node.outputs[0])
+    return True
+
+
 def channels_shuffled(net: Net, node: Node, rng: random.Random) -> bool:
     """Weights that give channels in another order, and a channel shuffle that undoes it."""
     if len(node.inputs) < 2 or node.inputs[1] not in net.consts or node.op not in ("Conv", "MatMul"):
@@ -1156,14 +1226,10 @@ def apply(net: Net, step: Step) -> bool:
     rng = random.Random(step.seed)
     if step.kind == "conjugate":
         return conjugate(net, node, rng)
-    if step.kind == "channels":
-        return channels_shuffled(net, node, rng)
-    if step.kind == "flat":
-        return flattened_otherwise(net, node, rng)
-    if step.kind == "product":
-        return pointwise_as_product(net, node)
+    if step.kind in ("channels", "flat", "product"):
+        return net.rewritten(step.kind, node, rng)
     if step.kind == "swap":
-        if node.op in ("Add", "Mul", "Max", "Min") and len(node.inputs) == 2:
+        if node.op in SYMMETRIC and len(node.inputs) == 2:
             node.inputs.reverse()
             return True
         return False
@@ -1271,9 +1337,9 @@ class Case:
         return net, done
 
 
-def case(seed: int) -> Case:
+def case(seed: int, made: Callable[[int], tuple[Net, int]] = base) -> Case:
     """A random case."""
-    net, planted = base(seed)
+    net, planted = made(seed)
     rng = random.Random(f"steps {seed}")
     share = rng.choice([0.4, 0.7, 1.0])
     steps = [
@@ -1355,36 +1421,30 @@ VIEWS = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten")
 def outcome(found: Case, objectives: bool = False, thorough: bool = True) -> Outcome:
     """Convert what a case is hidden as."""
     net, _ = found.hidden()
-    source, plain = net.model(), found.base.model()
-    numbers = np.random.default_rng(found.seed)
-    data = {
-        name: (numbers.standard_normal(found.base.shapes[name])).astype(
-            helper.tensor_dtype_to_np_dtype(found.base.types[name])
-        )
-        for name in found.base.inputs
-    }
+    net.prune()
+    data = found.base.data(found.seed)
     try:
-        truth, hidden = computed(plain, data), computed(source, {name: data[name] for name in net.inputs})
+        truth, hidden = found.base.results(data), net.results(data)
     except Exception as error:
         return Outcome("not run", str(error)[:200])
     if not close(truth, hidden):
         return Outcome("disguise")
     try:
-        made = layoutsolve.convert(source.SerializeToString(), objective="min-transpose")
+        made = net.converted("min-transpose")
     except layoutsolve.ConversionError as error:
         return Outcome("refused", str(error)[:200])
     left, status = counted(made.model, "Transpose"), made.report["status"]
     if thorough:
         for level in ("none", "all"):
             try:
-                same = close(truth, computed(made.model, {i.name: data[i.name] for i in made.model.graph.input}, level))
+                same = close(truth, net.written(made, data, level))
             except Exception as error:
-                if level == "all" and not runs(source, {name: data[name] for name in net.inputs}, level):
+                if level == "all" and not net.runs(data, level):
                     continue  # nor does the source
                 return Outcome("wrong", f"level {level}: {str(error)[:160]}")
             if not same:
                 return Outcome("wrong", f"level {level}")
-    kept = made.report.get("kept_operators") or {}
+    kept = {name: count for name, count in made.assignment.kept.items() if not name.endswith(HEADS)}
     told = f"{left} for {found.planted}, {status}" + (f", kept {dict(kept)}" if kept else "")
     if left > found.planted and status == "optimal":
         return Outcome("above, optimal" if not kept else "above, kept", told)
@@ -1398,6 +1458,7 @@ def outcome(found: Case, objectives: bool = False, thorough: bool = True) -> Out
         if fewer < left:
             return Outcome("again", f"{left} and then {fewer}")
     if objectives:
+        source = net.model()
         for objective in ("min-executed", "min-nodes", "min-bytes"):
             other = layoutsolve.convert(source.SerializeToString(), objective=objective).model
             pairs = {
@@ -1433,8 +1494,7 @@ def smaller(found: Case, kind: str, objectives: bool) -> Case:
                 net = cut(found.base, node.name)
                 if net is None or not 0 < len(net.nodes) < len(found.base.nodes):
                     continue
-                planted = sum(one.op == "Transpose" for one in net.nodes)
-                other = replace(found, base=net, planted=planted)
+                other = replace(found, base=net, planted=net.planted)
                 if persists(other):
                     found, changed = other, True
                     break
@@ -1495,9 +1555,14 @@ def text(model: onnx.ModelProto) -> str:
     return str(onnx.printer.to_text(short.graph))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Make cases, convert them, and tell what was missed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def main(
+    arguments: Sequence[str] | None = None,
+    made: Callable[[int], tuple[Net, int]] = base,
+    told: str = __doc__ or "",
+    suffix: str = "onnx",
+) -> int:
+    """Make cases of bases, convert them, and tell what was missed."""
+    parser = argparse.ArgumentParser(description=told.partition("\n")[0])
     parser.add_argument("--count", type=int, default=200, help="how many models")
     parser.add_argument("--seed", type=int, default=0, help="of the first one")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no other model after as many")
@@ -1511,11 +1576,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if time.monotonic() - began > options.seconds:
             break
         try:
-            found = case(seed)
+            found = case(seed, made)
         except (onnx.shape_inference.InferenceError, ValueError):
             totals["no base"] += 1
             continue
-        also = bool(options.objectives) and seed % options.objectives == 0
+        also = suffix == "onnx" and bool(options.objectives) and seed % options.objectives == 0
         result = outcome(found, also)
         totals[result.kind] += 1
         for op in {node.op for node in found.base.nodes}:
@@ -1545,13 +1610,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{op:26} {sum(row.values()):6} " + " ".join(f"{row[column]:14}" for column in columns))
     print(dict(totals))
     for key, found_here in sorted(kinds.items(), key=lambda item: -len(item[1])):
-        seed, told, net = min(found_here, key=lambda one: len(one[2].nodes))
-        model = net.model()
-        print(f"\n{len(found_here)} x {key} ({told}), seed {seed}\n{text(model)}")
+        seed, why, net = min(found_here, key=lambda one: len(one[2].nodes))
+        print(f"\n{len(found_here)} x {key} ({why}), seed {seed}\n{net.text()}")
         if options.keep:
             options.keep.mkdir(parents=True, exist_ok=True)
             name = "".join(c if c.isalnum() else "_" for c in key)[:90]
-            onnx.save(model, options.keep / f"{name}_{seed}.onnx")
+            (options.keep / f"{name}_{seed}.{suffix}").write_bytes(net.source())
     return int(any(totals[kind] for kind in MISSES))
 
 

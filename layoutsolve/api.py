@@ -391,7 +391,7 @@ def _no_worse(
     external = External() if found.external is not None else None
     hidden = assign(graph, found.boundary, strategy="transpose", objective=goal.objective, target=goal.target)
     # what the file says costs, beside what is proven of any other
-    stays = replace(hidden, strategy=proven.strategy, bounds=proven.bounds, ended=proven.ended)
+    stays = replace(hidden, strategy=proven.strategy, bounds=proven.bounds, ended=proven.ended, relative=proven.kept)
     if graph.metadata.get(WRITTEN):
         model = as_it_stands(content, external)
         if model is not None and written_before(model, before):

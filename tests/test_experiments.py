@@ -50,6 +50,7 @@ COMMANDS = {
     "ort_web": [MODELS, "--bytes"],
     "planted": ["1", "--only", "Conv", "--only", "Softmax", "--again"],
     "planted_models": ["--seed", "2", "--count", "6", "--seconds", "60", "--keep", "{scratch}/misses"],
+    "planted_tflite": ["--seed", "2", "--count", "3", "--seconds", "60"],
     "plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
     "portable": [],
     "quantised_forms": [],

@@ -7,7 +7,9 @@ from collections import Counter
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
@@ -206,3 +208,44 @@ def test_what_is_proven_is_told_with_what_is_kept(tmp_path: Path, capsys: pytest
         assert f"proven minimal again{words}:" in capsys.readouterr().out
         assert main([path, "-o", out, "--check", proof, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["kept_operators"] == counts
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_products_of_heads_are_told(seed: int, left: bool) -> None:
+    """Products by a matrix that the graph splits, which products of heads compute with fewer Transposes; no others."""
+    random = np.random.default_rng(seed)
+    rows, depth, heads, width = (int(random.integers(2, 6)) for _ in range(4))
+    made, data = [], random.standard_normal((rows, depth)).astype(np.float32)
+    w = random.standard_normal((depth, heads * width)).astype(np.float32)
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    product = [make("MatMul", ["x", "w"], ["a"])]
+    if left:
+        product = [make("Transpose", ["x"], ["t"], perm=[1, 0]), make("MatMul", ["v", "t"], ["u"])]
+        product += [make("Transpose", ["u"], ["a"], perm=[1, 0])]
+    moved = [make("Reshape", ["a", "s"], ["b"]), make("Transpose", ["b"], ["y"], perm=[1, 0, 2])]
+    whole = [make("MatMul", ["x", "w"], ["a"]), make("Transpose", ["a"], ["y"], perm=[1, 0])]
+    batched = [make("MatMul", ["x", "h"], ["y"])]
+    held = {"w": w, "v": w.T, "s": np.array([rows, heads, width]), "h": w.reshape(depth, heads, width).swapaxes(0, 1)}
+    for nodes, shape in (
+        ([*product, *moved], [heads, rows, width]),
+        (batched, [heads, rows, width]),
+        (whole, [heads * width, rows]),
+    ):
+        read = {name for node in nodes for name in node.input}
+        weights = [onnx.numpy_helper.from_array(np.ascontiguousarray(each), name) for name, each in held.items()]
+        graph = onnx.helper.make_graph(
+            nodes,
+            "heads",
+            [info("x", 1, [rows, depth])],
+            [info("y", 1, shape)],
+            [each for each in weights if each.name in read],
+        )
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+        made.append((model, layoutsolve.convert(model.SerializeToString())))
+    results = [onnxruntime.InferenceSession(each.SerializeToString()).run(None, {"x": data})[0] for each, _ in made]
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-5)
+    found, better, other = (conversion for _, conversion in made)
+    assert better.price.transposes == 0 < found.price.transposes
+    assert sum(found.assignment.kept.values()) == 1 and next(iter(found.assignment.kept)).endswith(" of heads")
+    assert better.assignment.kept == other.assignment.kept == {}

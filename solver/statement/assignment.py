@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import KEPT, Graph
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
-from layoutsolve.solver.statement.problem import LayoutProblem
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule, operator_name
@@ -40,6 +40,9 @@ class Part:
 
 MOVES = frozenset(("Reshape", "Transpose"))
 """Operators that are counted where they stay what they are."""
+
+PRODUCTS, HEADS = frozenset(("MatMul", "Gemm")), " of heads"
+"""Products by weights, and what those of several heads are called behind their name."""
 
 _AMONG: Mapping[tuple[str, ...], str] = {("reshapes",): "for these orders", ("copies",): "for these layouts"}
 """What tiers of their own are minimised for, where those before them decide what is left to choose."""
@@ -98,7 +101,8 @@ class Assignment:
     have others at the least that a move of them may cost. ``unseen`` are the factors that layouts leave out there.
     ``opaque_views`` are the numbers of Transposes and Reshapes that were stated as operators. ``planned`` are the tiers
     as a plan states them that the rows are taken from: nothing of them is proven here. Where backends are chosen
-    ``marked`` is what was solved, with markers (:mod:`layoutsolve.solver.statement.choosing`).
+    ``marked`` is what was solved, with markers (:mod:`layoutsolve.solver.statement.choosing`). ``relative`` is what the
+    proof of another answer is relative to, where that is what proves this one.
     """
 
     graph: Graph = field(compare=False, repr=False)
@@ -119,6 +123,7 @@ class Assignment:
     opaque_views: frozenset[int] = frozenset()
     planned: tuple[Tier, ...] = ()
     marked: Assignment | None = field(default=None, compare=False, repr=False)
+    relative: Mapping[str, int] | None = None
 
     def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Assignment], tuple[dict[str, Any]]]:
         """All but the rules, which are functions: :mod:`layoutsolve.solver.statement.restored` finds them again."""
@@ -225,14 +230,31 @@ class Assignment:
     def kept(self) -> dict[str, int]:
         """How many operators of each name are kept in their own layout, the most frequent first: what is proven is
         relative to these. Those whose tensors have one order alone make no difference.
+
+        Where Transposes are left, products of heads are among them: by a matrix whose rows or columns the graph splits.
+        A product for each head would give or take these in front of what else there is, and no rule writes it.
         """
+        if self.relative is not None:
+            return dict(self.relative)
         nodes = (self.graph.nodes[number] for number, rule in self.rules.items() if rule.kept)
         found = Counter(
             operator_name(node).removeprefix(KEPT)
             for node in nodes
             if node.op.removeprefix(KEPT) not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs)))
         )
+        if self.price.transposes:
+            found.update(
+                f"{self.graph.nodes[each.node].op}{HEADS}" for each in self.problem.operators if self._splits(each)
+            )
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+    def _splits(self, operator: Operator) -> bool:
+        """Whether an operator is a product by a matrix of weights whose rows or columns the graph splits."""
+        if operator.node < 0 or self.graph.nodes[operator.node].op not in PRODUCTS:
+            return False
+        weights = [self.problem.variables[each] for each in operator.ports[: operator.inputs]]
+        layouts = [layout for each in weights if each.constant for layout in each.readings.values() if len(layout) == 2]
+        return any(len(group) > 1 for layout in layouts for group in layout)
 
     def _has_orders(self, name: str) -> bool:
         """Whether a tensor that is computed has more than one order of dimensions, as far as is known."""

@@ -130,7 +130,7 @@ def _best(known: Sequence[Assignment], found: Assignment | None) -> Assignment:
     if best is found:
         return found
     proof = {name: getattr(found, name) for name in ("strategy", "bounds", "components", "parts", "charged", "unseen")}
-    return replace(best, **proof)
+    return replace(best, **proof, relative=found.kept)
 
 
 def _searched(statement: Statement, limit: Limit) -> Assignment | None:
