@@ -249,3 +249,27 @@ def test_products_of_heads_are_told(seed: int, left: bool) -> None:
     assert better.price.transposes == 0 < found.price.transposes
     assert sum(found.assignment.kept.values()) == 1 and next(iter(found.assignment.kept)).endswith(" of heads")
     assert better.assignment.kept == other.assignment.kept == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [((6, 4), (8, 3)), ((2, 15), (10, 3)), ((6, 4), (2, 12)), ((12,), (3, 4))]
+)
+def test_entangled_reshapes_are_told(before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    """A Reshape between Transposes that are left, whose sides have no common factors, and one whose sides have some."""
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    ranks = len(before) + 1, len(after) + 1
+    shape, target = [5, *before], [*reversed(after), 5]
+    nodes = [
+        make("Transpose", ["x"], ["a"], perm=[*range(1, ranks[0]), 0]),
+        make("Relu", ["a"], ["b"]),
+        make("Transpose", ["b"], ["c"], perm=[ranks[0] - 1, *range(ranks[0] - 1)]),
+        make("Reshape", ["c", "s"], ["d"]),
+        make("Transpose", ["d"], ["y"], perm=[*range(ranks[1])][::-1]),
+    ]
+    held = [onnx.numpy_helper.from_array(np.array([5, *after]), "s")]
+    graph = onnx.helper.make_graph(nodes, "entangled", [info("x", 1, shape)], [info("y", 1, target)], held)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    found = layoutsolve.convert(model.SerializeToString(), objective="min-transpose")
+    nested = any(one % other == 0 for one, other in ((before[0], after[0]), (after[0], before[0])))
+    assert found.price.transposes == 1
+    assert found.assignment.kept == ({} if nested else {"entangled Reshape": 1})

@@ -44,6 +44,9 @@ MOVES = frozenset(("Reshape", "Transpose"))
 PRODUCTS, HEADS = frozenset(("MatMul", "Gemm")), " of heads"
 """Products by weights, and what those of several heads are called behind their name."""
 
+ENTANGLED = "entangled Reshape"
+"""What a Reshape is called whose blocks have no common factors."""
+
 _AMONG: Mapping[tuple[str, ...], str] = {("reshapes",): "for these orders", ("copies",): "for these layouts"}
 """What tiers of their own are minimised for, where those before them decide what is left to choose."""
 
@@ -232,7 +235,8 @@ class Assignment:
         relative to these. Those whose tensors have one order alone make no difference.
 
         Where Transposes are left, products of heads are among them: by a matrix whose rows or columns the graph splits.
-        A product for each head would give or take these in front of what else there is, and no rule writes it.
+        A product for each head would give or take these in front of what else there is, and no rule writes it. So are
+        Reshapes that cut what they read and what they give into blocks without common factors, which stay together.
         """
         if self.relative is not None:
             return dict(self.relative)
@@ -243,10 +247,15 @@ class Assignment:
             if node.op.removeprefix(KEPT) not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs)))
         )
         if self.price.transposes:
+            found.update(ENTANGLED for number, rule in self.rules.items() if self._entangles(number, rule))
             found.update(
                 f"{self.graph.nodes[each.node].op}{HEADS}" for each in self.problem.operators if self._splits(each)
             )
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+    def _entangles(self, number: int, rule: Rule) -> bool:
+        """Whether a node is a Reshape with blocks that have no common factors."""
+        return self.graph.nodes[number].op == "Reshape" and number not in self.opaque_views and bool(rule.solid)
 
     def _splits(self, operator: Operator) -> bool:
         """Whether an operator is a product by a matrix of weights whose rows or columns the graph splits."""
