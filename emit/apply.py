@@ -25,7 +25,7 @@ from layoutsolve.solver.statement.problem import Operator
 from layoutsolve.solver.theory.layout import Layout, stored_shape
 from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Step
+from layoutsolve.solver.theory.rule import Between, Changed, Step
 
 
 def apply(assignment: Assignment, budget: Budget | None = None) -> Graph:
@@ -166,7 +166,11 @@ class _Applier:
         local: dict[str, str] = {}
         main = node.outputs[0] if node.outputs else ""
 
-        def read(item: int | str | Array | Value) -> str:
+        def read(item: int | str | Array | Value | Changed) -> str:
+            if isinstance(item, Changed):
+                data = self.values[read(item.number)].data
+                assert data is not None
+                return self.constants.new(item.how(data), main)
             if isinstance(item, Value):
                 return self.constants.given(item)
             if isinstance(item, np.ndarray):

@@ -53,6 +53,8 @@ def _bare(p: int, k: int, m: int) -> Iterator[Variant]:
         ("MatMul", Spec((p, k)), Node("MatMul", ["x", "w"]), (k, m)),
         ("swapped MatMul of weights", Spec((k, p)), Node("MatMul", ["w", "x"]), (m, k)),
         ("swapped NT", Spec((p, k)), Node("Gemm", ["w", "x"], attributes={"transB": 1}), (m, k)),
+        ("swapped TN", Spec((k, p)), Node("Gemm", ["w", "x"], attributes={"transA": 1}), (k, m)),
+        ("swapped TT", Spec((p, k)), Node("Gemm", ["w", "x"], attributes={"transA": 1, "transB": 1}), (k, m)),
     ):
         yield product(kind, [node], spec, weights, (1,), moved)
 

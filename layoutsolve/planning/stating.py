@@ -22,7 +22,7 @@ from layoutsolve.solver.statement.problem import Operator, Variable
 from layoutsolve.solver.theory.layout import Layout, order, stored_shape
 from layoutsolve.solver.theory.move import move
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Rule, Step, unnamed
+from layoutsolve.solver.theory.rule import Changed, Rule, Step, unnamed
 from layoutsolve.source import Content
 from layoutsolve.stages import Stages
 from layoutsolve.translation import reference
@@ -295,7 +295,7 @@ def _step(step: Step, node: Node) -> Facts:
         elif isinstance(item, str):
             inputs.append(item)
         else:
-            data = item.data if isinstance(item, Value) else item
+            data = item.data if isinstance(item, Value) else None if isinstance(item, Changed) else item
             few = data is not None and data.size <= _LONGEST and data.dtype.kind in "biuf"
             inputs.append(data.tolist() if few and data is not None else None)
     outputs = [node.outputs[item] if isinstance(item, int) else getattr(item, "name", item) for item in step.outputs]

@@ -43,15 +43,25 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """A constant input of the node, by its number, as the chosen row stores it, with other elements: ``how`` makes them
+    of those.
+    """
+
+    number: int
+    how: Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
-    """One operator to write, of ``domain``. An input is a number (that input of the node), an array or a value with
-    data (a new constant), or the name of a tensor between steps; an output is a number (that output of the node) or
-    such a tensor. '' is one left out. With ``storage`` it works on what is stored, in a node that does not. One of the
-    domain ``PLAN`` calls a ``function``.
+    """One operator to write, of ``domain``. An input is a number (that input of the node), an array, a value with data
+    or a changed input (a new constant), or the name of a tensor between steps; an output is a number (that output of
+    the node) or such a tensor. '' is one left out. With ``storage`` it works on what is stored, in a node that does
+    not. One of the domain ``PLAN`` calls a ``function``.
     """
 
     op: str
-    inputs: tuple[int | str | Array | Value, ...]
+    inputs: tuple[int | str | Array | Value | Changed, ...]
     outputs: tuple[int | str | Between, ...] = (0,)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
@@ -188,6 +198,11 @@ class Site:
         data = self.constant(number)
         return None if data is None else tuple(int(item) for item in np.asarray(data).reshape(-1))
 
+    def changeable(self, number: int) -> bool:
+        """Whether the elements of an input may be changed where it is stored: it is a constant and not quantised."""
+        value = self.input(number)
+        return value is not None and value.data is not None and value.quant is None
+
     def dims(self, number: int) -> tuple[Dim, ...] | None:
         """A vector of integers or sizes that is constant or computed from nothing but sizes."""
         value = self.input(number)
@@ -213,7 +228,9 @@ class Site:
         return self.same()
 
     def same(
-        self, attributes: Mapping[str, Any] | None = None, inputs: Mapping[int, int | str | Array | Value] | None = None
+        self,
+        attributes: Mapping[str, Any] | None = None,
+        inputs: Mapping[int, int | str | Array | Value | Changed] | None = None,
     ) -> tuple[Step, ...]:
         """The node itself, with some attributes and some inputs replaced, as a step names them."""
         replaced = inputs or {}
@@ -448,6 +465,7 @@ __all__ = [
     "RULES",
     "Arranged",
     "Between",
+    "Changed",
     "Dims",
     "Extra",
     "Idiom",

@@ -479,8 +479,11 @@ def gemm(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     weights = builder.weights(*sizes) if random.random() < 0.7 else tensor(builder, random, sizes)
     bias = [builder.weights(m)] if random.random() < 0.6 else []
     if random.random() < 0.3:
-        bias = [tensor(builder, random, [p if random.random() < 0.7 else 1, m])]
-    return [result(builder, random, builder.op(op, x, weights, *bias, shape=[p, m], transA=trans_a, transB=trans_b))]
+        bias = [tensor(builder, random, [p if random.random() < 0.7 else 1, m if random.random() < 0.7 else 1])]
+    how: dict[str, Any] = {"transA": trans_a, "transB": trans_b}
+    if random.random() < 0.3:
+        how |= {"alpha": 0.5, "beta": -1.5}
+    return [result(builder, random, builder.op(op, x, weights, *bias, shape=[p, m], **how))]
 
 
 def quantised_gemm(builder: GraphBuilder, random: Random, sizes: tuple[int, int, int], integers: bool) -> str:
@@ -603,7 +606,11 @@ def state(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 @case("GridSample")
 def grid_sample(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     n, c, h, w, rows, columns = dims(random, 6, (1, 2, 4))
-    x, grid = tensor(builder, random, [n, c, h, w]), tensor(builder, random, [n, rows, columns, 2])
+    x = tensor(builder, random, [n, c, h, w])
+    if random.random() < 0.5:
+        grid = builder.constant(random.uniform(-1.2, 1.2, (n, rows, columns, 2)))
+    else:
+        grid = tensor(builder, random, [n, rows, columns, 2])
     return [result(builder, random, builder.op(op, x, grid, shape=[n, c, rows, columns], padding_mode="border"))]
 
 

@@ -259,32 +259,6 @@ def gather(site: Site) -> Rule | None:
     return Rule(inputs, tuple(dims), tuple(ways), solid=along | {"index"})
 
 
-@rule("GatherND")
-def gather_nd(site: Site) -> Rule | None:
-    """The indexed axes come first and in order; the others behind them in any arrangement, as one dimension."""
-    data, indices = site.required(0).shape, site.required(1)
-    batches, depth, rank = site.attribute("batch_dims", 0), indices.shape[-1], len(indices.shape)
-    if not isinstance(depth, int) or not 0 <= batches < rank or batches + depth > len(data):
-        return None
-    inner = tuple((f"r{axis}",) if data[axis] != 1 else () for axis in range(batches + depth, len(data)))
-    rest = tuple(label for labels in inner for label in labels)
-    batch = tuple((f"b{axis}",) for axis in range(batches))
-    indexed = tuple((f"i{axis}",) for axis in range(depth))
-    rows = tuple((f"o{axis}",) for axis in range(batches, rank - 1))
-    inputs = (0,) if indices.data is not None else (0, 1)
-
-    def ports(behind: Dims) -> tuple[Dims, ...]:
-        middle = ((*batch, *rows, ("depth",)),) if len(inputs) == 2 else ()
-        return ((*batch, *indexed, *behind), *middle, (*batch, *rows, *behind))
-
-    free = frozenset(rest)
-    ways = [Way(Placed(ports(inner), free=free), site.unchanged, "apart")]
-    if len(rest) > 1:
-        ways.append(Way(Placed(ports((rest,)), free=free, mixed=True), site.unchanged, "together"))
-    solid = frozenset(label for dims in (*batch, *indexed, *rows, ("depth",)) for label in dims)
-    return Rule(inputs, ports(inner), tuple(ways), solid=solid)
-
-
 @rule("DepthToSpace", "SpaceToDepth")
 def depth_space(site: Site) -> Rule:
     """A regrouping of factors: one operator between stored dimensions, or nothing at all where the factors lie apart

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+
+import numpy as np
 
 from layoutsolve.graph import PACKED, Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Dims, Rule, Site, Step, Way, rule, unnamed
+from layoutsolve.solver.theory.rule import Between, Changed, Dims, Rewrite, Rule, Site, Step, Way, rule, unnamed
 
 P, K, M, N = ("p",), ("k",), ("m",), ("n",)
 
 OTHERWISE: Mapping[str, str] = {
     "NN": "swapped NN", "NT": "swapped NT", "TN": "swapped NT", "TT": "swapped NT", "MatMul": "swapped MatMul",
-    "swapped NN": "NN", "swapped NT": "NT", "swapped MatMul": "swapped MatMul",
+    "swapped NN": "NN", "swapped NT": "NT", "swapped TN": "TN", "swapped TT": "TT", "swapped MatMul": "swapped MatMul",
 }  # fmt: skip
 """For each kind of product the one that takes as long where its left operand is the constant one, whichever way round
 that is stored. With operands swapped a MatMul may have one product for each row of the constant, which is not fast.
@@ -26,12 +29,13 @@ def gemm(site: Site) -> Rule | None:
     """``[p, k] x [k, m] + [m]``: stored either way round, operands swapped, as MatMul where ``p`` is several
     dimensions, or as a 1x1 Conv of one image, which takes and gives ``[k, p]``.
     """
-    if site.attribute("alpha", 1.0) != 1.0 or site.attribute("beta", 1.0) != 1.0:
+    if not site.floating and any(site.attribute(name, 1.0) != 1.0 for name in ("alpha", "beta")):
         return None
     inputs = (0, 1) if site.input(2) is None else (0, 1, 2)
     left: Dims = (K, P) if site.attribute("transA", 0) else (P, K)
     right: Dims = (M, K) if site.attribute("transB", 0) else (K, M)
-    bias: tuple[Dims, ...] = (_bias(site.required(2).shape),) if len(inputs) == 3 else ()
+    bias: tuple[Dims, ...] = (_bias(site.required(2).shape, site.output().shape),) if len(inputs) == 3 else ()
+    column = tuple((M, ()) if each == (M,) else each[::-1] for each in bias)
     constant, biased, facts = site.constant(1) is not None, site.real if bias else "", numbers(site)
     known = constant or site.constant(0) is not None
     free = (frozenset("pkm") if known else frozenset("p")) - whole(site)
@@ -45,10 +49,18 @@ def gemm(site: Site) -> Rule | None:
             product(kind, Placed((data, (M, K), *bias, (P, M)), free), facts, biased)
             for kind, data in (("NT", (P, K)), ("TT", (K, P)))
         ]
+        ways += [
+            product(kind, Placed((data, (M, K), *column, (M, P)), free), facts, biased)
+            for kind, data in (("swapped NN", (K, P)), ("swapped NT", (P, K)))
+        ]
     if not constant:
         ways += [
             product(kind, Placed((data, (K, M), *bias, (P, M)), free), facts, biased)
             for kind, data in (("NN", (P, K)), ("TN", (K, P)))
+        ]
+        ways += [
+            product(kind, Placed((data, (K, M), *column, (M, P)), free), facts, biased)
+            for kind, data in (("swapped TN", (K, P)), ("swapped TT", (P, K)))
         ]
     if known and not constant and not bias:
         ways += _by_matrix(P, ("m",), free, facts)
@@ -58,7 +70,46 @@ def gemm(site: Site) -> Rule | None:
         *("O" if each == (M,) else unnamed(len(each)) for each in bias),
         "NC",
     )
-    return Rule(inputs, (left, right, *bias, (P, M)), tuple(_as_priced(site, ways)), letters=letters)
+    ways = [replace(way, rewrite=_scaled(site, way.rewrite)) for way in _as_priced(site, ways)]
+    return Rule(inputs, (left, right, *bias, (P, M)), tuple(ways), letters=letters)
+
+
+def _scaled(site: Site, rewrite: Rewrite) -> Rewrite:
+    """The rewrite of a product with the factors of a Gemm: its own attributes, or constants that are multiplied by them
+    and what is computed in a Mul.
+    """
+    factors = {name: float(site.attribute(name, 1.0)) for name in ("alpha", "beta")}
+    if set(factors.values()) == {1.0}:
+        return rewrite
+
+    def scaled(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        *before, step = rewrite(row, shapes)
+        if step.op == "Gemm":
+            return (*before, replace(step, attributes={**step.attributes, **factors}))
+        written, known = list[Step](), dict[int, int | str | Changed]()
+        wanted = {1 if site.changeable(1) else 0: factors["alpha"], 2: factors["beta"]}
+        for number, factor in wanted.items():
+            value = site.input(number)
+            if value is None or factor == 1.0:
+                continue
+            scale = np.array(factor, value.dtype)
+            if site.changeable(number):
+                known[number] = Changed(number, partial(np.multiply, scale))
+            else:
+                shape = shapes[number]
+                written.append(Step("Mul", (number, scale), (Between(f"scaled{number}", value.dtype, shape),)))
+                known[number] = f"scaled{number}"
+        return (
+            *written,
+            *(
+                replace(
+                    each, inputs=tuple(known.get(item, item) if isinstance(item, int) else item for item in each.inputs)
+                )
+                for each in (*before, step)
+            ),
+        )
+
+    return scaled
 
 
 def _by_matrix(rows: tuple[str, ...], lines: tuple[str, ...], free: frozenset[str], facts: str) -> Iterator[Way]:
@@ -162,9 +213,10 @@ def whole(site: Site) -> frozenset[str]:
     return frozenset("k" if any(quant is not None and quant.block for quant in quants) else ())
 
 
-def _bias(shape: Shape) -> Dims:
-    """A bias is added to every row, or has rows of its own."""
-    return (M,) if len(shape) == 1 else ((P if shape[0] != 1 else ()), M)
+def _bias(shape: Shape, result: Shape) -> Dims:
+    """A bias is added to every row, or has rows of its own, or is a number for each row or for all."""
+    sizes = zip((P, M)[2 - len(shape) :], shape, result[2 - len(shape) :], strict=True)
+    return tuple(labels if dim == whole and (dim != 1 or labels == M) else () for labels, dim, whole in sizes)
 
 
 @rule("MatMul")
@@ -190,13 +242,16 @@ def matmul(site: Site) -> Rule | None:
     ways = [product("MatMul", plain, facts), product(swapped, turned, facts, sizes=_sides(left[-2], right[-1]))]
     if len(left) == 2 and not matrix:
         ways += _by_matrix(M, (*labels, "n"), free, facts)
-    if sum(dim != 1 for dim in result[:-1]) < 2 if matrix else all(dim == 1 for dim in result[:-2]):
+    if matrix or all(dim == 1 for dim in result[:-2]):
         p = lines if matrix else M
-        for kind, *places in (
+        forms = [
             ("NT", (p, K), (N, K), (p, N)), ("TN", (K, p), (K, N), (p, N)), ("TT", (K, p), (N, K), (p, N)),
-            ("swapped NT", (p, K), (N, K), (N, p)),
-        ):  # fmt: skip
-            ways.append(product(kind, Placed(tuple(places), free | {*p}), facts))
+            ("swapped NT", (p, K), (N, K), (N, p)), ("swapped TN", (K, p), (K, N), (N, p)),
+            ("swapped TT", (p, K), (K, N), (N, p)),
+        ]  # fmt: skip
+        computed = site.constant(1) is None  # else it is stored as the others want it
+        for kind, *places in forms if computed else forms[:4]:
+            ways.append(product(kind, Placed(tuple(places), free | {*p}, mixed=True), facts))
     return Rule((0, 1), dims, tuple(_as_priced(site, ways)))
 
 

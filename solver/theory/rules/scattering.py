@@ -1,8 +1,9 @@
-"""Operators that put slices by index, reverse parts of sequences, or transform along an axis."""
+"""Operators that take or put slices by index, reverse parts of sequences, or transform along an axis."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -13,6 +14,7 @@ from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import (
     Between,
+    Changed,
     Dims,
     Placed,
     Rule,
@@ -24,35 +26,77 @@ from layoutsolve.solver.theory.rule import (
     static,
 )
 from layoutsolve.solver.theory.rule import sizes as sizes_of
+from layoutsolve.solver.theory.rules.fixed import orders
 
 MERGED = 3
 """The most dimensions beside batch and time of a ReverseSequence for which ways to merge them are listed."""
 
 
+@rule("GatherND")
+def gather_nd(site: Site) -> Rule | None:
+    """What is indexed comes first, and what is not behind it in any arrangement, as one dimension too. The dimensions
+    of the indices come in any arrangement, where there is no batch that they share with the data. Where indices are
+    constant, what is indexed comes in any order, in which the entries of each index are stored.
+    """
+    return _indexed(site, site.attribute("batch_dims", 0))
+
+
 @rule("ScatterND")
 def scatter_nd(site: Site) -> Rule | None:
-    """The indexed axes come first and in order; the others behind them in any arrangement, as one dimension."""
-    data, indices = site.required(0).shape, site.required(1)
+    """As GatherND; the dimensions of the indices, in whose order slices are put, stay in order, but where indices are
+    constant and no two are the same.
+    """
+    return _indexed(site, 0)
+
+
+def _indexed(site: Site, batches: int) -> Rule | None:
+    """The rule of slices of data at indices: of GatherND, and of ScatterND, which reads what GatherND gives."""
+    data, indices, scattered = site.required(0).shape, site.required(1), site.node.op == "ScatterND"
     depth, outer = indices.shape[-1], len(indices.shape) - 1
-    if not isinstance(depth, int) or depth > len(data):
+    if not isinstance(depth, int) or not 0 <= batches <= outer or batches + depth > len(data):
         return None
-    rest = tuple(f"r{axis}" for axis in range(depth, len(data)) if data[axis] != 1)
-    inner = tuple((f"r{axis}",) if data[axis] != 1 else () for axis in range(depth, len(data)))
-    indexed = tuple((f"i{axis}",) for axis in range(depth))
-    rows = tuple((f"o{axis}",) for axis in range(outer))
-    moved = (*rows, ("depth",))
-    inputs = (0, 2) if indices.data is not None else (0, 1, 2)
+    inner = tuple((f"r{axis}",) if data[axis] != 1 else () for axis in range(batches + depth, len(data)))
+    rest = tuple(label for labels in inner for label in labels)
+    batch = tuple((f"b{axis}",) for axis in range(batches))
+    rows = tuple((f"o{axis}",) if indices.shape[axis] != 1 else () for axis in range(batches, outer))
+    labels = tuple(label for labels in rows for label in labels)
+    moving = not batches and (not scattered or _different(site.constant(1)))
+    lead: Dims = () if moving else rows
 
-    def ports(behind: Dims) -> tuple[Dims, ...]:
-        middle = (moved,) if len(inputs) == 3 else ()
-        return ((*indexed, *behind), *middle, (*rows, *behind), (*indexed, *behind))
+    def ports(first: Dims, order: Sequence[int], behind: Dims) -> tuple[Dims, ...]:
+        whole = (*batch, *((f"i{axis}",) for axis in order), *behind)
+        gathered = (*batch, *first, *behind)
+        return whole, (*batch, *first, ("depth",)), gathered, *([whole] if scattered else [])
 
-    free = frozenset(rest)
-    ways = [Way(Placed(ports(inner), free=free), site.unchanged, "apart")]
+    def way(order: Sequence[int], behind: Dims, kind: str) -> Way:
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            if list(order) == sorted(order):
+                return site.same()
+            return site.same(inputs={1: Changed(1, lambda data: np.ascontiguousarray(data[..., list(order)]))})
+
+        places = ports(lead, order, behind)
+        form = Placed(places, frozenset(rest), mixed=kind == "together")
+        if moving:
+            form = replace(form, prefix=labels, columns=bare)
+        return Way(form, rewrite, kind)
+
+    bare = frozenset({0, 3} if scattered else {0})  # ports without the dimensions of the indices
+    every = orders(depth) if site.changeable(1) else [tuple(range(depth))]
+    ways = [way(order, inner, "apart") for order in every]
     if len(rest) > 1:
-        ways.append(Way(Placed(ports((rest,)), free=free, mixed=True), site.unchanged, "together"))
-    solid = frozenset(label for dims in (*indexed, *moved) for label in dims)
-    return Rule(inputs, ports(inner), tuple(ways), solid=solid)
+        ways += [way(order, (rest,), "together") for order in every]
+    dims = ports(rows, range(depth), inner)
+    solid = frozenset(f"i{axis}" for axis in range(depth)) | {"depth", *(label for (label,) in batch)}
+    inputs = (0, 1, 2) if scattered else (0, 1)
+    return Rule(inputs, dims, tuple(ways), solid=solid if moving else solid.union(labels))
+
+
+def _different(indices: Array | None) -> bool:
+    """Whether indices are known, and no two of them are the same."""
+    if indices is None:
+        return False
+    lines = indices.reshape(-1, indices.shape[-1])
+    return bool((lines >= 0).all()) and len(np.unique(lines, axis=0)) == len(lines)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations, permutations
 
-from layoutsolve.graph import Dim
+import numpy as np
+
+from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.theory.relation import Placed
-from layoutsolve.solver.theory.rule import Dims, Rule, Site, Way, image, rule, unnamed
+from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.rule import Changed, Dims, Rule, Site, Step, Way, image, rule, unnamed
 from layoutsolve.solver.theory.rules import interleaved
 from layoutsolve.solver.theory.rules.contraction import numbers, products
-from layoutsolve.solver.theory.rules.space import orders, stored, turned
+from layoutsolve.solver.theory.rules.space import stored, turned
 
 
 def _space(name: str, count: int) -> Dims:
@@ -150,20 +152,30 @@ def _named(rank: int) -> tuple[str, ...]:
 @rule("GridSample")
 def sampled(site: Site) -> Rule:
     """Channels may be factored in any order, and so may the batch, which the grid has too. What is sampled is in the
-    order in which the grid's points are.
+    order in which the grid's points are; what it is sampled from may have its dimensions of space in another order
+    where the grid is constant, so that the coordinates of its points can be stored in that order.
     """
     rank = len(site.required(0).shape) - 2
-    places: tuple[Dims, ...] = (
-        (("n",), ("c",), *_space("s", rank)),
-        (("n",), *_space("p", rank), ("k",)),
-        (("n",), ("c",), *_space("p", rank)),
-    )
-    way = Way(Placed(places, free=frozenset("nc")), site.unchanged, f"channels-first, {site.output().dtype}")
-    ways = [way]
-    for order in orders(rank):
-        points = tuple((f"p{axis}",) for axis in order)
-        form = Placed((places[0], (("n",), *points, ("k",)), (("n",), ("c",), *points)), free=frozenset("nc"))
-        ways.append(replace(way, form=form))
+
+    def way(space: Sequence[int], points: Sequence[int]) -> Way:
+        image, grid = (tuple((f"{name}{axis}",) for axis in axes) for name, axes in (("s", space), ("p", points)))
+        form = Placed(
+            ((("n",), ("c",), *image), (("n",), *grid, ("k",)), (("n",), ("c",), *grid)), free=frozenset("nc")
+        )
+        picked = [rank - 1 - axis for axis in reversed(space)]  # the last coordinate is that along the first dimension
+
+        def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+            if picked == sorted(picked):
+                return site.same()
+            return site.same(inputs={1: Changed(1, lambda grid: np.ascontiguousarray(grid[..., picked]))})
+
+        return Way(form, rewrite, f"channels-first, {site.output().dtype}")
+
+    images = [*permutations(range(rank))] if site.changeable(1) else [tuple(range(rank))]
+    ways = [way(space, points) for space in images for points in permutations(range(rank))]
+    first = ways[0].form
+    assert isinstance(first, Placed)
+    places = first.places
     solid, data = _whole("s", "p", count=rank) | {"k"}, image("NC", rank + 2)
     letters = (data, unnamed(rank + 2), data) if data else ()
     return Rule((0, 1), places, tuple(ways), solid=solid, letters=letters)
