@@ -42,11 +42,12 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Chain:
-    """Three nodes in a row, by their indices, and the four values along them."""
+    """A Reshape, Transposes and a Reshape in a row, by their indices, what the Transposes do together, and the values
+    in front of and behind the Reshapes.
+    """
 
-    first: int
-    middle: int
-    last: int
+    nodes: tuple[int, ...]
+    perm: tuple[int, ...]
     values: tuple[Value, ...]
 
 
@@ -55,9 +56,10 @@ def recognise(graph: Graph) -> Graph:
     values = dict(graph.values)
     replaced: dict[int, list[Node]] = {}
     for chain in _chains(graph):
-        written = _written(graph.nodes[chain.middle], chain.values, values)
+        view = replace(graph.nodes[chain.nodes[-2]], attributes={"perm": chain.perm})
+        written = _written(view, chain.values, values)
         if written:
-            replaced.update({chain.first: [], chain.middle: [], chain.last: written})
+            replaced.update({index: written if index == chain.nodes[-1] else [] for index in chain.nodes})
     if not replaced:
         return graph
     nodes = tuple(new for index, node in enumerate(graph.nodes) for new in replaced.get(index, [node]))
@@ -65,19 +67,28 @@ def recognise(graph: Graph) -> Graph:
 
 
 def _chains(graph: Graph) -> Iterator[_Chain]:
-    """All Reshape -> Transpose -> Reshape over ranks 4, 6, 4 with nothing else reading what lies in between."""
+    """All Reshape -> Transpose -> Reshape over ranks 4, 6, 4 with nothing else reading what lies in between; the
+    Transpose may be several in a row.
+    """
     uses = graph.reads + Counter(graph.outputs)
-    readers = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs}
-    for middle, node in enumerate(graph.nodes):
-        if node.op != "Transpose" or node.pattern or uses[node.inputs[0]] != 1 or uses[node.outputs[0]] != 1:
+    for last, after in enumerate(graph.nodes):
+        between, perm = list[int](), tuple(range(6))
+        first = graph.producers.get(after.inputs[0]) if _view(graph, after) else None
+        while first is not None and uses[graph.nodes[first].outputs[0]] == 1:
+            node = graph.nodes[first]
+            if node.op != "Transpose" or node.pattern or len(node.attributes["perm"]) != len(perm):
+                break
+            between.insert(0, first)
+            perm = tuple(node.attributes["perm"][axis] for axis in perm)
+            first = graph.producers.get(node.inputs[0])
+        if first is None or not between or uses[graph.nodes[first].outputs[0]] != 1:
             continue
-        first, last = graph.producers.get(node.inputs[0]), readers.get(node.outputs[0])
-        if first is None or last is None or not all(_view(graph, graph.nodes[index]) for index in (first, last)):
+        before = graph.nodes[first]
+        if not _view(graph, before):
             continue
-        before, after = graph.nodes[first], graph.nodes[last]
-        names = (before.inputs[0], *before.outputs, *node.outputs, *after.outputs)
-        chain = _Chain(first, middle, last, tuple(graph.values[name] for name in names))
-        if _moves(chain.values, (before, node, after)):
+        names = (before.inputs[0], *before.outputs, after.inputs[0], *after.outputs)
+        chain = _Chain((first, *between, last), perm, tuple(graph.values[name] for name in names))
+        if _moves(chain.values, [graph.nodes[index] for index in chain.nodes]):
             yield chain
 
 

@@ -289,3 +289,22 @@ def test_never_more_transposes(sides: Sides, deepening: bool, seed: int) -> None
     before, after = (assign(each, objective="min-transpose") for each in (graph, recognise(graph)))
     assert after.price.transposes <= before.price.transposes
     same(graph, apply(after))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("deepening", [False, True])
+@pytest.mark.parametrize("sides", EXPECTED, ids=str)
+def test_several_transposes_are_one(sides: Sides, deepening: bool, seed: int) -> None:
+    """As editors of models leave them in a row."""
+    random, sizes = np.random.default_rng(seed), random_sizes(seed, 2)
+    b, (before, after) = GraphBuilder(), sides[::-1] if deepening else sides
+    source, target = "".join(before), "".join(after)
+    y = b.reshape(b.input(*(product(sizes[letter] for letter in dim) for dim in before)), *map(sizes.get, source))
+    for _ in range(int(random.integers(1, 3))):
+        perm = list(map(int, random.permutation(6)))
+        y, source = b.transpose(y, *perm), "".join(source[axis] for axis in perm)
+    y = b.transpose(y, *(source.index(letter) for letter in target))
+    graph = b.graph(b.reshape(y, *(product(sizes[letter] for letter in dim) for dim in after)))
+    found = recognise(graph)
+    same(graph, found)
+    assert ("SpaceToDepth" if deepening else "DepthToSpace") in operators(found)
