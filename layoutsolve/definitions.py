@@ -37,8 +37,8 @@ _ML = "ai.onnx.ml"
 _RANK, _INT = 1 << 10, (1 << 31) - 1
 """More dimensions than a tensor has, and the largest integer that native code hands on as an ``int``."""
 
-MOST_DIMENSIONS = 64
-"""As many dimensions as an array may have."""
+MOST_DIMENSIONS = 32
+"""As many dimensions as an array may have, which NumPy has in all versions."""
 
 _AXIS, _POSITIVE = (-_RANK, _RANK), (1, _INT)
 

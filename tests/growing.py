@@ -448,7 +448,7 @@ SHALLOW: Mapping[str, Family] = {
         lambda m, x: m.op("Reshape", x, m.op("Slice", m.op("Tile", m.op("Shape", x), m.constant([9])),
                                              m.constant([0]), m.constant([1]))), 12),
 }  # fmt: skip
-"""What never has more than 64, as inference knows in the end."""
+"""What never has more than 32, as inference knows in the end."""
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def test_functions(tmp_path: Path) -> None:
 def test_growing_dimensions(place: str, tmp_path: Path) -> None:
     """Each is refused for them, or left to the runtime."""
     refused = bounded({name: PLACES[place](family) for name, family in DEEP.items()}, tmp_path)
-    assert all("64" in said for said in refused.values()), refused
+    assert all("32" in said for said in refused.values()), refused
     assert len(refused) >= len(DEEP) // 2
     shallow = {name: PLACES[place](family) for name, family in SHALLOW.items()}
     assert not bounded(shallow, tmp_path)
@@ -150,7 +150,7 @@ def test_dimensions_that_nothing_bounds(version: int, tmp_path: Path) -> None:
         assert len(listed(parse(source))) == 1
 
 
-@pytest.mark.parametrize("rank", [65, 1000, 20_000])
+@pytest.mark.parametrize("rank", [33, 1000, 20_000])
 def test_dimensions(rank: int) -> None:
     """None of them is inferred, thousand times over, of a tensor that has so many."""
     nodes = [helper.make_node("Relu", [f"t{number}"], [f"t{number + 1}"]) for number in range(1000)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from layoutsolve.budget import GROWTH, SPARE
+from layoutsolve.definitions import MOST_DIMENSIONS
 from layoutsolve.errors import ModelError
 from layoutsolve.graph import PACKED, Array, Dim, unpacked
 from layoutsolve.protos import TYPES as CODES
@@ -136,10 +137,8 @@ def of(proto: TensorProto, beside: Beside | None = None) -> Constant:
     """
     dtype, shape = TYPES.get(proto.data_type), tuple(proto.dims)
     count = elements(f"constant '{proto.name}'", shape)
-    if len(shape) > _MOST_DIMENSIONS:
-        raise ModelError(
-            f"constant '{proto.name}' has {len(shape)} dimensions, at most {_MOST_DIMENSIONS} are possible"
-        )
+    if len(shape) > MOST_DIMENSIONS:
+        raise ModelError(f"constant '{proto.name}' has {len(shape)} dimensions, at most {MOST_DIMENSIONS} are possible")
     if dtype is None or proto.HasField("segment"):
         return Constant("", None, proto)
     if dtype == "string":
@@ -165,17 +164,15 @@ def elements(called: str, shape: Sequence[Dim]) -> int:
     sizes = [size for size in shape if isinstance(size, int)]
     if any(size < 0 for size in sizes):
         raise ModelError(f"{called} has a size below 0: {brief(sizes)}")
-    if len(shape) > _MOST_DIMENSIONS:
-        raise ModelError(f"{called} has {len(shape)} dimensions, where at most {_MOST_DIMENSIONS} can be read")
+    if len(shape) > MOST_DIMENSIONS:
+        raise ModelError(f"{called} has {len(shape)} dimensions, where at most {MOST_DIMENSIONS} can be read")
     if prod(max(size, 1) for size in sizes) > _MOST_ELEMENTS:
         raise ModelError(f"{called} has sizes that no memory holds: {brief(sizes)}; correct what they follow from")
     return prod(sizes)
 
 
-_MOST_ELEMENTS, _MOST_DIMENSIONS = 1 << 56, 32
-"""The most elements of a tensor, where sizes of 0 count as 1: their bytes are counted in 64 bits. The most dimensions
-of an array, which NumPy has in all versions.
-"""
+_MOST_ELEMENTS = 1 << 56
+"""The most elements of a tensor, where sizes of 0 count as 1: their bytes are counted in 64 bits."""
 
 
 def _shaped(proto: TensorProto, raw: Array, dtype: str, count: int) -> Array:
