@@ -381,12 +381,14 @@ def of_models(models: Mapping[str, bytes], numbers: Sequence[int]) -> Iterator[M
         yield Mutant(number, source, name, "+".join(changed))
 
 
-def of_schemas(numbers: Sequence[int], only: str = "", every: int = 1) -> Iterator[Mutant]:
-    """Models of one operator each, of every schema whose name contains a text; the numbers have to ascend."""
+def of_schemas(numbers: Sequence[int], only: str = "", every: int = 1, phase: int = 0) -> Iterator[Mutant]:
+    """Models of one operator each, of every schema whose name contains a text; the numbers have to ascend. ``phase`` is
+    where the first of ``every`` lies, so that as many runs as that are of all models.
+    """
     chosen = [each for each in onnx_schemas.schemas() if only in each.name]
     every_case = (case for each in chosen for case in onnx_schemas.cases(each))
     wanted, first = iter(numbers), numbers.start if isinstance(numbers, range) else numbers[0]
-    for number, case in zip(wanted, islice(every_case, first * every, None, every), strict=False):
+    for number, case in zip(wanted, islice(every_case, first * every + phase, None, every), strict=False):
         yield Mutant(number, case.model().SerializeToString(deterministic=True), case.name, "schema")
 
 
@@ -526,6 +528,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--schemas", action="store_true", help="models of the schemas of all operators")
     parser.add_argument("--only", default="", metavar="TEXT", help="only models or operators whose name contains TEXT")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th of the schemas' models")
+    parser.add_argument("--phase", type=int, default=0, metavar="K", help="which of these N (default: 0)")
     parser.add_argument("--mutants", type=int, default=1000, metavar="N", help="how many (default: 1000)")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="the number of the first one (default: 0)")
     parser.add_argument("--seconds", type=float, default=1e9, metavar="S", help="begin no more after so long")
@@ -534,7 +537,7 @@ def main(given: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     numbers = range(options.first, options.first + options.mutants)
     if options.schemas:
-        mutants = of_schemas(numbers, options.only, options.every)
+        mutants = of_schemas(numbers, options.only, options.every, options.phase)
     else:
         models = _models(options.folder, options.only, options.largest)
         if options.tests:

@@ -112,7 +112,8 @@ def _of_one_set(model: ModelProto) -> ModelProto:
     versions = definitions.versions(model.opset_import)
     own = {each.domain for each in model.functions}
     given = [definitions.versions(each.opset_import) for each in model.functions]
-    if all(versions.get(domain, version) == version for each in given for domain, version in each.items()):
+    once = all(len({*domains}) == len(domains) for domains in map(_imported, model.functions))
+    if once and all(versions.get(domain, version) == version for each in given for domain, version in each.items()):
         return model
     made = ModelProto()
     made.CopyFrom(model)
@@ -126,10 +127,14 @@ def _of_one_set(model: ModelProto) -> ModelProto:
                 text = f"the function '{function.name}' has a {node.op_type} of operator set {one}, and the model is in"
                 raise ModelError(printable(f"{text} {other}, where it is another operator: export both in the same"))
         del function.opset_import[:]
-        function.opset_import.extend(model.opset_import)
-        for domain in sorted(imports.keys() - versions.keys()):
-            function.opset_import.add(domain=domain, version=imports[domain])
+        for domain, version in sorted({**imports, **versions}.items()):
+            function.opset_import.add(domain=domain, version=version)
     return made
+
+
+def _imported(function: FunctionProto) -> list[str]:
+    """The domains that a function imports, of which it may say one twice."""
+    return ["" if each.domain in DOMAINS else each.domain for each in function.opset_import]
 
 
 class _Calls:

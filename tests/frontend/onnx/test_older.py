@@ -182,6 +182,22 @@ def test_functions_in_other_operator_sets(version: int) -> None:
     assert words["right"] >= 10 and words.keys() <= {"right", "refused"}, words
 
 
+@pytest.mark.parametrize("version", [17, 18, 21])
+@pytest.mark.parametrize("domain", ["", "ai.onnx", "own", "nobody"])
+def test_functions_that_import_a_domain_twice(domain: str, version: int) -> None:
+    """The first time counts."""
+    for seed in range(8):
+        _, source = random_model(seed)
+        with_functions(source, np.random.default_rng(seed))
+        for function in source.functions:
+            for number in (1 if domain in ("own", "nobody") else 18, version):
+                function.opset_import.add(domain=domain, version=number)
+        source.opset_import.add(domain=domain, version=version)
+        made = layoutsolve.convert(source.SerializeToString()).model
+        word = onnx_fuzz.compared(source.SerializeToString(), made.SerializeToString()).word
+        assert word in ("right", "converted, not run by ONNX Runtime")
+
+
 @pytest.mark.parametrize("opset", [17, 19, 20])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_a_transform_may_come_last(opset: int, axis: int) -> None:
