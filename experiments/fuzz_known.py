@@ -540,7 +540,7 @@ def _traits(name: str, read: Sequence[Tensor], made: Sequence[Tensor], between: 
     """What is unusual about the parameters and constants of an operator; ``between`` are its intermediates."""
     quants = [each.quant for each in (*read, *made, *between) if each.quant is not None and each.quant.kind == "affine"]
     scales = np.concatenate([np.asarray(each.scale, np.float64).reshape(-1) for each in quants] or [np.ones(1)])
-    scales = scales[np.isfinite(scales) & (scales > 0)]
+    scales = scales[scales > 0]  # an infinite one among them, of which no multiplier in fixed point is defined
     given = _scale(read[:1])
     computed = name in _PRODUCTS and len(read) > 1 and read[1].data is None
     weights = [
