@@ -360,17 +360,40 @@ def pad(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 def resize(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     mode = str(random.choice(["nearest", "linear", "cubic"]))
     n, h, w, c = dims(random, 4, (1, 2, 4))
-    out = [n, h * int(random.choice([1, 2])), w * int(random.choice([2, 3])), c]
+    out = [n, h * int(random.choice([1, 2])), w * int(random.choice([1, 2, 3])), c]
+    how = {"coordinate_transformation_mode": str(random.choice(["asymmetric", "half_pixel"])), "nearest_mode": "floor"}
+    if mode != "cubic" and random.random() < 0.4:
+        return [result(builder, random, volume(builder, random, [n, c, h, w, 3], mode, how))]
     x = tensor(builder, random, [n, h, w, c])
     if mode == "cubic":
         x, out = builder.transpose(x, 0, 3, 1, 2), [n, c, *out[1:3]]
-    how = {"coordinate_transformation_mode": str(random.choice(["asymmetric", "half_pixel"])), "nearest_mode": "floor"}
     if random.random() < 0.5:
         y = builder.op(op, x, "", "", builder.constant(out, "int64"), shape=out, mode=mode, **how)
     else:
         scales = [after / int(str(before)) for before, after in zip(builder.shape(x), out, strict=True)]
         y = builder.op(op, x, "", builder.constant(scales), shape=out, mode=mode, **how)
     return [result(builder, random, y)]
+
+
+def volume(builder: GraphBuilder, random: Random, sizes: Sequence[int], mode: str, how: dict[str, str]) -> str:
+    """A line, a matrix or a volume that is resampled, also by axes alone, or a part of it."""
+    rank = int(random.choice([2, 3, 5]))
+    shape = list(sizes[-rank:])
+    first = 0 if rank < 5 else 2
+    axes = sorted(
+        random.choice(np.arange(first, rank), int(random.integers(1, rank - first + 1)), replace=False).tolist()
+    )
+    out = [2 * dim if axis in axes else dim for axis, dim in enumerate(shape)]
+    x = tensor(builder, random, shape)
+    if random.random() < 0.3:
+        named = {"axes": axes, **how}
+        return builder.op("Resize", x, "", builder.constant([2.0] * len(axes)), shape=out, mode=mode, **named)
+    if mode == "linear" and random.random() < 0.3:
+        ends = [(0.25, 0.75) if axis in axes else (0.0, 1.0) for axis in range(rank)]
+        part, cut = builder.constant(np.transpose(ends).reshape(-1)), "tf_crop_and_resize"
+        sizes = builder.constant(shape, "int64")
+        return builder.op("Resize", x, part, "", sizes, shape=shape, mode=mode, coordinate_transformation_mode=cut)
+    return builder.op("Resize", x, "", "", builder.constant(out, "int64"), shape=out, mode=mode, **how)
 
 
 @case("Conv", "ConvTranspose")

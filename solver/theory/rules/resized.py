@@ -28,9 +28,11 @@ def axes(site: Site, rule: Rule) -> Idiom:
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
         shape, result = shapes[0], shapes[-1]
         steps = rule.ways[row.form].rewrite(row, shapes)
+        if len(steps) != 1:
+            return None
         numbers = [item if isinstance(item, np.ndarray) else None for item in steps[0].inputs]
         changed = [index for index, (one, other) in enumerate(zip(shape, result, strict=True)) if one != other]
-        if len(steps) != 1 or len(shape) != 4 or shape[0] != 1 or all(each is None for each in numbers[SCALES:]):
+        if len(shape) != 4 or shape[0] != 1 or all(each is None for each in numbers[SCALES:]):
             return None
         few = not isinstance(shape[3], int) or shape[3] < FEW
         if changed != SPATIAL and (few or changed not in ([1], [2])):

@@ -16,6 +16,7 @@ from layoutsolve.solver.theory.rule import (  # fmt: skip
     NUMBERS,
     RULES,
     Arranged,
+    Changed,
     Dims,
     Extra,
     Rewrite,
@@ -136,10 +137,12 @@ def _renamed(site: Site, ports: tuple[int, ...], rewrite: Rewrite) -> Rewrite:
 
     def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         (step,) = rewrite(row, shapes)
-        replaced: dict[int, int | str | Array] = {}
+        replaced: dict[int, int | str | Array | Changed] = {}
         for at, item in enumerate(step.inputs):
             if isinstance(item, int):
                 replaced[ports[at]] = ports[item]
+            elif isinstance(item, Changed):
+                replaced[ports[at]] = replace(item, number=ports[item.number])
             elif not isinstance(item, Value) and not (isinstance(item, str) and not item):
                 replaced[ports[at]] = item
         return site.same(step.attributes, replaced)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 
-from layoutsolve.graph import Dim, Shape, Size
+from layoutsolve.graph import Array, Dim, Shape, Size, Value
+from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.kind import Among, Marked
 from layoutsolve.solver.theory.row import Row, position
 from layoutsolve.solver.theory.rule import (  # fmt: skip
     Arranged,
+    Changed,
     Dims,
     Placed,
     Rule,
@@ -20,6 +23,7 @@ from layoutsolve.solver.theory.rule import (  # fmt: skip
     Way,
     int64,
     marked,
+    numbered,
     reordered,
     rule,
     static,
@@ -207,87 +211,135 @@ def _computed_pad(site: Site) -> Rule:
 DIMENSIONS = 4
 """Of so many dimensions runtimes have kernels of their own for Resize; where there are more, all are counted."""
 
+PATTERNS = ("KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK")
+"""The dimensions of an image that may be resampled together: with channels first, with channels last, and others."""
 
-PAIRS = ((1, 2), (2, 3), (0, 1), (0, 2), (0, 3), (1, 3))
-"""The dimensions of an image that may be resampled together: with channels last, with channels first, and others."""
+VOLUME = 5
+"""The dimensions of an image of three dimensions of space, which lie behind all others."""
+
+UNITY = (0.0, 1.0)
+"""The part of a dimension that is resampled where nothing is cut off: all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Resampling:
+    """How much each dimension is resampled: by ``scales``, or to the sizes of the result where these are None, of which
+    part in a ``region``, if that is given.
+    """
+
+    scales: tuple[float, ...] | None
+    region: tuple[tuple[float, float], ...] | None
+
+    def resampled(self, before: Shape, after: Shape) -> list[int]:
+        """The dimensions that do not stay as they are."""
+        scales, region = self.scales or (1.0,) * len(before), self.region or (UNITY,) * len(before)
+        return [
+            axis
+            for axis, sizes in enumerate(zip(before, after, strict=True))
+            if sizes[0] != sizes[1] or scales[axis] != 1.0 or region[axis] != UNITY
+        ]
+
+    def written(self, site: Site, where: Mapping[int, int], shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        """The operator with the dimensions of the source in some places."""
+        rank, steps, inputs = len(shapes[0]), tuple[Step, ...](), dict[int, int | str | Array | Value | Changed]()
+        if self.region is not None:
+            parts = [UNITY] * rank
+            for axis, place in where.items():
+                parts[place] = self.region[axis]
+            inputs[1] = np.array(parts, site.required(1).dtype).T.reshape(-1)
+        if self.scales is None:
+            steps, inputs[3] = vector_of(shapes[1])
+        else:
+            stored = np.ones(rank, np.float32)
+            for axis, place in where.items():
+                stored[place] = self.scales[axis]
+            inputs[2] = stored
+        (step,) = site.same(inputs=inputs)
+        attributes = {name: value for name, value in step.attributes.items() if name != "axes"}
+        return (*steps, replace(step, attributes=attributes))
 
 
 @rule("Resize")
 def resize(site: Site) -> Rule | None:
-    """Resampled axes stay whole. Interpolation takes an image, in any order of rows before columns and of batch before
-    channels; that by four neighbours of each pixel or more takes channels first. What lies in blocks of channels stays
-    there where it is enlarged by whole numbers.
+    """Resampled axes stay whole, in any order. Where elements are repeated the others are in any arrangement.
+    Interpolation takes an image, in which resampled dimensions lie side by side, or a volume, before which all others
+    lie. What lies in blocks of channels stays there where it is enlarged by whole numbers.
     """
     shape, result = site.required(0).shape, site.output().shape
-    rank, dtype = len(shape), site.required(0).dtype
-    given = _resize_factors(site)
-    cropped = site.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
-    stretched = site.attribute("keep_aspect_ratio_policy", "stretch") == "stretch"
-    if given is None or site.attribute("axes") is not None or cropped or not stretched:
+    rank, dtype, mode = len(shape), site.required(0).dtype, site.attribute("mode", "nearest")
+    how = _resampling(site)
+    if how is None:
         return None
-    number, factors = given
-    scales = [factor for factor in factors if isinstance(factor, float)]
-    mode = site.attribute("mode", "nearest")
-    nearest = mode == "nearest"
-    axes = [
-        axis
-        for axis in range(rank)
-        if shape[axis] != result[axis] or factors[axis] != (1.0 if number == 2 else shape[axis])
-    ]
-    pair = next((each for each in PAIRS if set(axes) <= set(each)), None)
-    if not nearest:
-        if rank != 4 or pair is None:
-            return None
-        axes = [*pair]
-    others = [axis for axis in range(rank) if axis not in axes]
-    resampled = frozenset(f"k{axis}" for axis in axes)
-    dims = (marked(shape, axes, "i"), marked(result, axes, "o"))
-    sides = [(shape[axis], result[axis]) for axis in axes]
-    enlarged = all(isinstance(old, int) and isinstance(new, int) and new % old == 0 for old, new in sides)
-
-    def resized(where: Mapping[int, int], shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        if number == 3:
-            steps, vector = vector_of(shapes[1])
-            return (*steps, *site.same(inputs={number: vector}))
-        stored = np.ones(len(shapes[0]), np.float32)
-        for axis, index in where.items():
-            stored[index] = scales[axis]
-        return site.same(inputs={number: stored})
+    axes = how.resampled(shape, result)
+    dims, labels = (marked(shape, axes, "i"), marked(result, axes, "o")), frozenset(f"k{axis}" for axis in axes)
 
     def anywhere(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-        return resized({axis: position(row.arrangement, f"k{axis}") for axis in axes}, shapes)
+        return how.written(site, {axis: position(row.arrangement, f"k{axis}") for axis in axes}, shapes)
 
-    def interpolating(letters: str, order: Sequence[int] = axes) -> Way:
-        """The operator with resampled dimensions (R) in some places, in an order, and the others (K) around them."""
-        kept, moved = iter([dims[0][axis] for axis in others]), iter([(f"k{axis}",) for axis in order])
-        places = tuple(next(moved if letter == "R" else kept) for letter in letters)
-        where = dict(zip(order, (index for index, letter in enumerate(letters) if letter == "R"), strict=True))
+    if not axes:
+        return Rule((0,), dims, (Way(Arranged(frame=0), lambda row, shapes: (), "nothing"),))
+    if mode == "nearest":
+        form = Arranged(frame=0, alone=labels, sensitive=labels)
+        kind = Marked("nearest", labels, dtype, max(rank, DIMENSIONS))
+        return Rule((0,), dims, (Way(form, anywhere, kind),), solid=labels)
+    sizes = {label: dim for each, dim in zip(numbered(shape), shape, strict=True) for label in each}
+    others = [label for axis, each in enumerate(dims[0]) if axis not in axes for label in each]
+    free = frozenset(others)
+    sides = [(shape[axis], result[axis]) for axis in axes]
+    known = all(isinstance(old, int) and isinstance(new, int) for old, new in sides)
+    grown = known and all(static(new) >= static(old) for old, new in sides)
+    whole = known and all(static(new) % static(old) == 0 for old, new in sides)
+
+    def way(places: Dims) -> Way | None:
+        where = {axis: places.index((f"k{axis}",)) for axis in axes}
+        letters = _letters(set(where.values()), len(places))
+        if letters is None:
+            return None
 
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
-            return resized(where, shapes)
+            return how.written(site, where, shapes)
 
-        form = Placed((places, places), free=frozenset(f"d{axis}" for axis in others))
-        channels = shape[others[-1]]
-        sizes = {"channels": channels} if isinstance(channels, int) else {}
-        blocked = letters == "KKRR" and dtype == "float32" and enlarged and in_blocks(site, 0)
-        return Way(form, rewrite, f"{mode} {letters}{' in blocks' if blocked else ''}, {dtype}", sizes)
+        innermost = places[-1] if letters == "KRRK" else tuple(others[-1:])
+        channels = sizes[innermost[0]] if innermost else 1
+        told = {"channels": channels} if isinstance(channels, int) else {}
+        fact = " in blocks" if letters == "KKRR" and dtype == "float32" and whole and in_blocks(site, 0) else ""
+        if mode == "cubic" and letters == "KRRK" and not (grown or site.attribute("antialias", 0)):
+            fact = " shrinking"
+        form = Placed((places, places), free, mixed=True)
+        return Way(form, rewrite, f"{mode} {letters}{fact}, {dtype}", told)
 
-    ways: tuple[Way, ...]
-    if nearest:
-        form = Arranged(frame=0, alone=resampled, sensitive=resampled)
-        ways = (Way(form, anywhere, Marked("nearest", resampled, dtype, max(rank, DIMENSIONS))),)
-    elif mode == "linear":
-        forms = "KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK"
-        ways = tuple(interpolating(letters, order) for order in (axes, axes[::-1]) for letters in forms)
-    else:
-        ways = tuple(interpolating("KKRR", order) for order in (axes, axes[::-1]))
-    return Rule((0,), dims, ways, solid=resampled)
+    own = tuple((f"k{axis}",) if axis in axes else each for axis, each in enumerate(dims[0]))
+    several = permutations(own) if rank in (2, DIMENSIONS) or mode == "linear" else ()
+    found = dict.fromkeys((own, *several))
+    ways = [made for places in found if (made := way(tuple(places))) is not None]
+    return Rule((0,), dims, tuple(ways), solid=labels) if ways else None
 
 
-def _resize_factors(site: Site) -> tuple[int, list[float | Dim]] | None:
-    """The number of the input that says how much to resize, and its content."""
+def _letters(resampled: set[int], rank: int) -> str | None:
+    """A pattern of resampled and other dimensions, as kernels know it; None where none does."""
+    if rank == DIMENSIONS:
+        fits = (text for text in PATTERNS if resampled <= {at for at, letter in enumerate(text) if letter == "R"})
+        return next(fits, None)
+    if not 1 < rank <= VOLUME or (rank == VOLUME and min(resampled) < rank - 3):
+        return None
+    return "".join("KR"[at in resampled] for at in range(rank)) if rank < VOLUME else "KKRRR"
+
+
+def _resampling(site: Site) -> _Resampling | None:
+    """How much a Resize resamples, None where that is computed, or sizes are followed as far as another one allows."""
+    if site.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return None
+    shape, given = site.required(0).shape, site.attribute("axes")
+    axes = range(len(shape)) if given is None else site.axes(given, len(shape))
+    region = None
+    if site.attribute("coordinate_transformation_mode") == "tf_crop_and_resize":
+        numbers = site.constant(1)
+        if numbers is None:
+            return None
+        parts = dict(zip(axes, zip(*numbers.reshape(2, -1).tolist(), strict=True), strict=True))
+        region = tuple(parts.get(axis, UNITY) for axis in range(len(shape)))
     scales = site.constant(2)
     if scales is not None and scales.size:
-        return 2, [float(item) for item in scales.reshape(-1)]
-    sizes = site.dims(3)
-    return (3, [*sizes]) if sizes else None
+        factors = dict(zip(axes, scales.reshape(-1).tolist(), strict=True))
+        return _Resampling(tuple(factors.get(axis, 1.0) for axis in range(len(shape))), region)
+    return _Resampling(None, region) if site.dims(3) else None
