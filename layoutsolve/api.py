@@ -409,7 +409,8 @@ def _no_worse(
         if after.gains(first) and after.executed <= first.executed:
             return other
     model = as_it_stands(content, external)
-    if model is None or (after == first and _folds(found, model)):
+    no_more = after.transposes <= first.transposes and after.executed <= first.executed
+    if model is None or (no_more and _folds(found, model)):
         return found
     say_how(model, found.provenance)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")

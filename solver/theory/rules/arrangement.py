@@ -49,12 +49,12 @@ def concat(site: Site) -> Rule | None:
 
 @rule("Split")
 def split(site: Site) -> Rule | None:
-    """Concat, backwards."""
+    """Concat, backwards. Where sizes along the axis are known by name, it stays whole, and parts are as the source says."""
     shape = site.required(0).shape
     axis = site.attribute("axis", 0) % len(shape)
     parts = [site.output(number).shape for number in range(len(site.node.outputs))]
     if any(isinstance(part[axis], Size) for part in parts):
-        return None
+        return _split_whole(site, joined([shape, *parts], axis, None)[0])
     dims, extents = joined([shape, *parts], axis, site.tails.get("k"))
     form = Arranged(frame=0, heads=frozenset("k"), tails=frozenset("t"), sensitive=frozenset("k"))
 
@@ -63,6 +63,19 @@ def split(site: Site) -> Rule | None:
         return site.same({"axis": where}, {1: int64(*(static(stored[where]) for stored in shapes[1:]))})
 
     return Rule((0,), dims, (Way(form, rewrite, Along("k")),), extents, frozenset("k"))
+
+
+def _split_whole(site: Site, dims: tuple[Dims, ...]) -> Rule:
+    """Split along an axis that is a dimension by itself."""
+    computed = (1,) if site.input(1) is not None and site.constant(1) is None else ()
+    along, vector = frozenset("k"), tuple((("parts",),) for _ in computed)
+    form = Arranged(frame=0, alone=along, pinned=frozenset(computed), sensitive=along)
+
+    def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        return site.same({"axis": position(row.arrangement, "k")})
+
+    ports = (dims[0], *vector, *dims[1:])
+    return Rule((0, *computed), ports, (Way(form, rewrite, Along("k")),), solid=along | {"parts"})
 
 
 def joined(shapes: list[Shape], axis: int, tail: int | None) -> tuple[tuple[Dims, ...], dict[str, Dim]]:

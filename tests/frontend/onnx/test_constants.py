@@ -36,6 +36,29 @@ def dense(layers: int, way: str, shared: bool) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.parametrize("op", ["ReduceMin", "ReduceMax", "ReduceSum", "ReduceMean", "ReduceProd"])
+@pytest.mark.parametrize("objective", ["min-transpose", "min-executed", "min-nodes"])
+def test_a_view_in_place_of_another_operator_is_no_loss(op: str, objective: str) -> None:
+    """A reduction of a dimension of size 1 is read as a Reshape, which the source does not have."""
+    weights = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array([0]), "axes")]
+    nodes = [
+        helper.make_node(op, ["x", "axes"] if op == "ReduceSum" else ["x"], ["r"], keepdims=0),
+        helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+        helper.make_node("Gemm", ["r", "t"], ["y"], transB=1),
+    ]
+    if op != "ReduceSum":
+        nodes[0].attribute.add(name="axes", type=onnx.AttributeProto.INTS, ints=[0])
+    ends = [helper.make_tensor_value_info(*each) for each in (("x", 1, [1, 6, 5]), ("y", 1, [6, 4]))]
+    read = constants if op == "ReduceSum" else constants[:1]
+    graph = helper.make_graph(nodes, "reduced", ends[:1], ends[1:], read)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = layoutsolve.convert(source.SerializeToString(), objective=objective)
+    alike(source, found.model, {"x": np.random.default_rng(1).normal(size=(1, 6, 5)).astype(np.float32)})
+    assert not found.kept
+    assert not any(node.op_type == "Transpose" for node in found.model.graph.node)
+
+
 @pytest.mark.parametrize("layers", [1, 2, 5])
 @pytest.mark.parametrize("way", ["plain", "cast", "quantised"])
 @pytest.mark.parametrize("shared", [False, True])
