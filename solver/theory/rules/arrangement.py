@@ -49,7 +49,7 @@ def concat(site: Site) -> Rule | None:
 
 @rule("Split")
 def split(site: Site) -> Rule | None:
-    """Concat, backwards. Where sizes along the axis are known by name, it stays whole, and parts are as the source says."""
+    """Concat, backwards. An axis along which sizes are known by name alone stays whole, in the parts of the source."""
     shape = site.required(0).shape
     axis = site.attribute("axis", 0) % len(shape)
     parts = [site.output(number).shape for number in range(len(site.node.outputs))]
