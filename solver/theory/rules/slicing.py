@@ -60,7 +60,7 @@ def slice_(site: Site) -> Rule | None:
     """The axes that are cut stay whole, up to a trailing factor that every cut falls between."""
     starts, ends, steps = site.integers(1), site.integers(2), site.integers(4)
     rank = len(site.required(0).shape)
-    axes = site.integers(3) if site.input(3) is not None else tuple(range(rank))
+    axes = site.integers(3) if site.input(3) is not None else tuple(range(static(site.required(1).shape[0])))
     if axes is None:
         return None
     if starts is None or ends is None or (steps is None and site.input(4) is not None):
