@@ -39,6 +39,9 @@ OPSET = 18
 OPEN = 11
 """A batch that is written as an open size: no other size is a multiple of it."""
 
+SELDOM = 50
+"""An operator is told that is in fewer of 10,000 models."""
+
 Perm = tuple[int, ...]
 Array = Any
 
@@ -1609,6 +1612,10 @@ def main(
     for op, row in sorted(rows.items()):
         print(f"{op:26} {sum(row.values()):6} " + " ".join(f"{row[column]:14}" for column in columns))
     print(dict(totals))
+    tried = max(1, sum(totals.values()))
+    names = {each.name for each in onnx.defs.get_all_schemas() if not each.domain}
+    seldom = {name: count for name in sorted(names) if (count := sum(rows[name].values())) * 10_000 < SELDOM * tried}
+    print(f"fewer than {SELDOM} in 10,000 have: " + ", ".join(f"{name} ({count})" for name, count in seldom.items()))
     for key, found_here in sorted(kinds.items(), key=lambda item: -len(item[1])):
         seed, why, net = min(found_here, key=lambda one: len(one[2].nodes))
         print(f"\n{len(found_here)} x {key} ({why}), seed {seed}\n{net.text()}")

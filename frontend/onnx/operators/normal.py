@@ -193,6 +193,24 @@ def slice_(call: Call) -> bool:
     return True
 
 
+@lowering("Pad")
+def pad(call: Call) -> bool:
+    """With the sizes of what is not padded, which inference forgets where axes are named."""
+    inferred, pads = call.shapes()[0], call.constant(1)
+    if not (call.has(3) and call.known(0)) or inferred is None or pads is None:
+        return False
+    shape, axes = call.value(0).shape, call.dims(3)
+    if axes is None or not all(isinstance(axis, int) for axis in axes) or pads.size != 2 * len(axes):
+        return False
+    sides = zip(axes, pads.reshape(2, -1).T.any(axis=1).tolist(), strict=True)
+    padded = {axis_of(axis, len(shape)) for axis, more in sides if isinstance(axis, int) and more}
+    names, storage = call.operands(call.stores)
+    made = [dim if axis in padded else whole for axis, (dim, whole) in enumerate(zip(inferred, shape, strict=True))]
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Pad", names, call.outputs, dict(call.attributes), storage)
+    return True
+
+
 def _left(call: Call, shape: Sequence[Dim | None]) -> Sequence[Dim | None] | None:
     """The inferred sizes behind a Slice, with those that it is known not to cut: inference forgets them all where
     bounds are computed.
