@@ -202,8 +202,8 @@ def pad(call: Call) -> bool:
     shape, axes = call.value(0).shape, call.dims(3)
     if axes is None or not all(isinstance(axis, int) for axis in axes) or pads.size != 2 * len(axes):
         return False
-    sides = zip(axes, pads.reshape(2, -1).T.any(axis=1).tolist(), strict=True)
-    padded = {axis_of(axis, len(shape)) for axis, more in sides if isinstance(axis, int) and more}
+    sides = zip(axes, *pads.reshape(2, -1).tolist(), strict=True)
+    padded = {axis_of(axis, len(shape)) for axis, *more in sides if isinstance(axis, int) and any(more)}
     names, storage = call.operands(call.stores)
     made = [dim if axis in padded else whole for axis, (dim, whole) in enumerate(zip(inferred, shape, strict=True))]
     call.draft.declare(call.outputs[0], made)
