@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
+import multiprocessing
+import os
+import runpy
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -74,6 +77,10 @@ COMMANDS = {
 }
 """How each experiment is run here."""
 
+PREPARED = multiprocessing.get_context("forkserver")
+PREPARED.set_forkserver_preload(["layoutsolve.cli", "layoutsolve.solver", "onnx", "onnxruntime", "tests.truth"])
+"""Where processes begin with what takes long to load, and nothing that is running."""
+
 NEEDS = {"fuzz_coverage": "atheris", "torch_exports": "litert_torch", "tvm_layouts": "tvm"}
 """The packages without which an experiment is left out: they are not among those for development."""
 
@@ -113,11 +120,27 @@ def test_experiment(name: str, models: Path, onnx_models: Path, tmp_path: Path) 
     if name == "ort_web" and not (ROOT / "experiments" / "web" / "node_modules").is_dir():
         pytest.skip("onnxruntime-web is not installed")
     given = [each.format(models=models, onnx=onnx_models, scratch=tmp_path) for each in COMMANDS[name]]
-    command = [sys.executable, "-m", f"experiments.{name}", *given]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-500:]
-    assert "AttributeError" not in done.stdout
-    assert done.stdout or any(tmp_path.iterdir())
+    told = tmp_path.with_name(f"{tmp_path.name}.told")
+    process = PREPARED.Process(target=run, args=(name, given, told))
+    process.start()
+    process.join(300)
+    if process.is_alive():
+        process.kill()
+    stdout, stderr = (told.with_suffix(ending).read_text(errors="replace") for ending in (".out", ".err"))
+    assert process.exitcode == 0, stderr[-2000:] + stdout[-500:]
+    assert "AttributeError" not in stdout
+    assert stdout or any(tmp_path.iterdir())
+
+
+def run(name: str, given: Sequence[str], told: Path) -> None:
+    """Run an experiment as a program, in a process that has loaded what all of them load; what it prints is in files
+    that are called as ``told``.
+    """
+    for number, ending in ((1, ".out"), (2, ".err")):
+        os.dup2(os.open(told.with_suffix(ending), os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(ROOT)
+    sys.argv = [name, *given]
+    runpy.run_module(f"experiments.{name}", run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.parametrize("channels", [3, 8, 16])
