@@ -77,6 +77,9 @@ ACROSS = 2e-6
 NOISY = 8.0
 """How many times as far as by a rounding of all inputs a float may be off, which are rounded by 2**-20."""
 
+TINY = 2.0**-126
+"""The smallest float that keeps all of its bits: below it differences mean nothing."""
+
 ROWS = 16
 """How many numbers a channel has to have to be judged by itself."""
 
@@ -156,7 +159,8 @@ class Tally:
         before = real() if (error == 1).any() else None
         if before is not None and before.size == prod(shape):
             place = before.reshape(-1)[off].astype(np.float64) / self.port.scale[0] + self.port.zero_point[0]
-            middle = np.abs(place - np.floor(place) - 0.5) < self.tie + np.abs(place) * 2.0**-16
+            with np.errstate(invalid="ignore"):  # what is infinite is no tie
+                middle = np.abs(place - np.floor(place) - 0.5) < self.tie + np.abs(place) * 2.0**-16
             excused = (error == 1) & middle
             error[excused] = 0
             self._ties += int(np.count_nonzero(excused))
@@ -185,7 +189,7 @@ class Tally:
         noise = np.where(np.isfinite(noise), noise, 0)
         share = ROUNDED if self.rough else HALF if "16" in self.port.dtype else FLOAT + self.length * 2.0**-25
         self.farthest = max(self.farthest, float(error.max(initial=0)) / (float(span.max(initial=0)) or 1.0))
-        far = max(error.max(initial=0) - share * float(span.max(initial=0)), 0.0)
+        far = max(error.max(initial=0) - share * float(span.max(initial=0)) - TINY, 0.0)
         if far > 0 and error.max(initial=0) > noise.max(initial=0):
             return (
                 f"it is off by {error.max() / (float(span.max(initial=0)) or 1.0):.2g} of its range ({share:g} allowed)"
@@ -197,7 +201,7 @@ class Tally:
         own = _span(numbers(expected, self.port).reshape(-1, size), rows == np.inf, least)
         least = max(ACROSS, HALF * share / FLOAT if share == HALF else 0) * float(span.max(initial=0))
         allowed = np.maximum(np.maximum(FLOAT_CHANNEL * share / FLOAT * own, least), 4 * noise.reshape(-1, size).max(0))
-        wrong = np.flatnonzero(rows.max(0) > allowed)
+        wrong = np.flatnonzero(rows.max(0) > allowed + TINY)
         if wrong.size:
             place = int(wrong[0])
             found, most = rows[:, place].max() / (own[place] or 1.0), FLOAT_CHANNEL * share / FLOAT
