@@ -76,8 +76,8 @@ No step at all means that the output is the input, unchanged.
 """
 
 
-Idiom = Callable[[Row, tuple[Shape, ...]], tuple[Step, ...] | None]
-"""Another way to write a node in a row: as a :data:`Rewrite`, None where it does not fit the row."""
+Idiom = Callable[[Row, tuple[Shape, ...], Rewrite], tuple[Step, ...] | None]
+"""Another way to write a node in a row, given the one of the row itself; None where it does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,9 @@ class Rule:
 
     def rewrite(self, row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         """The operators that compute the node in a row, given the stored shapes of all ports."""
-        found = (steps for idiom in self.idioms if (steps := idiom(row, shapes)) is not None)
-        return next(found, None) or self.ways[row.form].rewrite(row, shapes)
+        plain = self.ways[row.form].rewrite
+        found = (steps for idiom in self.idioms if (steps := idiom(row, shapes, plain)) is not None)
+        return next(found, None) or plain(row, shapes)
 
     @property
     def composite(self) -> bool:
@@ -353,7 +354,7 @@ def _covers(site: Site, found: Rule) -> bool:
     ports = [*(site.node.inputs[number] for number in found.inputs), *filter(None, site.node.outputs)]
     if [len(dims) for dims in found.dims] != [len(values[name].shape) for name in ports]:
         return False  # what the file says of a tensor contradicts its operators
-    if not all(_is_placed(found.dims, way.form) for way in found.ways):
+    if not found.ways or not all(_is_placed(found.dims, way.form) for way in found.ways):
         return False  # likewise
     return all(values[name].data is not None or _is_size(site, name) for name in others)
 

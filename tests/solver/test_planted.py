@@ -12,7 +12,7 @@ from layoutsolve.solver import Assignment
 from tests.graphs import assert_same, feeds
 from tests.solver.cases import CASES
 from tests.solver.planted import PUSHED, planted
-from tests.solver.siblings import RELATED
+from tests.solver.standard import RELATED
 
 OPEN = {"State"}
 """Operators whose tensors may have any order of whole dimensions: what is found is called feasible, and may be more."""

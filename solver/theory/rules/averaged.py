@@ -11,7 +11,7 @@ import numpy as np
 from layoutsolve.graph import Graph, Quant, Shape, Value, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
+from layoutsolve.solver.theory.rule import Idiom, Rewrite, Rule, Site, Step
 from layoutsolve.solver.theory.rules.blocks import CHANNELS, FAR
 from layoutsolve.solver.theory.rules.slopes import IMAGE
 
@@ -36,8 +36,8 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
     if not stored or site.node.storage or not _counts_alike(site) or ends[0].shape[2:] == kernel:
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
-        (step,) = rule.ways[row.form].rewrite(row, shapes)
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
+        (step,) = plain(row, shapes)
         channels = shapes[0][CHANNELS] if len(shapes[0]) == IMAGE else 0
         if not isinstance(channels, int) or channels < FEWEST:
             return None
@@ -65,8 +65,8 @@ def pixels(site: Site, rule: Rule) -> Idiom | None:
     if not data.in_bytes or site.node.storage or not _follows_convolution(site.graph, data.name):
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
-        *others, step = rule.ways[row.form].rewrite(row, shapes)
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
+        *others, step = plain(row, shapes)
         axes = step.inputs[1] if len(step.inputs) > 1 else None
         if others or step.op != "ReduceMean" or not isinstance(axes, np.ndarray) or len(shapes[0]) != IMAGE:
             return None

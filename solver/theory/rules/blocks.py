@@ -11,7 +11,7 @@ import numpy as np
 from layoutsolve.graph import Array, Graph, Node, Shape
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
+from layoutsolve.solver.theory.rule import Idiom, Rewrite, Rule, Site, Step
 from layoutsolve.solver.theory.rules.elementwise import UNARY
 from layoutsolve.solver.theory.rules.slopes import IMAGE, by_channel
 
@@ -42,7 +42,7 @@ def clip(site: Site, rule: Rule) -> Idiom | None:
         return None
     bound = limit.reshape(())
     limits = (bound, _infinite(1)) if site.node.op == "Max" else (_infinite(-1), bound)
-    return lambda row, shapes: (Step("Clip", (data, *limits)),)
+    return lambda row, shapes, plain: (Step("Clip", (data, *limits)),)
 
 
 @idiom("Pad", "pointwise")
@@ -53,8 +53,8 @@ def pointwise(site: Site, rule: Rule) -> Idiom | None:
     if not zero or not _real(site) or not in_blocks(site, 0):
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
-        *others, step = rule.ways[row.form].rewrite(row, shapes)
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
+        *others, step = plain(row, shapes)
         amounts = step.inputs[1]
         if others or step.op != "Pad" or not isinstance(amounts, np.ndarray) or not _whole(*shapes):
             return None
@@ -74,7 +74,7 @@ def depthwise(site: Site, rule: Rule) -> Idiom | None:
     if factors is None or (factors.size == 1 and _is_gated(site, data)) or not in_blocks(site, data):
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
         given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
         alike = factors.size == 1 or (factors.size == image[CHANNELS] and _is_vector(given, image))
         if not _whole(image) or not alike:
@@ -98,7 +98,7 @@ def folded(site: Site, rule: Rule) -> Idiom | None:
     ):
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
         given, image = shapes[rule.inputs.index(1 - data)], shapes[-1]
         if len(image) <= CHANNELS + 1 or not isinstance(image[CHANNELS], int):
             return None
@@ -115,8 +115,8 @@ def pool(site: Site, rule: Rule) -> Idiom | None:
     if not _real(site) or not in_blocks(site, 0):
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
-        *others, step = rule.ways[row.form].rewrite(row, shapes)
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
+        *others, step = plain(row, shapes)
         axes = step.inputs[1] if len(step.inputs) > 1 else None
         if others or step.op != "ReduceMean" or not isinstance(axes, np.ndarray) or not _whole(*shapes):
             return None

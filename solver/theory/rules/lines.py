@@ -13,7 +13,7 @@ import numpy as np
 from layoutsolve.graph import Shape, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Idiom, Rule, Site, Step, int64
+from layoutsolve.solver.theory.rule import Between, Idiom, Rewrite, Rule, Site, Step, int64
 
 FUSED = frozenset(("Conv", "ConvTranspose", "Gemm", "LayerNormalization", "MatMul"))
 """Operators of which runtimes make one with a constant for each channel behind them."""
@@ -49,7 +49,7 @@ def lines(site: Site, rule: Rule) -> Idiom | None:
     if len(varying) != 1 or fused or (given.data is None and given.quant is not None):
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
         last = tuple((varying[0], factor) for factor in range(len(row.arrangement[-1]))) if row.arrangement else ()
         shape = _line(shapes[-1])
         if not last or row.arrangement[-1] != last or shapes[-1][-1] != static_elements(given.shape) or not shape:

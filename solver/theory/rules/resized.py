@@ -7,7 +7,10 @@ import numpy as np
 from layoutsolve.graph import Shape
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Idiom, Rule, Site, Step
+from layoutsolve.solver.theory.rule import Idiom, Rewrite, Rule, Site, Step
+
+REGION = 1
+"""The input of a Resize that says which part of each dimension is resampled."""
 
 SCALES = 2
 """The first input of a Resize that says how much."""
@@ -25,14 +28,16 @@ def axes(site: Site, rule: Rule) -> Idiom:
     batch.
     """
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
         shape, result = shapes[0], shapes[-1]
-        steps = rule.ways[row.form].rewrite(row, shapes)
+        steps = plain(row, shapes)
         if len(steps) != 1:
             return None
         numbers = [item if isinstance(item, np.ndarray) else None for item in steps[0].inputs]
         changed = [index for index, (one, other) in enumerate(zip(shape, result, strict=True)) if one != other]
         if len(shape) != 4 or shape[0] != 1 or all(each is None for each in numbers[SCALES:]):
+            return None
+        if numbers[REGION] is not None:  # a part of each dimension is resampled, also of those that keep their sizes
             return None
         few = not isinstance(shape[3], int) or shape[3] < FEW
         if changed != SPATIAL and (few or changed not in ([1], [2])):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from layoutsolve.graph import Graph, Node, Shape
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Idiom, Rule, Site, Step
+from layoutsolve.solver.theory.rule import Between, Idiom, Rewrite, Rule, Site, Step
 
 SPACE = 2
 """The first dimension of an image, channels-first, that is one of its space."""
@@ -26,8 +26,8 @@ def sampled(site: Site, rule: Rule) -> Idiom | None:
     if any(node is None or _steps(site.graph, node) != strides for node in readers):
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
-        *others, step = rule.ways[row.form].rewrite(row, shapes)
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
+        *others, step = plain(row, shapes)
         if others or step.op != "Conv" or step.inputs[0] != 0 or tuple(step.attributes.get("strides", ())) != strides:
             return None
         shape = (*shapes[0][:SPACE], *shapes[-1][SPACE:])

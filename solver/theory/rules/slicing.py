@@ -211,8 +211,8 @@ def _computed_pad(site: Site) -> Rule:
 DIMENSIONS = 4
 """Of so many dimensions runtimes have kernels of their own for Resize; where there are more, all are counted."""
 
-PATTERNS = ("KKRR", "KRRK", "RRKK", "RKKR", "KRKR", "RKRK")
-"""The dimensions of an image that may be resampled together: with channels first, with channels last, and others."""
+PATTERNS = ("KRRK", "KKRR", "RRKK", "RKRK", "RKKR", "KRKR")
+"""The dimensions of an image that may be resampled together: with channels last, with channels first, and others."""
 
 VOLUME = 5
 """The dimensions of an image of three dimensions of space, which lie behind all others."""

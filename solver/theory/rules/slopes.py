@@ -12,7 +12,7 @@ import numpy as np
 from layoutsolve.graph import BYTES, Array, Quant, Shape, static_elements
 from layoutsolve.solver.theory.offer import idiom
 from layoutsolve.solver.theory.row import Row
-from layoutsolve.solver.theory.rule import Between, Idiom, Rule, Site, Step
+from layoutsolve.solver.theory.rule import Between, Idiom, Rewrite, Rule, Site, Step
 
 IMAGE = 4
 """The stored dimensions of what runtimes keep in blocks of channels."""
@@ -48,7 +48,7 @@ def limits(site: Site, rule: Rule) -> Idiom | None:
     if _slopes(site) is None:
         return None
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...]:
         below, scaled, above = (Between(name, "float32", shapes[-1]) for name in ("below", "scaled", "above"))
         return (
             Step("Min", (0, np.zeros((), np.float32)), (below,)),
@@ -73,7 +73,7 @@ def total(site: Site, rule: Rule) -> Idiom | None:
         return None
     zero, highest = before.zero_point.reshape(()), np.array(np.iinfo(data.dtype).max, data.dtype)
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
         if static_elements(shapes[-1]) < FEWEST:
             return None
         shares = [
@@ -117,7 +117,7 @@ def _between_signs(site: Site, rule: Rule, turned: Callable[[int, Array, Between
         return None
     (label,) = varying
 
-    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...] | None:
+    def write(row: Row, shapes: tuple[Shape, ...], plain: Rewrite) -> tuple[Step, ...] | None:
         channels = row.arrangement[1] if len(row.arrangement) == IMAGE == len(shapes[-1]) else ()
         if not channels or channels != tuple((label, factor) for factor in range(len(channels))):
             return None
