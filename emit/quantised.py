@@ -32,7 +32,7 @@ def write(writer: Writer, node: Node) -> None:
         writer.node(node.op, [_real(writer, data), *map(writer.stored, others)], [name], node.attributes)
         writer.body.real[name] = name
         return
-    if qlinear.write(writer, node, lambda name, quant: _parameters(writer, name, quant)[0]):
+    if qlinear.write(writer, node, lambda name, quant: parameters_of(writer, name, quant)[0]):
         return
     single = len(node.inputs) == len(node.outputs) == 1
     if node.op == "Identity" and single and not node.storage and _convert(writer, node.inputs[0], node.outputs[0]):
@@ -87,8 +87,11 @@ def _real(writer: Writer, name: str) -> str:
         return writer.stored(name)
     if name not in known:
         real = writer.taken.derived(name, "real")
-        _dequantize(writer, name, quant, real)
-        known[name] = real
+        if name in writer.selected:
+            writer.selected[name] = writer.bodies[None].real[name] = real
+        else:
+            _dequantize(writer, name, quant, real)
+            known[name] = real
     return known[name]
 
 
@@ -96,7 +99,7 @@ def _dequantize(writer: Writer, name: str, quant: Quant, real: str) -> None:
     if name in writer.ahead:
         _compute_ahead(writer, name, quant, real)
         return
-    parameters, attributes = _parameters(writer, name, quant)
+    parameters, attributes = parameters_of(writer, name, quant)
     writer.node("DequantizeLinear", [writer.stored(name), *parameters], [real], attributes)
 
 
@@ -115,13 +118,17 @@ def _compute_ahead(writer: Writer, name: str, quant: Quant, real: str) -> None:
 
 
 def _quantize(writer: Writer, real: str, name: str, quant: Quant) -> None:
-    parameters, attributes = _parameters(writer, name, quant)
+    parameters, attributes = parameters_of(writer, name, quant)
     writer.node("QuantizeLinear", [real, *parameters], [writer.name(name)], attributes)
 
 
-def _parameters(writer: Writer, name: str, quant: Quant) -> tuple[list[str], dict[str, int]]:
-    """The constants and the attributes with which a tensor is quantised or dequantised."""
-    dtype = writer.graph.values[name].dtype
+def parameters_of(
+    writer: Writer, name: str, quant: Quant, dtype: str | None = None
+) -> tuple[list[str], dict[str, int]]:
+    """The constants and the attributes with which a tensor is quantised or dequantised, stored as its own type or
+    another one.
+    """
+    dtype = dtype or writer.graph.values[name].dtype
     scale = quant.scale.reshape(()) if quant.axis is None else quant.scale
     inputs = [writer.shared("float32", scale, lambda: writer.taken.derived(name, "scale"))]
     if dtype != "int32" and (not quant.block or quant.zero_point.any()):

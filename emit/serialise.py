@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layoutsolve.budget import Budget
-from layoutsolve.emit import quantised
+from layoutsolve.emit import quantised, selecting
 from layoutsolve.emit.barriers import guard
 from layoutsolve.emit.check import check
 from layoutsolve.emit.external import External
@@ -25,19 +25,21 @@ def serialise(
     origins: dict[str, Origin] | None = None,
     kernels: Kernels | None = None,
     meant: frozenset[str] = frozenset(),
+    select: bool = False,
 ) -> ModelProto:
     """The ONNX model of a graph; its larger constants are left to ``external`` if that is given.
 
     All that is written counts in the ``budget``. Constants that lie in the same memory are written once.
 
     ``origins`` are filled with where each node comes from, by its name. ``kernels`` are the operators on stored
-    integers that may be written, by default none. What views give that are ``meant`` is written as real numbers.
+    integers that may be written, by default none. What views give that are ``meant`` is written as real numbers. With
+    ``select`` weights whose products may saturate are selected when the model is loaded.
 
     ``opset`` defaults to the lowest one that carries the graph. Raises :class:`OptionError` where ``opset`` is too
     low for the graph or outside of what is written at all.
     """
     version = chosen_opset(graph, opset)
-    writer = Writer(computed(graph), external, budget or Budget(), kernels, meant)
+    writer = Writer(computed(graph), external, budget or Budget(), kernels, meant, select)
     model, written = _model(writer, version), writer.origins
     del writer  # the parts that the model is a copy of
     if not _unknown(model, graph):
@@ -59,6 +61,7 @@ def _model(writer: Writer, version: int) -> ModelProto:
     writer.origin = None
     regions.close()
     writer.here = None
+    selecting.write(writer)
     states = [node for node in graph.nodes if node.op == "State"]
     names = [*graph.inputs, *(node.outputs[0] for node in states)]
     inputs = [writer.info(graph.values[name], writer.name(name)) for name in names]

@@ -19,6 +19,7 @@ from layoutsolve.graph import Array, Dim, Graph, Origin, Region, Value, memory
 from layoutsolve.names import Names, short
 from layoutsolve.protos import TYPES, AttributeProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, attribute, port
 from layoutsolve.records import dataclass
+from layoutsolve.saturation import saturating
 
 _BYTES_PER_DIMENSION = 8
 """About what a dimension takes in the description of a tensor, and the rest of it."""
@@ -51,7 +52,8 @@ class Writer:
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
     larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
     are the operators on stored integers that may be written, by default none. What views give that are ``meant`` is
-    written as real numbers. ``casts`` give the constants that are written as float16.
+    written as real numbers. ``casts`` give the constants that are written as float16. The real numbers of weights that
+    are ``selected`` are given when the model is loaded.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Writer:
         budget: Budget,
         kernels: Kernels | None = None,
         meant: frozenset[str] = frozenset(),
+        select: bool = False,
     ) -> None:
         self.graph, self.external, self.budget, self.kernels, self.meant = graph, external, budget, kernels, meant
         self.taken = Names([*graph.values, *graph.names.values()])
@@ -72,6 +75,7 @@ class Writer:
         self.model = ModelProto(producer_name="layoutsolve")
         self.ahead = among_floats(graph)
         self.casts: list[NodeProto] = []
+        self.selected: dict[str, str] = dict.fromkeys(saturating(graph) - self.ahead, "") if select else {}
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
 
     @property

@@ -12,17 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 import layoutsolve
 from experiments.corpus import arguments, models
 from layoutsolve.frontend import Reading, read
 from layoutsolve.frontend.passes import weights
-from layoutsolve.graph import Array, Graph, Node
+from layoutsolve.graph import Array, Graph
+from layoutsolve.saturation import may_saturate, rows, too_large
 from layoutsolve.storage import Storage
-
-MOST = 32767 // 255
-"""The largest sum of two weights whose products with 255 fit."""
 
 
 def layers(graph: Graph) -> Iterator[Array]:
@@ -30,27 +26,11 @@ def layers(graph: Graph) -> Iterator[Array]:
     plain = weights.stored(graph, "signed")
     unsigned = weights.stored(plain, "unsigned")
     for node in plain.nodes:
-        name = node.inputs[1] if node.op in weights.SUMMING and not node.storage else ""
+        name = node.inputs[1] if may_saturate(plain, node) else ""
         if name and unsigned.values[name].dtype != plain.values[name].dtype:
             data = plain.values[name].data
             if data is not None:
-                yield _rows(node, data.astype(np.int16))
-
-
-def _rows(node: Node, data: Array) -> Array:
-    if node.op == "Conv":
-        return np.moveaxis(data, 1, -1).reshape(len(data), -1)
-    by_column = node.op == "MatMul" or not node.attributes.get("transB", 0)
-    return data.reshape(-1, data.shape[-1]).T if by_column else data
-
-
-def too_large(rows: Array) -> tuple[int, int]:
-    """How many pairs of neighbours could saturate, and how many there are."""
-    even = np.pad(rows, ((0, 0), (0, rows.shape[1] % 2)))
-    first, second = even[:, ::2], even[:, 1::2]
-    above = np.maximum(first, 0) + np.maximum(second, 0) > MOST
-    below = np.minimum(first, 0) + np.minimum(second, 0) < -MOST
-    return int((above | below).sum()), above.size
+                yield rows(node, data)
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -62,7 +42,7 @@ def main(given: Sequence[str] | None = None) -> None:
             graph = read(model.source, model.name, Reading(storage=Storage(unsigned=True)))
         except layoutsolve.ConversionError:
             continue
-        found = [too_large(rows) for rows in layers(graph)]
+        found = [too_large(each) for each in layers(graph)]
         if found:
             own = sum(not large for large, _ in found)
             print(f"* {model.name}: {own} of {len(found)} layers", flush=True)

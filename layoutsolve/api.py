@@ -384,6 +384,7 @@ def _no_worse(
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
     no better then, or has been made in one of some ways ``before``.
     """
+    from layoutsolve.emit.selecting import selects
     from layoutsolve.kept import as_it_stands, say_how, written_before
     from layoutsolve.moves import Moves, moves
 
@@ -410,7 +411,7 @@ def _no_worse(
             return other
     model = as_it_stands(content, external)
     no_more = after.transposes <= first.transposes and after.executed <= first.executed
-    if model is None or (no_more and _folds(found, model)):
+    if model is None or (no_more and _folds(found, model)) or (selects(found.model) and not selects(model)):
         return found
     say_how(model, found.provenance)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")

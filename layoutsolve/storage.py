@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from layoutsolve.records import dataclass
 
-WeightStorage = Literal["source", "signed", "unsigned"]
+WeightStorage = Literal["source", "signed", "unsigned", "selected"]
 
 WEIGHTS: tuple[WeightStorage, ...] = get_args(WeightStorage)
 """How weights of 8 bits may be stored."""
@@ -17,7 +17,8 @@ class Storage:
     """What changes no result, but what kernels can be used.
 
     With ``unsigned`` activations of 8 bits are stored without a sign where kernels compute on them. ``weights`` of 8
-    bits are stored as in the source, with a sign, or without one where sums of their products could saturate. ``block``
+    bits are stored as in the source, with a sign, without one where sums of their products could saturate, or with one
+    where the model selects, when it is loaded, those without one for processors that saturate. ``block``
     is how many channels of images are kept together, 0 where they are not. Images of bytes are made whole blocks from
     ``narrow`` channels on; 0 is half a block, as for floats. Where images lie channels-first, convolutions of bytes by
     weights with a sign read ``pixel`` channels at least. With ``real`` what a LeakyRelu alone reads of a product is
@@ -59,5 +60,5 @@ class Dynamic:
 PLAIN = Storage()
 """As the source has it."""
 
-USUAL = Storage(unsigned=True, weights="unsigned", block=16, narrow=2, groups=32)
+USUAL = Storage(unsigned=True, weights="selected", block=16, narrow=2, groups=32)
 """As ONNX Runtime wants it on most processors."""

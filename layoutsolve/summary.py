@@ -8,8 +8,8 @@ from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from layoutsolve.emit.selecting import selects
 from layoutsolve.files import STANDARD_OUTPUT
-from layoutsolve.graph import BYTES
 from layoutsolve.records import dataclass
 from layoutsolve.wording import counted, kept_as_is, listed, printable
 
@@ -114,10 +114,10 @@ def as_text(done: Done) -> str:
         lines.append(f"  {counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
     if conversion.kept:
         lines.append(f"  {conversion.kept}: the model is written as it stands")
-    if _by_signless_weights(conversion):
-        lines.append(
-            "  bytes: this is right on every processor; for x86 with VNNI --target ort-x86-vnni takes less time"
-        )
+    selected = selects(conversion.model)
+    if selected:
+        layers = "layer saturates" if selected == 1 else "layers saturate"
+        lines.append(f"  {selected} {layers} on x86 without VNNI: the model selects their weights when it is loaded")
     lines += [f"  {end}" for end in conversion.moved_ends]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")
@@ -128,17 +128,3 @@ def as_text(done: Done) -> str:
     if done.report is not None:
         lines.append(f"  report: {done.report}")
     return "\n".join(map(printable, lines))
-
-
-def _by_signless_weights(conversion: Conversion) -> bool:
-    """Whether products of bytes are stored for any processor, though those with VNNI are faster at others."""
-    from layoutsolve.solver.statement.target_file import DEFAULT_TARGET
-
-    if conversion.kept or conversion.assignment.goal.target.name != DEFAULT_TARGET:
-        return False
-    values, products = conversion.graph.values, ("Conv", "ConvTranspose", "Gemm", "MatMul")
-    return any(
-        all(values[name].quant is not None and values[name].dtype in BYTES for name in node.inputs[:2])
-        for node in conversion.graph.nodes
-        if node.op in products
-    )

@@ -64,7 +64,16 @@ def emitted(
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)
     real = meant(assignment, applied) if kernels is None else frozenset()
-    model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels, real)
+    model = serialise(
+        replace(applied, metadata=facts),
+        opset,
+        external,
+        budget,
+        origins,
+        kernels,
+        real,
+        reading.storage.weights == "selected",
+    )
     model.producer_version = made.version
     _tell_copies(model, ends_of(graph, boundary, assignment, inputs=False))
     if graph.imports:

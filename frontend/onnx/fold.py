@@ -394,6 +394,13 @@ def _exact(function: Callable[..., Array], data: Array, largest: Array, axis: ob
     return function(data, axis=axis, keepdims=keepdims)
 
 
+def _sum_of_products(call: Call, one: Array, other: Array) -> Array:
+    """What ONNX gives where a model asks whether its processor adds products exactly (``emit/selecting.py``)."""
+    if (one.ndim, other.ndim) != (1, 1) or one.size > _EACH:
+        raise ValueError("for the runtime")
+    return np.asarray(one.astype(np.int32) @ other.astype(np.int32))
+
+
 def _sign(call: Call, data: Array) -> Array:
     if data.dtype.kind not in "iu" and np.isnan(data).any():
         raise ValueError("runtimes give what is no number a sign of their own")
@@ -422,7 +429,8 @@ _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
     "GatherElements": _one(_gather_elements), "GatherND": _one(_gather_nd), "Greater": _ufunc(np.greater),
     "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data),
     "IsNaN": _ufunc(np.isnan), "Less": _ufunc(np.less), "LessOrEqual": _ufunc(np.less_equal),
-    "Max": _ufunc(np.maximum), "Min": _ufunc(np.minimum), "Mod": _one(_remainder), "Mul": _ufunc(np.multiply),
+    "MatMulInteger": _one(_sum_of_products), "Max": _ufunc(np.maximum),
+    "Min": _ufunc(np.minimum), "Mod": _one(_remainder), "Mul": _ufunc(np.multiply),
     "Neg": _ufunc(np.negative), "Not": _ufunc(np.logical_not), "Or": _ufunc(np.logical_or), "Pad": _one(_padded),
     "Range": _one(_range), "ReduceMax": _reduced(np.max), "ReduceMin": _reduced(np.min),
     "ReduceProd": _reduced(_multiplied), "ReduceSum": _reduced(_added), "Reshape": _one(_reshape),
@@ -455,6 +463,7 @@ _LARGEST: dict[str, Callable[..., int]] = {
     "Gather": lambda call, data, indices: int(indices.size) * _each_of(data, call.attribute("axis", 0)),
     "GatherElements": lambda call, data, indices: int(indices.size),
     "GatherND": lambda call, data, indices: prod(indices.shape[:-1]) * prod(data.shape[indices.shape[-1] :]),
+    "MatMulInteger": lambda call, one, other: 1,
     "Pad": lambda call, data, pads, *more: prod(
         size + before + after
         for size, (before, after) in zip(data.shape, np.reshape(_sizes(pads), (2, -1)).T.tolist(), strict=True)

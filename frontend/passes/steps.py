@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from layoutsolve.frontend.passes.live import used
-from layoutsolve.frontend.passes.weights import SUMMING
 from layoutsolve.graph import Graph, Node, Value
 from layoutsolve.names import Names
+from layoutsolve.saturation import SUMMING
 
 ROUNDED = ("Div", "Round", "Clip", "Mul")
 """What gives the nearest step: in steps, whole ones, those that bytes hold, and as real numbers again."""

@@ -11,11 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from layoutsolve.frontend.passes.unsigned import HALF, WEIGHED, shifted
-from layoutsolve.graph import BYTES, Graph, Node, Quant, Value
+from layoutsolve.graph import Graph, Node, Quant, Value
+from layoutsolve.saturation import may_saturate
 from layoutsolve.storage import WeightStorage
-
-SUMMING = frozenset(("Conv", "Gemm", "MatMul"))
-"""The operators with kernels on bytes that add products of several weights."""
 
 
 def stored(graph: Graph, way: WeightStorage) -> Graph:
@@ -25,21 +23,9 @@ def stored(graph: Graph, way: WeightStorage) -> Graph:
     """
     if way == "source":
         return graph
-    if way == "signed":
+    if way in ("signed", "selected"):
         return _stored(graph, "uint8", "int8", lambda _: True)
-    return _stored(graph, "int8", "uint8", lambda node: _may_saturate(graph, node))
-
-
-def _may_saturate(graph: Graph, node: Node) -> bool:
-    """Whether a kernel on bytes computes a product, and adds more than one weight at a time."""
-    given, weights = (graph.values[name] for name in node.inputs[:2])
-    result = graph.values[node.outputs[0]]
-    if node.op not in SUMMING or given.quant is None or given.dtype not in BYTES:
-        return False
-    if result.quant is not None and result.dtype not in BYTES:
-        return False  # no kernel gives integers of another size
-    groups = node.attributes.get("group", 1)
-    return groups == 1 or tuple(weights.shape[:2]) != (groups, 1)
+    return _stored(graph, "int8", "uint8", lambda node: may_saturate(graph, node))
 
 
 def _stored(graph: Graph, source: str, target: str, fits: Callable[[Node], bool]) -> Graph:
