@@ -116,8 +116,8 @@ def as_text(done: Done) -> str:
         lines.append(f"  {conversion.kept}: the model is written as it stands")
     selected = selects(conversion.model)
     if selected:
-        layers = "layer saturates" if selected == 1 else "layers saturate"
-        lines.append(f"  {selected} {layers} on x86 without VNNI: the model selects their weights when it is loaded")
+        layers, theirs = ("layer saturates", "its") if selected == 1 else ("layers saturate", "their")
+        lines.append(f"  {selected} {layers} on x86 without VNNI: the model selects {theirs} weights when it is loaded")
     lines += [f"  {end}" for end in conversion.moved_ends]
     if done.rechecked is not None:
         lines.append(f"  certificate: {done.rechecked}")

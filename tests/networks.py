@@ -210,9 +210,10 @@ class Network:
 
 
 class Quantised(Network):
-    """A network of int8 whose activations have one scale, :attr:`step`."""
+    """A network of int8 whose activations have one scale, :attr:`step`, and weights below :attr:`largest`."""
 
     step = 1 / 32
+    largest = 60
 
     @property
     def quant(self) -> Quant:
@@ -226,7 +227,7 @@ class Quantised(Network):
 
     def weights(self, *shape: int) -> int:
         scale = np.float32(1 / 512) if len(shape) > 1 else np.float32(self.step) / 512
-        data = self.random.integers(-60, 60, shape)
+        data = self.random.integers(-self.largest, self.largest, shape)
         dtype = "int8" if len(shape) > 1 else "int32"
         index = self.builder.constant(f"t{len(self.shapes)}", data.astype(dtype), dtype, Quant([float(scale)], [0]))
         self.shapes[index] = shape
