@@ -89,7 +89,7 @@ def differences(folder: Path, processors: Sequence[str]) -> Mapping[str, Mapping
 def main(given: Sequence[str] | None = None) -> None:
     """The command line; the exit code is 1 where a converted model differs."""
     parser = arguments(__doc__ or "")
-    parser.add_argument("--processors", nargs="+", default=PROCESSORS, metavar="NAME")
+    parser.add_argument("--processors", nargs="*", default=PROCESSORS, metavar="NAME")
     parser.add_argument("--target", nargs="+", default=["ort-cpu"], metavar="NAME")
     parser.add_argument("--with", dest="peers", nargs="+", default=[], metavar="NAME=FOLDER")
     options = parser.parse_args(given)
