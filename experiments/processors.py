@@ -107,8 +107,8 @@ def main(given: Sequence[str] | None = None) -> None:
                     continue
                 found.save(folders[target] / f"{model.name.replace('/', '__')}.onnx")
         for name, folder in folders.items():
-            apart = differences(folder, options.processors)
-            count = len(list(folder.glob("*.onnx")))
+            apart, count = differences(folder, options.processors), len(list(folder.glob("*.onnx")))
+            print(f"{name}: {count} models", flush=True)
             for processor, differing in apart.items():
                 print(f"* {name} on {processor}: {len(differing)} of {count} differ", flush=True)
                 for model_name, value in sorted(differing.items()):
