@@ -60,7 +60,7 @@ _LINES = "{} by a constant for each of few channels, images channels-last, float
 WHERE: Mapping[str, str] = {
     "storage unsigned": "activations of 8 bits with a sign where kernels compute on them: stored without one",
     "storage weights unsigned": "weights of 8 bits with a sign whose sums could saturate: stored without one",
-    "storage weights selected": "weights of 8 bits whose sums could saturate: with a sign, or without one where they do",
+    "storage weights selected": "weights of 8 bits whose sums could saturate: with a sign, without one where they do",
     "storage weights signed": "weights of 8 bits without a sign: stored with one",
     "storage block": "images between depthwise convolutions, or that grow by a Pad: whole blocks of channels",
     "storage narrow": "such images of bytes of fewer channels than half a block: whole blocks too",
