@@ -263,7 +263,7 @@ class Inspector:
                 one, other = _apart(truth if meant is None else meant, cut.own(place, run.tensors, here))
                 if self._vanishes((operator, *others), run.tensors, one, other):
                     continue
-                real = partial(cut.real, place, run.tensors, here)
+                real = partial(cut.real, place, run.tensors, {**inputs, **here})
                 ignored = self._undefined(operator, run.tensors, one, other, real)
                 again = partial(self._again, place, runs, noisy, number, one)
                 _compare(tally, (one, other), real, ignored, again)
@@ -558,7 +558,7 @@ class _Cut:
             return None
         like = truth[place.tensor.index]
         own = results[self.outputs[name]]
-        if own.dtype.kind != "f" and name not in self.reals:
+        if own.dtype.kind != "f" and self.reals.get(name) not in results:
             return None
         found = place.back(own if own.dtype.kind == "f" else results[self.reals[name]], like)
         return found if found.shape == like.shape else None
@@ -587,7 +587,7 @@ def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> tuple[dict[str,
         graph.input.append(helper.make_tensor_value_info(name, code, [None] * rank))
         graph.output.append(helper.make_tensor_value_info(output, code, [None] * rank))
     graph.output.extend(kept)
-    for real in sorted({*reals.values()} - held - {*own.values()}):
+    for real in sorted({*reals.values()}.intersection(makers) - held - {*own.values()}):
         graph.output.append(helper.make_tensor_value_info(real, onnx.TensorProto.FLOAT, None))
     return own, reals
 
@@ -597,7 +597,7 @@ def _real(makers: Mapping[str, onnx.NodeProto], name: str) -> str | None:
     found = scale = ""
     while name in makers:
         node = makers[name]
-        if node.op_type == "QuantizeLinear" and node.input[0] in makers and scale in ("", node.input[1]):
+        if node.op_type == "QuantizeLinear" and scale in ("", node.input[1]):
             found, scale = node.input[0], node.input[1]
         elif node.op_type not in ("Clip", "Identity") and not (
             node.op_type == "DequantizeLinear" and node.input[1] == scale

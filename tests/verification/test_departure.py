@@ -14,7 +14,7 @@ import layoutsolve
 from experiments.demo import mobilenet
 from layoutsolve import Conversion
 from layoutsolve.verification.departure import Inspection
-from tests.builder import Builder
+from tests.builder import Builder, Quant
 from tests.frontend.passes.test_infinities import masked
 from tests.random_models import network
 
@@ -154,3 +154,20 @@ def test_infinite_numbers_that_are_added_do_not_depart(adding: str, chosen: bool
     (number,) = [at for at, node in enumerate(broken.graph.node) if node.op_type == "Softmax"]
     _disturb(broken.graph, number)
     assert inspected(source, replace(conversion, model=broken)).departure is not None
+
+
+@pytest.mark.parametrize("zero", range(4))
+@pytest.mark.parametrize("inside", [False, True])
+def test_inputs_in_the_middle_between_two_numbers_do_not_depart(zero: int, inside: bool) -> None:
+    """LiteRT rounds halves away from zero, ONNX to even: both are right, of what is given and of what is computed."""
+    builder = Builder()
+    x = builder.input("x", (4,))
+    if inside:
+        given, x = x, builder.tensor("y", (4,))
+        builder.operator("NEG", [given], [x])
+    q = builder.tensor("q", (4,), "int8", quant=Quant([0.0625], [zero]))
+    builder.operator("QUANTIZE", [x], [q])
+    source = builder.finish(q)
+    data = {"x": (np.arange(-40, 40).reshape(20, 4) * 0.5 * 0.0625).astype(np.float32)}
+    found = layoutsolve.verify(source, layoutsolve.convert(source), data=data)
+    assert found.inspection is not None and found.inspection.departure is None and found.inspection.compared
