@@ -166,9 +166,12 @@ class _Applier:
         local: dict[str, str] = {}
         main = node.outputs[0] if node.outputs else ""
 
+        def port(number: int) -> str:
+            return inputs[number] if number in inputs else self._original(node.inputs[number])
+
         def read(item: int | str | Array | Value | Changed) -> str:
             if isinstance(item, Changed):
-                data = self.values[read(item.number)].data
+                data = self.values[port(item.number)].data
                 assert data is not None
                 return self.constants.new(item.how(data), main)
             if isinstance(item, Value):
@@ -177,7 +180,7 @@ class _Applier:
                 return self.constants.new(item, main)
             if isinstance(item, str):
                 return local.get(item, item)
-            return inputs[item] if item in inputs else self._original(node.inputs[item])
+            return port(item)
 
         for step in steps:
             names = tuple(read(item) for item in step.inputs)

@@ -75,7 +75,9 @@ class Writer:
         self.model = ModelProto(producer_name="layoutsolve")
         self.ahead = among_floats(graph)
         self.casts: list[NodeProto] = []
-        self.selected: dict[str, str] = dict.fromkeys(saturating(graph) - self.ahead, "") if select else {}
+        self.selected: dict[str, str] = (
+            dict.fromkeys((n for n in saturating(graph) if n not in self.ahead), "") if select else {}
+        )
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
 
     @property

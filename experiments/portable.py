@@ -76,7 +76,10 @@ def merged(found: Mapping[str, Any]) -> dict[str, Any]:
         "name": "portable",
         "runtime": ", ".join(RUNTIMES.values()) + ": the worst of them",
         "extends": base.name,
-        "storage": {name: min(getattr(target.storage, name) for target in targets) for name in ("narrow", "groups")},
+        "storage": {
+            "weights": "unsigned",  # some runtimes would keep the If that selects them
+            **{name: min(getattr(target.storage, name) for target in targets) for name in ("narrow", "groups")},
+        },
         "idioms": _idioms(targets, found["idioms"]),
         "dynamic": None,
         "qoperator": all(target.qoperator for target in targets),

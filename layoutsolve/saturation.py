@@ -31,9 +31,9 @@ def may_saturate(graph: Graph, node: Node) -> bool:
     return groups == 1 or tuple(weights.shape[:2]) != (groups, 1)
 
 
-def saturating(graph: Graph) -> frozenset[str]:
-    """The constant weights with a sign with which sums of products may saturate."""
-    found = set()
+def saturating(graph: Graph) -> list[str]:
+    """The constant weights with a sign with which sums of products may saturate, in the order of their readers."""
+    found = dict[str, None]()
     for node in graph.nodes:
         name = node.inputs[1] if len(node.inputs) > 1 else ""
         if name in found or not may_saturate(graph, node):
@@ -42,8 +42,8 @@ def saturating(graph: Graph) -> frozenset[str]:
         if weights.data is None or weights.dtype != "int8" or weights.quant is None or weights.quant.block:
             continue
         if too_large(rows(node, weights.data))[0]:
-            found.add(name)
-    return frozenset(found)
+            found[name] = None
+    return [*found]
 
 
 def rows(node: Node, weights: Array) -> Array:

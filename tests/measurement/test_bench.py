@@ -34,7 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp("bench")
     source, target = folder / "demo.tflite", folder / "demo.onnx"
     source.write_bytes(demo.mobilenet())
-    layoutsolve.convert(source).save(target)
+    layoutsolve.convert(source, target="portable").save(target)
     return str(source), str(target)
 
 

@@ -110,7 +110,7 @@ def test_a_fault_is_named(seed: int) -> None:
 def test_one_channel_of_many_is_found(operator: int) -> None:
     """One that is wrong of 256 is less than a hundredth of the numbers that an operator gives."""
     source = mobilenet()
-    conversion = layoutsolve.convert(source)
+    conversion = layoutsolve.convert(source, target="portable")
     made = onnx.ModelProto()
     made.CopyFrom(conversion.model)
     nodes = [node for node in made.graph.node if node.op_type == "Conv"]

@@ -53,6 +53,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "GatherND": [([CUBE, np.array([[1, 2], [-1, 0]])], {}), ([CUBE, np.array([[[1]]])], {})],
     "Identity": [([REAL], {})],
     "IsNaN": [([np.array([np.nan, 1, np.inf], np.float32)], {})],
+    "MatMulInteger": [([np.array([255, 3, 0], np.uint8), np.array([128, 127, 5], np.uint8)], {})],
     "Mod": [([WHOLE, SMALL], {}), ([WHOLE, SMALL], {"fmod": 1})],
     "Not": [([BITS], {})],
     "Pad": [([REAL, line(1, 0, 0, 2)], {}), ([WHOLE, line(0, 1, 1, 1), line(5)[0]], {}),

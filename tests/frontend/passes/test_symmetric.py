@@ -170,7 +170,7 @@ def test_the_option(target: str, seed: int) -> None:
     assert len(weights) == 3 and all(dtype == np.int8 and not zero.any() for dtype, zero in weights)
     assert [node.op_type for node in found.model.graph.node] == [node.op_type for node in kept.model.graph.node]
     distance = layoutsolve.verify(source, found).outputs[0].distance
-    assert distance.maximum <= 4 and distance.mean < 0.5
+    assert distance.maximum <= 6 and distance.mean < 0.5
     certificate = layoutsolve.certify(source, found)
     assert layoutsolve.Certificate.from_json(certificate.to_json()).reading.weights == "symmetric"
     layoutsolve.check_certificate(source, found.model.SerializeToString(deterministic=True), certificate)
