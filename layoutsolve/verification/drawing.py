@@ -248,6 +248,8 @@ FLOATS: Mapping[tuple[str, int], Rule] = {
     ("RANGE", 0): lambda graph, operator: Limits(-1, 0),
     ("RANGE", 1): lambda graph, operator: Limits(1, 2),
     ("RANGE", 2): lambda graph, operator: Limits(0.25, 0.5),
+    ("CUSTOM:TFLite_Detection_PostProcess", 0): lambda graph, operator: Limits(-1, 1, different=True),
+    ("CUSTOM:TFLite_Detection_PostProcess", 1): lambda graph, operator: Limits(0, 1, different=True),
     **{
         (f"NON_MAX_SUPPRESSION_V{version}", slot): lambda graph, operator: Limits(0, 1, different=True)
         for version in (4, 5)

@@ -227,7 +227,19 @@ def verify(
         moved = (input_permutations or {}, output_permutations or {})
         parsed = parse(main)
         allowed = limits(parsed.subgraphs[0])
-        bench = _Bench(litert, runtime, ports, allowed, seed, steps, data, shapes or {}, *moved, keep=_keeps(parsed))
+        bench = _Bench(
+            litert,
+            runtime,
+            ports,
+            allowed,
+            seed,
+            steps,
+            data,
+            shapes or {},
+            *moved,
+            _keeps(parsed),
+            _detections(parsed),
+        )
         judged = dequantised(main, kept) or main
         bench = replace(bench, open=bench.size(main))
         inspector = None
@@ -266,6 +278,13 @@ def _keeps(model: Model) -> bool:
     names = {operator.name for subgraph in model.subgraphs for operator in subgraph.operators}
     random = any(name.startswith(("RANDOM_", "MULTINOMIAL", "CUSTOM:")) for name in names)
     return not random and not any(tensor.dtype in ("resource", "variant") for tensor in tensors)
+
+
+def _detections(model: Model) -> list[list[int]]:
+    """The places of outputs that are boxes, classes, scores and the number of detections."""
+    graph = model.subgraphs[0]
+    found = (each.outputs for each in graph.operators if each.name == "CUSTOM:TFLite_Detection_PostProcess")
+    return [[graph.outputs.index(index) for index in each[:4]] for each in found if {*each[:4]} <= {*graph.outputs}]
 
 
 def _exchanged(rounding: Collection[tuple[int, int]], place: int) -> set[tuple[int, int]]:
@@ -309,6 +328,7 @@ class _Bench:
     input_permutations: Mapping[str, Sequence[int]]
     output_permutations: Mapping[str, Sequence[int]]
     keep: bool = False
+    detections: Sequence[Sequence[int]] = ()
     open: tuple[int, int] = SIZES[0]
     used: list[int] = field(default_factory=list)
 
@@ -397,15 +417,25 @@ class _Bench:
             results = stepped(self.runtime, fed)
             if inspector is not None:
                 inspector.add(truth, fed)
+        for run in (*truth, *plain):
+            self._clear(run)
         names, moved = self.runtime.outputs, self.output_permutations
 
         def paired(runs: list[Run], source: bytes) -> list[list[Results]]:
             fast = _delegated(litert, source, steps, self.keep)
+            for run in fast or ():
+                self._clear(run)
             others = [None] * len(runs) if fast is None else fast
             each = zip(runs, others, results, strict=True)
             return [_paired(run, other, names, outputs, moved) for run, other, outputs in each]
 
         return _Ran(paired(plain, main), None if judged is main else paired(truth, judged))
+
+    def _clear(self, run: Run) -> None:
+        """Make zeros of what lies behind detections, which LiteRT leaves as memory was."""
+        for *rows, count in self.detections:
+            for place in rows:
+                run.results[place][:, int(run.results[count].reshape(-1)[0]) :] = 0
 
     def _outputs(self, runs: Sequence[list[list[Results]]]) -> tuple[OutputComparison, ...]:
         """All outputs, over all runs."""
