@@ -9,6 +9,7 @@ sign; those without one are computed from them outside of the If, where every ve
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from layoutsolve.emit.quantised import parameters_of
 from layoutsolve.emit.writer import Writer
 from layoutsolve.graph import Array, Quant, Value
-from layoutsolve.protos import TYPES, GraphProto, ModelProto, NodeProto, attribute, port
+from layoutsolve.protos import GraphProto, ModelProto, NodeProto, attribute
 
 NAME = "weights_for_this_processor"
 """The name of the node that selects."""
@@ -46,11 +47,13 @@ def write(writer: Writer) -> None:
     signed, unsigned = GraphProto(name="int8"), GraphProto(name="uint8")
     for number, name in enumerate(chosen):
         value = writer.graph.values[name]
-        assert value.quant is not None
+        assert value.quant is not None and value.data is not None
+        stored = writer.stored(name)
         zero = _alike(known, (value.quant.zero_point.astype(np.int16) + _SIGN).astype(np.uint8))
         moved = Quant(value.quant.scale, zero, value.quant.axis)
-        _dequantize(writer, signed, number, writer.stored(name), value, value.quant)
-        _dequantize(writer, unsigned, number, _without_sign(writer, value, number, known), value, moved)
+        _dequantize(writer, signed, number, stored, value, value.quant)
+        bare = _without_sign(writer, stored, value.data.shape, number, known)
+        _dequantize(writer, unsigned, number, bare, value, moved)
     writer.node("If", [exact], list(chosen.values()), {})
     node = writer.body.nodes[-1]
     node.name, node.doc_string = writer.taken.unique(NAME), _TELLS
@@ -67,9 +70,9 @@ def _dequantize(writer: Writer, graph: GraphProto, number: int, stored: str, val
     node = NodeProto(op_type="DequantizeLinear", name=f"DequantizeLinear:{result}", output=[result])
     node.input.extend([stored, *parameters])
     node.attribute.extend(attribute(key, given) for key, given in sorted(attributes.items()))
-    writer.budget.write(sum(map(len, (node.name, *node.input, *node.output, result))), "its operators")
+    writer.budget.write(sum(map(len, (node.name, *node.input, *node.output))), "its operators")
     graph.node.append(node)
-    graph.output.append(port(result, TYPES["float32"], _sizes(value)))
+    graph.output.append(writer.info(replace(value, dtype="float32"), result))
 
 
 def _exact(writer: Writer) -> str:
@@ -83,14 +86,14 @@ def _exact(writer: Writer) -> str:
     return names["exact"]
 
 
-def _without_sign(writer: Writer, value: Value, number: int, known: dict[tuple[object, ...], Array]) -> str:
+def _without_sign(
+    writer: Writer, stored: str, shape: tuple[int, ...], number: int, known: dict[tuple[object, ...], Array]
+) -> str:
     """The weights without a sign, computed from those with one."""
-    shape = _last(_sizes(value))
-    flip = writer.shared(
-        "uint8", _alike(known, np.full(shape, _SIGN, np.uint8)), partial(writer.taken.unique, "probe/sign")
-    )
+    sign = _alike(known, np.full(_last(shape), _SIGN, np.uint8))
+    flip = writer.shared("uint8", sign, partial(writer.taken.unique, "probe/sign"))
     bits, result = (writer.taken.unique(f"weights/{number}/{title}") for title in ("bits", "uint8"))
-    writer.node("Cast", [writer.stored(value.name)], [bits], {"to": "uint8"})
+    writer.node("Cast", [stored], [bits], {"to": "uint8"})
     writer.node("BitwiseXor", [bits, flip], [result])
     return result
 
@@ -104,8 +107,3 @@ def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _alike(known: dict[tuple[object, ...], Array], data: Array) -> Array:
     """The first array that is equal, so that it is written once."""
     return known.setdefault((data.dtype.str, data.shape, data.tobytes()), data)
-
-
-def _sizes(value: Value) -> tuple[int, ...]:
-    """The sizes of a constant, which are all known."""
-    return () if value.data is None else value.data.shape

@@ -129,9 +129,6 @@ def lowered(
 def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:
     """The graph with bytes stored as the runtime's kernels want them."""
     graph = pixels.filled(graph, reading.storage.pixel, budget)
-    way = reading.storage.weights
-    if way == "selected" and reading.quant == "qoperator":  # whose operators name the type of their weights
-        way = "unsigned"
-    graph = groups.joined(weights.stored(graph, way), reading.storage.groups, budget)
+    graph = groups.joined(weights.stored(graph, reading.weight_storage), reading.storage.groups, budget)
     graph = unsigned.stored(graph) if reading.storage.unsigned else graph
     return steps.rounded(graph) if reading.storage.real else graph

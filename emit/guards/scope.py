@@ -39,8 +39,8 @@ def _is_to_float(node: NodeProto) -> bool:
 @dataclass(eq=False)
 class Scope:
     """One graph of a model, and what is around it: ``constants`` are initializers by name, those of float16 also by the
-    name of what they are cast to. Nodes are put ``ahead`` of
-    others or ``behind`` them, by the identity of those; some are ``gone``.
+    name of what they are cast to. Nodes are put ``ahead`` of others or ``behind`` them, by the identity of those; some
+    are ``gone``.
     """
 
     graph: GraphProto
