@@ -12,10 +12,12 @@ from dataclasses import field
 
 import numpy as np
 
-from layoutsolve.emit import slower
+from layoutsolve.emit import selecting, slower
+from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Kernels, Writer
-from layoutsolve.graph import BYTES, Array, Graph, Node, Quant, Value
+from layoutsolve.graph import BYTES, Array, Graph, Node, Value
 from layoutsolve.records import dataclass
+from layoutsolve.saturation import SUMMING
 
 SMALLEST, LARGEST = 1e-30, 1e30
 """Steps between which float32 holds all bits of their products and quotients."""
@@ -27,11 +29,8 @@ _FACTORS = ("alpha", "beta")
 
 _MATRIX = 2
 
-Parameters = Callable[[str, Quant], list[str]]
-"""Writes the parameters of a tensor, and gives their names."""
 
-
-def write(writer: Writer, node: Node, parameters: Parameters) -> bool:
+def write(writer: Writer, node: Node) -> bool:
     """Write a node as an operator on stored integers; False where there is none that may be used."""
     form, kernels, values = _FORMS.get(node.op), writer.kernels, writer.graph.values
     if form is None or kernels is None or node.storage or node.domain or form.domain not in kernels.domains:
@@ -44,14 +43,19 @@ def write(writer: Writer, node: Node, parameters: Parameters) -> bool:
         if quant is None or values[name].dtype not in BYTES:
             plain.append(writer.stored(name))
         else:
-            stored += [writer.stored(name), *parameters(name, quant)]
+            stored += [writer.stored(name), *parameters_of(writer, name, quant)[0]]
     (name,) = node.outputs
     quant = values[name].quant
     assert quant is not None
     attributes = {key: value for key, value in {**node.attributes, **form.more}.items() if key not in form.without}
-    writer.node(
-        form.op, form.inputs(stored, parameters(name, quant), plain), [writer.name(name)], attributes, form.domain
-    )
+    inputs = form.inputs(stored, parameters_of(writer, name, quant)[0], plain)
+    if node.op in SUMMING and node.inputs[1] in writer.selection.real:
+        weights = values[node.inputs[1]]
+        assert weights.quant is not None
+        zero = weights.quant.zero_point
+        selecting.write_both(writer, form.op, inputs, values[name], attributes, form.domain, weights, zero)
+    else:
+        writer.node(form.op, inputs, [writer.name(name)], attributes, form.domain)
     return True
 
 

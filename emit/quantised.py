@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from layoutsolve.emit import qlinear
+from layoutsolve.emit import qlinear, selecting
+from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
 from layoutsolve.graph import CAPTURES, KEPT, Node, Quant
 from layoutsolve.protos import AttributeProto, graphs_in
@@ -32,7 +33,7 @@ def write(writer: Writer, node: Node) -> None:
         writer.node(node.op, [_real(writer, data), *map(writer.stored, others)], [name], node.attributes)
         writer.body.real[name] = name
         return
-    if qlinear.write(writer, node, lambda name, quant: parameters_of(writer, name, quant)[0]):
+    if qlinear.write(writer, node) or selecting.write_product(writer, node):
         return
     single = len(node.inputs) == len(node.outputs) == 1
     if node.op == "Identity" and single and not node.storage and _convert(writer, node.inputs[0], node.outputs[0]):
@@ -87,8 +88,8 @@ def _real(writer: Writer, name: str) -> str:
         return writer.stored(name)
     if name not in known:
         real = writer.taken.derived(name, "real")
-        if name in writer.selected:
-            writer.selected[name] = writer.bodies[None].real[name] = real
+        if name in writer.selection.real:
+            writer.selection.real[name] = writer.bodies[None].real[name] = real
         else:
             _dequantize(writer, name, quant, real)
             known[name] = real
@@ -120,19 +121,3 @@ def _compute_ahead(writer: Writer, name: str, quant: Quant, real: str) -> None:
 def _quantize(writer: Writer, real: str, name: str, quant: Quant) -> None:
     parameters, attributes = parameters_of(writer, name, quant)
     writer.node("QuantizeLinear", [real, *parameters], [writer.name(name)], attributes)
-
-
-def parameters_of(
-    writer: Writer, name: str, quant: Quant, dtype: str | None = None
-) -> tuple[list[str], dict[str, int]]:
-    """The constants and the attributes with which a tensor is quantised or dequantised, stored as its own type or
-    another one.
-    """
-    dtype = dtype or writer.graph.values[name].dtype
-    scale = quant.scale.reshape(()) if quant.axis is None else quant.scale
-    inputs = [writer.shared("float32", scale, lambda: writer.taken.derived(name, "scale"))]
-    if dtype != "int32" and (not quant.block or quant.zero_point.any()):
-        zero = np.asarray(quant.zero_point).reshape(scale.shape)
-        inputs.append(writer.shared(dtype, zero, lambda: writer.taken.derived(name, "zero_point")))
-    attributes = {} if quant.axis is None else {"axis": quant.axis}
-    return inputs, ({**attributes, "block_size": quant.block} if quant.block else attributes)

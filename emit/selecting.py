@@ -9,15 +9,20 @@ sign; those without one are computed from them outside of the If, where every ve
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from layoutsolve.emit.quantised import parameters_of
+from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
-from layoutsolve.graph import Array, Quant, Value
-from layoutsolve.protos import GraphProto, ModelProto, NodeProto, attribute
+from layoutsolve.graph import Array, Node, Quant, Value
+from layoutsolve.protos import GraphProto, ModelProto, attribute
+from layoutsolve.saturation import INTEGERS, of_integers
+from layoutsolve.scopes import nodes_of
 
 NAME = "weights_for_this_processor"
 """The name of the node that selects."""
@@ -34,68 +39,134 @@ _RUN = 16
 
 def selects(model: ModelProto) -> int:
     """How many weights a model selects when it is loaded."""
-    return sum(len(node.output) for node in model.graph.node if node.op_type == "If" and node.name == NAME)
+    nodes = (node for node in nodes_of(model.graph) if node.op_type == "If" and node.name.startswith(NAME))
+    return sum(len(node.output) for node in nodes)
+
+
+def write_product(writer: Writer, node: Node) -> bool:
+    """Write a product of integers whose sums may saturate in both forms; False for all other nodes."""
+    graph = writer.graph
+    if not writer.selects or not of_integers(graph, node):
+        return False
+    _, place, at = INTEGERS[_named(node.op, node.domain)]
+    weights = graph.values[node.inputs[place]]
+    known = graph.values[node.inputs[at]].data if len(node.inputs) > at and node.inputs[at] else None
+    zero = np.zeros((), np.int8) if known is None else known
+    inputs = [writer.stored(name) if name else "" for name in node.inputs]
+    write_both(writer, node.op, inputs, graph.values[node.outputs[0]], node.attributes, node.domain, weights, zero)
+    return True
+
+
+def write_both(
+    writer: Writer,
+    op: str,
+    inputs: Sequence[str],
+    made: Value,
+    attributes: Mapping[str, Any],
+    domain: str,
+    weights: Value,
+    zero: Array,
+) -> None:
+    """Write a product of integers by ``weights`` with a sign, whose zero is given, and by the same without one."""
+    _, place, at = INTEGERS[_named(op, domain)]
+    assert weights.data is not None
+    given = {"int8": [*inputs], "uint8": [*inputs, *[""] * (at + 1 - len(inputs))]}
+    higher = writer.selection.alike(_higher(zero))
+    given["uint8"][place] = _bare(writer, inputs[place], weights.data.shape)
+    given["uint8"][at] = writer.shared("uint8", higher, partial(writer.taken.unique, "weights/zero"))
+    branches = {}
+    for dtype, names in given.items():
+        branch, result = GraphProto(name=dtype), writer.taken.unique(f"{writer.name(made.name)}/{dtype}")
+        with _within(writer, branch):
+            writer.node(op, names, [result], attributes, domain)
+        branch.output.append(writer.info(made, result))
+        branches[dtype] = branch
+    _select(writer, branches["int8"], branches["uint8"], [writer.name(made.name)])
 
 
 def write(writer: Writer) -> None:
-    """Write, before all other nodes, what gives the weights that are selected."""
-    chosen = {name: real for name, real in writer.selected.items() if real}
-    if not chosen:
+    """Write, before all other nodes, what gives the weights that are selected, and tells which processor this is."""
+    selection = writer.selection
+    chosen = {name: real for name, real in selection.real.items() if real}
+    if not chosen and not selection.bare:
         return
     others, writer.body.nodes = writer.body.nodes, []
-    exact, known = _exact(writer), dict[tuple[object, ...], Array]()
+    _probe(writer)
     signed, unsigned = GraphProto(name="int8"), GraphProto(name="uint8")
     for number, name in enumerate(chosen):
         value = writer.graph.values[name]
         assert value.quant is not None and value.data is not None
         stored = writer.stored(name)
-        zero = _alike(known, (value.quant.zero_point.astype(np.int16) + _SIGN).astype(np.uint8))
-        moved = Quant(value.quant.scale, zero, value.quant.axis)
+        moved = Quant(value.quant.scale, selection.alike(_higher(value.quant.zero_point)), value.quant.axis)
         _dequantize(writer, signed, number, stored, value, value.quant)
-        bare = _without_sign(writer, stored, value.data.shape, number, known)
-        _dequantize(writer, unsigned, number, bare, value, moved)
-    writer.node("If", [exact], list(chosen.values()), {})
-    node = writer.body.nodes[-1]
-    node.name, node.doc_string = writer.taken.unique(NAME), _TELLS
-    node.attribute.append(attribute("then_branch", signed))
-    node.attribute.append(attribute("else_branch", unsigned))
+        _dequantize(writer, unsigned, number, _bare(writer, stored, value.data.shape), value, moved)
+    for stored, (bare, shape) in selection.bare.items():
+        _compute(writer, stored, bare, shape)
+    if chosen:
+        _select(writer, signed, unsigned, list(chosen.values()))
     writer.body.nodes += others
+
+
+def _select(writer: Writer, signed: GraphProto, unsigned: GraphProto, outputs: Sequence[str]) -> None:
+    branches = {"then_branch": attribute("then_branch", signed), "else_branch": attribute("else_branch", unsigned)}
+    writer.node("If", [_exact(writer)], outputs, branches, name=NAME)
+    writer.body.nodes[-1].doc_string = _TELLS
+
+
+@contextmanager
+def _within(writer: Writer, graph: GraphProto) -> Iterator[None]:
+    """Write nodes to a branch."""
+    body = writer.body
+    around, body.nodes = body.nodes, []
+    yield
+    graph.node.extend(body.nodes)
+    body.nodes = around
 
 
 def _dequantize(writer: Writer, graph: GraphProto, number: int, stored: str, value: Value, quant: Quant) -> None:
     """Add to a branch, which is called as a type, what gives the real numbers of weights that are stored as it."""
-    dtype = graph.name
-    parameters, attributes = parameters_of(writer, value.name, quant, dtype)
-    result = writer.taken.unique(f"weights/{number}/{dtype}/real")
-    node = NodeProto(op_type="DequantizeLinear", name=f"DequantizeLinear:{result}", output=[result])
-    node.input.extend([stored, *parameters])
-    node.attribute.extend(attribute(key, given) for key, given in sorted(attributes.items()))
-    writer.budget.write(sum(map(len, (node.name, *node.input, *node.output))), "its operators")
-    graph.node.append(node)
+    parameters, attributes = parameters_of(writer, value.name, quant, graph.name)
+    result = writer.taken.unique(f"weights/{number}/{graph.name}/real")
+    with _within(writer, graph):
+        writer.node("DequantizeLinear", [stored, *parameters], [result], attributes)
     graph.output.append(writer.info(replace(value, dtype="float32"), result))
 
 
 def _exact(writer: Writer) -> str:
-    """Whether this processor adds products exactly: the largest ones, four at a time."""
-    names = {title: writer.taken.unique(f"probe/{title}") for title in ("x", "weights", "right", "sum", "exact")}
+    """The name of what tells whether this processor adds products exactly."""
+    selection = writer.selection
+    selection.exact = selection.exact or writer.taken.unique("probe/exact")
+    return selection.exact
+
+
+def _probe(writer: Writer) -> None:
+    """Add the largest products, four at a time."""
+    names = {title: writer.taken.unique(f"probe/{title}") for title in ("x", "weights", "right", "sum")}
     x, weights = np.full(_TERMS, 255, np.uint8), np.full(_TERMS, 127, np.int8)
     given = [writer.initializer(names["x"], "uint8", x), writer.initializer(names["weights"], "int8", weights)]
     right = writer.initializer(names["right"], "int32", np.array(_TERMS * 255 * 127, np.int32))
     writer.node("MatMulInteger", given, [names["sum"]])
-    writer.node("Equal", [names["sum"], right], [names["exact"]])
-    return names["exact"]
+    writer.node("Equal", [names["sum"], right], [_exact(writer)])
 
 
-def _without_sign(
-    writer: Writer, stored: str, shape: tuple[int, ...], number: int, known: dict[tuple[object, ...], Array]
-) -> str:
-    """The weights without a sign, computed from those with one."""
-    sign = _alike(known, np.full(_last(shape), _SIGN, np.uint8))
+def _bare(writer: Writer, stored: str, shape: tuple[int, ...]) -> str:
+    """The name of weights without a sign, which are computed from those with one."""
+    known = writer.selection.bare
+    if stored not in known:
+        known[stored] = writer.taken.unique(f"weights/{len(known)}/uint8"), shape
+    return known[stored][0]
+
+
+def _compute(writer: Writer, stored: str, bare: str, shape: tuple[int, ...]) -> None:
+    sign = writer.selection.alike(np.full(_last(shape), _SIGN, np.uint8))
     flip = writer.shared("uint8", sign, partial(writer.taken.unique, "probe/sign"))
-    bits, result = (writer.taken.unique(f"weights/{number}/{title}") for title in ("bits", "uint8"))
+    bits = writer.taken.derived(bare, "bits")
     writer.node("Cast", [stored], [bits], {"to": "uint8"})
-    writer.node("BitwiseXor", [bits, flip], [result])
-    return result
+    writer.node("BitwiseXor", [bits, flip], [bare])
+
+
+def _higher(zero: Array) -> Array:
+    return (zero.astype(np.int16) + _SIGN).astype(np.uint8)
 
 
 def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -104,6 +175,5 @@ def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
     return () if shape[-1] > 1 else shape[-next((n for n in counts if np.prod(shape[-n:]) >= _RUN), len(shape)) :]
 
 
-def _alike(known: dict[tuple[object, ...], Array], data: Array) -> Array:
-    """The first array that is equal, so that it is written once."""
-    return known.setdefault((data.dtype.str, data.shape, data.tobytes()), data)
+def _named(op: str, domain: str) -> str:
+    return f"{domain}:{op}" if domain else op

@@ -45,6 +45,23 @@ class Kernels:
     saturate: bool
 
 
+class Selection:
+    """What is selected when a model is loaded: the names of the ``real`` numbers of weights, '' while nothing reads
+    them; of what is stored with a sign those of the same without one, which are ``bare``, and their shapes; and the
+    name of what tells whether the processor adds products exactly, '' while nothing asks.
+    """
+
+    def __init__(self, weights: Iterable[str]) -> None:
+        self.real = dict.fromkeys(weights, "")
+        self.bare: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.exact = ""
+        self._known: dict[tuple[object, ...], Array] = {}
+
+    def alike(self, data: Array) -> Array:
+        """The first array that is equal, so that it is written once."""
+        return self._known.setdefault((data.dtype.str, data.shape, data.tobytes()), data)
+
+
 class Writer:
     """One model in the making. Names of new tensors derive from the stored tensor's and are made unique.
 
@@ -52,8 +69,8 @@ class Writer:
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
     larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
     are the operators on stored integers that may be written, by default none. What views give that are ``meant`` is
-    written as real numbers. ``casts`` give the constants that are written as float16. The real numbers of weights that
-    are ``selected`` are given when the model is loaded.
+    written as real numbers. ``casts`` give the constants that are written as float16. With ``select`` weights of which
+    sums may saturate are selected when the model is loaded.
     """
 
     def __init__(
@@ -75,9 +92,8 @@ class Writer:
         self.model = ModelProto(producer_name="layoutsolve")
         self.ahead = among_floats(graph)
         self.casts: list[NodeProto] = []
-        self.selected: dict[str, str] = (
-            dict.fromkeys((n for n in saturating(graph) if n not in self.ahead), "") if select else {}
-        )
+        self.selects = select
+        self.selection = Selection([n for n in saturating(graph) if n not in self.ahead] if select else [])
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
 
     @property
@@ -105,9 +121,12 @@ class Writer:
         outputs: Sequence[str],
         attributes: Mapping[str, Any] | None = None,
         domain: str = "",
+        name: str = "",
     ) -> None:
-        """Write one node. Raises :class:`LoweringError` for an attribute that ONNX cannot have."""
-        name = self._node_name(op, outputs)
+        """Write one node, by default under a name that tells what it makes. Raises :class:`LoweringError` for an
+        attribute that ONNX cannot have.
+        """
+        name = self.taken.unique(name) if name else self._node_name(op, outputs)
         self.budget.write(sum(map(len, (op, name, *inputs, *outputs))), "its operators")
         proto = NodeProto(op_type=op, name=name, input=inputs, output=outputs, domain=domain)
         for key, value in sorted((attributes or {}).items()):

@@ -5,7 +5,7 @@ leaves its Transposes, the reorders into blocks of channels and back, the kernel
 compute in float between quantised ones, by kind. ``--with NAME=FOLDER`` counts other converters' files as well: a file
 there has the model's name and ends in ``.onnx``.
 
-    python -m experiments.executed FOLDER [--only int8] [--target ort-x86-vnni] [--level all] [--with tf2onnx=THEIRS]
+    python -m experiments.executed FOLDER [--only int8] [--target ort-arm] [--level all] [--with tf2onnx=THEIRS]
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ WHERE: Mapping[str, str] = {
     "ReduceMean pool": "ReduceMean of all pixels, blocks of channels of floats: GlobalAveragePool",
     "ReduceMean pixels": "ReduceMean of all pixels of bytes behind a convolution: GlobalAveragePool",
     "Resize axes": "Resize of one image, channels-last: names the axes that it resamples",
-    "ort-x86-vnni Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
-    "ort-x86-vnni ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",
+    "ort-cpu Conv": "Conv of bytes of few channels, with `--objective min-latency`: several pixels as one",
+    "ort-cpu ConvTranspose": "ConvTranspose of bytes, with `--objective min-latency`: a Conv of all phases",
     "com.microsoft MatMul": "MatMul of a transposed operand, floats: FusedMatMul",
     "dynamic": "large dense layers of floats by bytes, with `--dynamic integer`: in integers",
     "pass affine": "three and more sums and products with constants in a row, floats: a product and a sum",
@@ -118,8 +118,8 @@ FLOATS: Mapping[str, Sequence[str]] = {
 """What is written in floats since kernels on bytes take longer, and by which functions it is known."""
 
 KINDS: Mapping[tuple[str, str], Sequence[str]] = {
-    ("ort-x86-vnni", "Conv"): ("grouped", "grouped uneven"),
-    ("ort-x86-vnni", "ConvTranspose"): ("phases",),
+    ("ort-cpu", "Conv"): ("grouped", "grouped uneven"),
+    ("ort-cpu", "ConvTranspose"): ("phases",),
 }
 """The kinds of ways that single targets have."""
 
@@ -180,7 +180,7 @@ def _asked(target: Target) -> Iterator[tuple[str, Facts, Facts]]:
     for name, operator in FORMS:
         if name in target.domains:
             yield f"{name} {operator}", {"domains": []}, {}
-        elif name in target.has:
+        elif name in target.has and not any((operator, kind) in target.unsupported for kind in KINDS[name, operator]):
             refused = [kind for known, kind in sorted(target.unsupported) if known == operator]
             refused += KINDS[name, operator]
             yield f"{name} {operator}", {"unsupported": {operator: refused}}, {"objective": "min-latency"}

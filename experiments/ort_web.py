@@ -1,7 +1,7 @@
 """onnxruntime-web: whether files give there what they give in ONNX Runtime, and how long they take, on one thread.
 
     npm install --prefix experiments/web
-    python -m experiments.ort_web FOLDER [--targets ort-cpu ort-x86-vnni] [--bytes]
+    python -m experiments.ort_web FOLDER [--targets ort-cpu ort-web] [--bytes]
 
 Models are converted for each target. Printed is the time for each by that for the first, and how far results are from
 those of ONNX Runtime. ``--bytes`` tells instead which storage of bytes is right there, and how fast.

@@ -78,7 +78,7 @@ def merged(found: Mapping[str, Any]) -> dict[str, Any]:
         "extends": base.name,
         "storage": {
             "weights": "unsigned",  # some runtimes would keep the If that selects them
-            **{name: min(getattr(target.storage, name) for target in targets) for name in ("narrow", "groups")},
+            **{name: min(getattr(each.storage, name) for each in targets) for name in ("narrow", "pixel", "groups")},
         },
         "idioms": _idioms(targets, found["idioms"]),
         "dynamic": None,

@@ -6,7 +6,7 @@ have made of the same models, NAME.onnx in a folder, are judged by their own res
 
 Needs qemu-x86_64 (Debian's qemu-user).
 
-    python -m experiments.processors FOLDER [--only int8] [--processors Haswell EPYC] [--target ort-cpu ort-x86-vnni]
+    python -m experiments.processors FOLDER [--only int8] [--processors Haswell EPYC] [--target ort-cpu signed.json]
     python -m experiments.processors FOLDER --with tf2onnx=THEIRS
 """
 
@@ -97,7 +97,7 @@ def main(given: Sequence[str] | None = None) -> None:
     with TemporaryDirectory() as root:
         folders = {name: Path(folder) for name, folder in (peer.split("=", 1) for peer in options.peers)}
         for target in options.target:
-            folders[target] = Path(root) / target
+            folders[target] = Path(root) / f"target-{len(folders)}"
             folders[target].mkdir()
             for model in models(options.folder, options.only):
                 try:

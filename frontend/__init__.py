@@ -129,6 +129,6 @@ def lowered(
 def _as_stored(graph: Graph, reading: Reading, budget: Budget) -> Graph:
     """The graph with bytes stored as the runtime's kernels want them."""
     graph = pixels.filled(graph, reading.storage.pixel, budget)
-    graph = groups.joined(weights.stored(graph, reading.weight_storage), reading.storage.groups, budget)
+    graph = groups.joined(weights.stored(graph, reading.storage.weights), reading.storage.groups, budget)
     graph = unsigned.stored(graph) if reading.storage.unsigned else graph
     return steps.rounded(graph) if reading.storage.real else graph

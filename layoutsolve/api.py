@@ -305,7 +305,7 @@ def convert(
     :param outputs: the same of outputs.
     :param opset: the ONNX operator set, by default the lowest that is enough.
     :param target: the runtime that the model is for: the name of a target that comes with layoutsolve ('ort-cpu',
-        'ort-x86-vnni', ...), or the path of a file as ``docs/targets.md`` describes it.
+        'ort-arm', ...), or the path of a file as ``docs/targets.md`` describes it.
     :param contrib: short for the target 'ort-cpu-contrib', which allows operators that ONNX Runtime alone has
         (FusedMatMul).
     :param external_data: whether constants are kept in a file beside the model, by default where they are more than a
@@ -340,12 +340,13 @@ def convert(
     if graph.imports:
         options.check_onnx()
 
-    def converted(objective: str) -> Conversion:
+    def converted(objective: str, assignment: Assignment | None = None) -> Conversion:
         said = replace(options, objective=objective)
         made = Provenance(VERSION, content.digest, said.text, said.own_target)
-        with stage("solve"):
-            how = options.strategy
-            assignment = assign(graph, boundary, strategy=how, objective=objective, target=goal.target, limit=limit)
+        if assignment is None:
+            with stage("solve"):
+                how = options.strategy
+                assignment = assign(graph, boundary, strategy=how, objective=objective, target=goal.target, limit=limit)
         with stage("emit"):
             asked, origins = (options.opset, options.external_data), dict[str, Origin]()
             own = budget if objective == goal.objective else budget.fresh()
@@ -379,10 +380,11 @@ def _no_worse_but_for_ends(found: Conversion, converted: Callable[[str], Convers
 
 
 def _no_worse(
-    content: Content, found: Conversion, converted: Callable[[str], Conversion], before: Sequence[Provenance]
+    content: Content, found: Conversion, converted: Callable[..., Conversion], before: Sequence[Provenance]
 ) -> Conversion:
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
-    no better then, or has been made in one of some ways ``before``.
+    no better then, or has been made in one of some ways ``before``: in its own layouts with weights that are selected
+    where its sums may saturate.
     """
     from layoutsolve.emit.selecting import selects
     from layoutsolve.kept import as_it_stands, say_how, written_before
@@ -411,8 +413,10 @@ def _no_worse(
             return other
     model = as_it_stands(content, external)
     no_more = after.transposes <= first.transposes and after.executed <= first.executed
-    if model is None or (no_more and _folds(found, model)) or (selects(found.model) and not selects(model)):
+    if model is None or (no_more and _folds(found, model)):
         return found
+    if selects(found.model) and not selects(model):
+        return converted(goal.objective, stays)
     say_how(model, found.provenance)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")
 

@@ -26,7 +26,7 @@ def missing_kernel(
     """The types for which there is no kernel; empty where there is one. ``inputs`` and ``outputs`` are names of types,
     '' for one that is left out or not known.
     """
-    versions = _table()[domain].get(operator, {})
+    versions = _table().get(domain, {}).get(operator, {})
     known = [int(since) for since in versions if int(since) <= version]
     if not known:
         return ()

@@ -6,12 +6,30 @@ products in 16 bits. That is exact where no two weights that lie next to each ot
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from layoutsolve.graph import BYTES, Array, Graph, Node
+from layoutsolve.graph import BYTES, Array, Graph, Node, Value
 
 SUMMING = frozenset(("Conv", "Gemm", "MatMul"))
 """The operators with kernels on bytes that add products of several weights."""
+
+INTEGERS: Mapping[str, tuple[int, int, int]] = {
+    "ConvInteger": (0, 1, 3),
+    "MatMulInteger": (0, 1, 3),
+    "QLinearConv": (0, 3, 5),
+    "QLinearMatMul": (0, 3, 5),
+    "com.microsoft:DynamicQuantizeMatMul": (0, 1, 3),
+    "com.microsoft:MatMulIntegerToFloat": (0, 1, 5),
+    "com.microsoft:QAttention": (0, 1, 7),
+    "com.microsoft:QGemm": (0, 3, 5),
+}
+"""The products of integers, whose weights are of the type that the model says, and at which of their inputs they have
+what is multiplied, the weights, and the zero of these.
+"""
+
+_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv")
 
 _LARGEST = 32767 // 255
 """The largest sum of two weights whose products with 255 fit into 16 bits."""
@@ -27,8 +45,29 @@ def may_saturate(graph: Graph, node: Node) -> bool:
         return False
     if result.quant is not None and result.dtype not in BYTES:
         return False  # no kernel gives integers of another size
+    return not _is_depthwise(node, weights)
+
+
+def of_integers(graph: Graph, node: Node) -> bool:
+    """Whether sums of a product of integers may saturate: of numbers without a sign by constant weights with one."""
+    places = INTEGERS.get(f"{node.domain}:{node.op}" if node.domain else node.op)
+    if places is None or len(node.inputs) <= places[1]:
+        return False
+    given, weights = (graph.values[node.inputs[place]] for place in places[:2])
+    zero = graph.values[node.inputs[places[2]]].data if len(node.inputs) > places[2] else np.zeros(())
+    if given.dtype == "int8" or weights.dtype != "int8" or weights.data is None or zero is None or zero.ndim > 1:
+        return False
+    return not _is_depthwise(node, weights) and _saturate(node, weights.data)
+
+
+def _is_depthwise(node: Node, weights: Value) -> bool:
+    """Whether each channel is multiplied by weights of its own: no kernel adds pairs of such products."""
     groups = node.attributes.get("group", 1)
-    return groups == 1 or tuple(weights.shape[:2]) != (groups, 1)
+    return groups != 1 and tuple(weights.shape[:2]) == (groups, 1)
+
+
+def _saturate(node: Node, weights: Array) -> bool:
+    return any(too_large(row[np.newaxis])[0] for row in rows(node, weights))  # most do in one of the first rows
 
 
 def saturating(graph: Graph) -> list[str]:
@@ -41,7 +80,7 @@ def saturating(graph: Graph) -> list[str]:
         weights = graph.values[name]
         if weights.data is None or weights.dtype != "int8" or weights.quant is None or weights.quant.block:
             continue
-        if any(too_large(row[np.newaxis])[0] for row in rows(node, weights.data)):  # most do in one of the first rows
+        if _saturate(node, weights.data):
             found[name] = None
     return [*found]
 
@@ -50,9 +89,9 @@ def rows(node: Node, weights: Array) -> Array:
     """The weights of a product with a row for each result, in the order in which kernels read them: pixels, then
     channels.
     """
-    if node.op == "Conv":
+    if node.op in _CONVOLUTIONS:
         return np.moveaxis(weights, 1, -1).reshape(len(weights), -1)
-    by_column = node.op == "MatMul" or not node.attributes.get("transB", 0)
+    by_column = not node.attributes.get("transB", 0)
     return weights.reshape(-1, weights.shape[-1]).T if by_column else weights
 
 

@@ -39,7 +39,7 @@ def kernels_of(reading: Reading, target: Target) -> Kernels | None:
     """The operators on stored integers that may be written for a target, None where none was asked for."""
     if reading.quant != "qoperator":
         return None
-    return Kernels(frozenset(("", *target.domains)), reading.weight_storage == "unsigned")
+    return Kernels(frozenset(("", *target.domains)), reading.storage.weights == "unsigned")
 
 
 def emitted(
@@ -64,7 +64,7 @@ def emitted(
     external = External() if _apart(applied, apart) else None
     kernels = kernels_of(reading, assignment.goal.target)
     real = meant(assignment, applied) if kernels is None else frozenset()
-    select = reading.weight_storage == "selected"
+    select = reading.storage.weights == "selected"
     model = serialise(replace(applied, metadata=facts), opset, external, budget, origins, kernels, real, select)
     model.producer_version = made.version
     _tell_copies(model, ends_of(graph, boundary, assignment, inputs=False))

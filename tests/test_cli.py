@@ -148,7 +148,7 @@ def test_the_summary_tells_of_weights_that_are_selected() -> None:
     large.largest = 128
     for net in (Network(), Quantised(), large):
         model = net.model(net.conv(net.input(1, 8, 8, 4), 8, 3)).source
-        for target in ("ort-cpu", "ort-x86-vnni"):
+        for target in ("ort-cpu", "portable"):
             conversion = layoutsolve.convert(model, target=target)
             told[net, target] = as_text(Done("a.onnx", conversion, None, None, None, None, 0.5))
     line = "  1 layer saturates on x86 without VNNI: the model selects its weights when it is loaded"
@@ -253,7 +253,7 @@ def test_missing_file_and_directory(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--strategy", "luck"], "unknown strategy"),
         (
             ["--target", "luck"],
-            "unknown target 'luck': use one of ort-cpu, ort-cpu-contrib, ort-x86-vnni, ort-arm, ort-web, ",
+            "unknown target 'luck': use one of ort-cpu, ort-cpu-contrib, ort-arm, ort-web, ",
         ),
         (["--target", "no.json"], "cannot read target 'no.json': No such file"),
         (["--target", "ort-cpu", "--contrib"], "contrib: target 'ort-cpu' does not allow"),

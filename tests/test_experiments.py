@@ -31,7 +31,7 @@ COMMANDS = {
     "exactness": [MODELS, "--only", "network/0000"],
     "dynamic": ["--rows", "1", "--most", "20000"],
     "emulated": ["{onnx}", "{scratch}"],
-    "executed": [MODELS, "--only", "network/00000", "--target", "ort-x86-vnni"],
+    "executed": [MODELS, "--only", "network/00000", "--target", "ort-arm"],
     "figures": ["{scratch}"],
     "forgeries": ["--certificates", "1", "--ways", "1", "--files", "2", "--operators", "3"],
     "forms": [MODELS, "--small", "--form", "PRelu limits"],

@@ -33,7 +33,7 @@ CHOICES: dict[str, list[Any]] = {
     "inputs": ["keep", "nchw", "free", {"*": "free", "the image": "nchw"}, {"depth": ("NHWC", "CWHN")}],
     "outputs": ["keep", "nhwc", {"sum": "nchw"}, {"*": "keep"}],
     "opset": [None, 19, 21],
-    "target": [None, "ort-cpu", "ort-x86-vnni", "portable"],
+    "target": [None, "ort-cpu", "ort-arm", "portable"],
     "external_data": [None, False, True],
     "quant": ["qdq", "float"],
     "custom": ["error", "passthrough"],

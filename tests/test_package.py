@@ -46,7 +46,7 @@ def test_wheel_is_complete(tmp_path: Path) -> None:
     expected = {f"layoutsolve/{path.name}" for path in (ROOT / "layoutsolve").glob("*.py")}
     for room, package in ROOMS.items():
         expected |= {f"{package}/{path.relative_to(ROOT / room).as_posix()}" for path in (ROOT / room).rglob("*.py")}
-    targets = ("ort_cpu", "ort_cpu_contrib", "ort_x86_vnni", "ort_arm", "ort_web")
+    targets = ("ort_cpu", "ort_cpu_contrib", "ort_arm", "ort_web")
     targets += ("openvino_cpu", "openvino_x86_vnni", "portable")
     expected |= {f"layoutsolve/solver/statement/targets/{name}.json" for name in targets}
     systems = ("onnx", "tvm_nchw", "tvm_nhwc", "nchw16c", "acl", "mace", "litert_nhwc")

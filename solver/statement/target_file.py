@@ -28,7 +28,7 @@ DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
 
 SHIPPED = (
-    *(DEFAULT_TARGET, CONTRIB_TARGET, "ort-x86-vnni", "ort-arm", "ort-web"),
+    *(DEFAULT_TARGET, CONTRIB_TARGET, "ort-arm", "ort-web"),
     *("openvino-cpu", "openvino-x86-vnni", "portable"),
 )
 """Runtimes, which are measured."""
@@ -38,6 +38,9 @@ SYSTEMS = ("onnx", "tvm-nchw", "tvm-nhwc", "nchw16c", "acl", "mace", "litert-nhw
 
 KNOWN = SHIPPED + SYSTEMS
 """All that come with the package."""
+
+ALIASES = {"ort-x86-vnni": DEFAULT_TARGET}
+"""Other names of targets that come with the package."""
 
 FOLDER = Path(__file__).with_name("targets")
 """Where those are that come with the package."""
@@ -75,8 +78,8 @@ def target_of(said: str) -> Target:
 
     Raises :class:`OptionError`, which names the field of a file that is wrong.
     """
-    if said in KNOWN:
-        return shipped(said)
+    if said in KNOWN or said in ALIASES:
+        return shipped(ALIASES.get(said, said))
     if os.path.basename(said) == said and not said.endswith(_ENDINGS):  # noqa: PTH119
         hint = nearest(said, KNOWN)
         known = ", ".join(KNOWN)
@@ -147,6 +150,7 @@ def _completed(facts: dict[str, Any]) -> dict[str, Any]:
     fields.known("", facts, _FIELDS)
     if "extends" in facts:
         base = fields.text("extends", facts["extends"])
+        base = ALIASES.get(base, base)
         if base not in KNOWN:
             raise fields.WrongError("extends", f"unknown target '{base}': use one of {', '.join(KNOWN)}")
         extended = _shipped(base)

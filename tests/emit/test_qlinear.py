@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -232,7 +233,10 @@ def test_networks(target: str, private: bool) -> None:
     """
     model = layoutsolve.convert(mobilenet(), quant="qoperator", target=target).model
     pattern = layoutsolve.convert(mobilenet(), target=target).model
-    assert Counter(node.op_type for node in model.graph.node)["QLinearConv"] == 2 * len(BLOCKS)
+    kept = [each for each in model.graph.node if each.op_type != "If"]
+    branches = [each.attribute[0].g.node for each in model.graph.node if each.op_type == "If"]
+    layers = Counter(each.op_type for each in (*kept, *chain.from_iterable(branches)))
+    assert layers["QLinearConv"] == 2 * len(BLOCKS)
     assert {each.domain for each in model.opset_import} == {"", *(["com.microsoft"] if private else [])}
     feeds = {"image": np.random.default_rng(0).integers(-128, 128, (1, 128, 128, 3)).astype(np.int8)}
     found = [

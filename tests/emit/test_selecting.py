@@ -7,12 +7,14 @@ import shutil
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 import layoutsolve
 from experiments import processors
@@ -21,7 +23,9 @@ from layoutsolve.emit.selecting import NAME, selects
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes import weights
 from layoutsolve.graph import Graph, Quant
+from layoutsolve.measurement.executed import INTEGER
 from layoutsolve.saturation import saturating, too_large
+from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.emit.test_qlinear import Bytes, convolution, dense, given, product
 from tests.networks import Quantised
 
@@ -97,6 +101,14 @@ def test_pairs_that_are_too_large(size: int) -> None:
         assert too_large(row[None]) == (expected, size - 1)
 
 
+@pytest.fixture
+def signed(tmp_path: Path) -> str:
+    """The file of a target whose weights have a sign on all processors."""
+    path = tmp_path / "signed.json"
+    path.write_text('{"name": "signed", "extends": "ort-cpu", "storage": {"weights": "signed"}}')
+    return str(path)
+
+
 def network() -> bytes:
     """Layers of bytes, one of them shared, between floats."""
     net = Quantised()
@@ -106,10 +118,10 @@ def network() -> bytes:
     return net.model(net.dense(net.reshape(x, 1, 512), 7)).source
 
 
-def test_stored_once_and_named() -> None:
+def test_stored_once_and_named(signed: str) -> None:
     """One node, which says what it is for, in a file as large as the plain one; its own reader gets the layers back."""
     source = network()
-    found, plain = layoutsolve.convert(source), layoutsolve.convert(source, target="ort-x86-vnni")
+    found, plain = layoutsolve.convert(source), layoutsolve.convert(source, target=signed)
     (node,) = (node for node in found.model.graph.node if node.op_type == "If")
     assert node.name == NAME and "this processor" in node.doc_string and len(node.output) == selects(found.model) == 3
     own, other = (
@@ -121,9 +133,9 @@ def test_stored_once_and_named() -> None:
     assert "If" not in {each.op for each in again.nodes} and len(saturating(again)) == 3
 
 
-def test_sources_in_onnx_are_healed() -> None:
+def test_sources_in_onnx_are_healed(signed: str) -> None:
     """A file that saturates is not written as it stands; one that selects is."""
-    plain = layoutsolve.convert(network(), target="ort-x86-vnni").model
+    plain = layoutsolve.convert(network(), target=signed).model
     del plain.metadata_props[:]
     plain.producer_name = "other"
     source = plain.SerializeToString()
@@ -134,19 +146,81 @@ def test_sources_in_onnx_are_healed() -> None:
     assert layoutsolve.convert(healed.model.SerializeToString()).kept
 
 
-def test_operators_on_integers_have_weights_without_a_sign() -> None:
-    """They name the type of their weights, which is right on every processor."""
-    model = layoutsolve.convert(network(), quant="qoperator").model
-    assert not selects(model) and "QLinearConv" in {node.op_type for node in model.graph.node}
+def integers(quant: QuantFormat | None, folder: Path) -> bytes:
+    """A convolution and a dense layer, as ONNX Runtime quantises them: when they run where no ``quant`` is given."""
+    random = np.random.default_rng(0)
+    weights = [random.standard_normal(shape, np.float32) for shape in ((8, 3, 3, 3), (512, 10))]
+    constants = [numpy_helper.from_array(each, name) for each, name in zip(weights, ("kernel", "matrix"), strict=True)]
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Flatten", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "matrix"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    made = folder / "quantised.onnx"
+    if quant is None:
+        quantize_dynamic(model, made, op_types_to_quantize=["MatMul"], weight_type=QuantType.QInt8)
+    else:
+        quantize_static(model, made, _Samples(), quant, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+    return made.read_bytes()
+
+
+class _Samples(CalibrationDataReader):
+    """Inputs from which ranges are taken."""
+
+    def __init__(self) -> None:
+        random = np.random.default_rng(1)
+        self._left = [{"x": random.standard_normal((1, 3, 8, 8), np.float32)} for _ in range(3)]
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return self._left.pop() if self._left else None
+
+
+@pytest.mark.parametrize("quant", [QuantFormat.QDQ, QuantFormat.QOperator, None])
+def test_sources_of_other_quantisers_are_healed(quant: QuantFormat | None, tmp_path: Path) -> None:
+    """In whichever way they say that they are of bytes; what is left of a model that is loaded is its source."""
+    source = integers(quant, tmp_path)
+    healed = layoutsolve.convert(source)
+    assert selects(healed.model) == (1 if quant is None else 2)
+    feeds = {"x": np.random.default_rng(2).standard_normal((1, 3, 8, 8), np.float32)}
+    made = healed.model.SerializeToString()
+    for level in LEVELS:
+        (expected,), (found,) = (OnnxRuntime(each, level=level).run(feeds) for each in (source, made))
+        np.testing.assert_array_equal(found, expected)
+    before, after = (Counter(node.op_type for node in optimised(each, "all").graph.node) for each in (source, made))
+    kernels = {name: count for name, count in before.items() if name in INTEGER or name.startswith("QLinear")}
+    assert kernels and kernels.items() <= after.items() and not after["If"]
+    again = read(made)
+    assert "If" not in {each.op for each in again.nodes}
+
+
+@pytest.mark.parametrize("options", [{"quant": "qoperator"}, {"quant": "qoperator", "contrib": True}])
+def test_operators_on_integers_are_selected(options: dict[str, Any]) -> None:
+    """They name the type of their weights: each is there in both forms."""
+    source = network()
+    found = layoutsolve.convert(source, **options)
+    assert selects(found.model) == 3
+    ways = [node for node in found.model.graph.node if node.op_type == "If"]
+    assert len(ways) == 3 and all(node.name.startswith(NAME) and node.doc_string for node in ways)
+    assert layoutsolve.verify(source, found).passed
+    without_a_sign = layoutsolve.convert(source, target="ort-web", quant="qoperator").model.SerializeToString()
+    made, x = found.model.SerializeToString(), found.model.graph.input[0]
+    feeds = {x.name: np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 4)).astype(np.int8)}
+    for level in LEVELS:
+        (expected,), (got,) = (OnnxRuntime(each, level=level).run(feeds) for each in (without_a_sign, made))
+        np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.skipif(shutil.which(processors.EMULATOR) is None, reason="qemu-x86_64 is not installed")
-def test_emulated_processor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_emulated_processor(tmp_path: Path, signed: str, capsys: pytest.CaptureFixture[str]) -> None:
     """On a processor without VNNI the default is right; plain weights with a sign are not, so that it can be told."""
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "a.tflite").write_bytes(network())
     report = tmp_path / "report.json"
-    for target, differ in (("ort-cpu", 0), ("ort-x86-vnni", 1)):
+    for target, differ in (("ort-cpu", 0), (signed, 1)):
         with pytest.raises(SystemExit) as ended:
             processors.main(
                 [str(tmp_path / "models"), "--processors", "Haswell", "--target", target, "--json", str(report)]

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from layoutsolve.errors import OptionError
 from layoutsolve.records import dataclass
-from layoutsolve.storage import USUAL, Dynamic, Storage, WeightStorage
+from layoutsolve.storage import USUAL, Dynamic, Storage
 
 CUSTOM = ("error", "passthrough")
 """What may become of custom operators without a lowering."""
@@ -52,12 +52,6 @@ class Reading:
     def exact(self) -> bool:
         """Whether bytes are computed as integers."""
         return self.quant == "exact"
-
-    @property
-    def weight_storage(self) -> WeightStorage:
-        """How weights of bytes are stored: without a sign in place of selected where operators name their type."""
-        selected = self.storage.weights == "selected"
-        return "unsigned" if selected and self.quant == "qoperator" else self.storage.weights
 
     def __post_init__(self) -> None:
         if self.custom not in CUSTOM:

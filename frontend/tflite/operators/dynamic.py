@@ -123,8 +123,9 @@ def _scaled(call: Call, total: Value, span: Value, steps: int, scale: Array) -> 
 
 
 def _sums(call: Call, integers: Value, weights: Array, zero: Value, shape: Shape) -> Value:
-    """The sums of products of integers, as floats. Weights have a sign where the runtime is known to need no other."""
-    higher, dtype = (0, "int8") if call.draft.reading.storage.weights == "signed" else (_HALF, "uint8")
+    """The sums of products of integers, as floats."""
+    signed = call.draft.reading.storage.weights in ("signed", "selected")
+    higher, dtype = (0, "int8") if signed else (_HALF, "uint8")
     call.draft.ask(weights.size)
     matrix = call.constant((weights.T.astype(np.int16) + higher).astype(dtype), "weights", dtype)
     given = [integers, matrix, zero, call.constant(higher, "weights_zero", dtype)]

@@ -72,7 +72,7 @@ class _Window:
         return range(-self.before // self.together, (last - self.before) // self.together + 1)
 
 
-@form("Conv", "ort-x86-vnni")
+@form("Conv", "ort-cpu")
 def grouped(site: Site, rule: Rule) -> Iterator[Way]:
     """A convolution that reads channels last, with the Transposes that it is written with."""
     first, window = rule.ways[0].form, _window(site)

@@ -61,7 +61,7 @@ class _Phases:
         return -self.reach.start, self.groups - self.given + self.reach.stop - 1
 
 
-@form("ConvTranspose", "ort-x86-vnni")
+@form("ConvTranspose", "ort-cpu")
 def phases(site: Site, rule: Rule) -> Iterator[Way]:
     """A transposed convolution with the Transposes that move its phases to space."""
     first, moves = rule.ways[0].form, _moves(site)

@@ -100,7 +100,7 @@ def test_as_many_as_fit() -> None:
     assert found == [4, 2, 4, 7, 4, 8, 16]
 
 
-@pytest.mark.parametrize(("target", "apart"), [("ort-cpu", False), ("ort-x86-vnni", False), ("openvino-cpu", True)])
+@pytest.mark.parametrize(("target", "apart"), [("ort-cpu", False), ("openvino-cpu", True)])
 def test_models_are_written_so(target: str, apart: bool) -> None:
     """For targets that ask for it: fewer groups, and the same numbers at all levels."""
     net = Quantised()

@@ -46,7 +46,7 @@ def test_default_target_is_complete() -> None:
     assert ("Resize", "linear KRKR, float32") in target.unsupported
     assert set(target.hidden.values()) == {0, 1, 2, 3}
     assert not target.unsupported & set(target.hidden)
-    assert set(target.latency.extra) == {key for key, hidden in target.hidden.items() if hidden}
+    assert set(target.latency.extra) >= {key for key, hidden in target.hidden.items() if hidden}
 
 
 def image(*sizes: Dim, itemsize: int = 4, turns: int = 1) -> Variable:

@@ -1,0 +1,24 @@
+"""The constants with which tensors are quantised and dequantised."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from layoutsolve.emit.writer import Writer
+from layoutsolve.graph import Quant
+
+
+def parameters_of(
+    writer: Writer, name: str, quant: Quant, dtype: str | None = None
+) -> tuple[list[str], dict[str, int]]:
+    """The constants and the attributes with which a tensor is quantised or dequantised, stored as its own type or
+    another one.
+    """
+    dtype = dtype or writer.graph.values[name].dtype
+    scale = quant.scale.reshape(()) if quant.axis is None else quant.scale
+    inputs = [writer.shared("float32", scale, lambda: writer.taken.derived(name, "scale"))]
+    if dtype != "int32" and (not quant.block or quant.zero_point.any()):
+        zero = np.asarray(quant.zero_point).reshape(scale.shape)
+        inputs.append(writer.shared(dtype, zero, lambda: writer.taken.derived(name, "zero_point")))
+    attributes = {} if quant.axis is None else {"axis": quant.axis}
+    return inputs, ({**attributes, "block_size": quant.block} if quant.block else attributes)
