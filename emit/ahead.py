@@ -19,6 +19,8 @@ Gather, may want little of a large one.
 """
 
 
+_MATRICES = ("Gemm", "MatMul")
+
 PRODUCTS = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul"))
 """Those of them whose constants are weights and biases."""
 
@@ -45,13 +47,13 @@ def among_floats(graph: Graph) -> frozenset[str]:
 
 def _has_kernel(graph: Graph, node: Node, constants: Collection[str]) -> bool:
     """Whether some kernel on integers may take a node with quantised constants: none computes on 16 bits, or gives
-    them. ONNX Runtime has none for ConvTranspose, and that for MatMul wants a scale for each column of a matrix: with
-    other scales along an axis it refuses what it was taken for.
+    them. ONNX Runtime has none for ConvTranspose, and those for MatMul and Gemm want a scale for each column of a
+    matrix: with other scales along an axis they refuse what they were taken for (Gemm up to version 1.27).
     """
     if node.op == "ConvTranspose":
         return False
-    if node.op == "MatMul" and any(
-        name in constants and _is_refused(graph, name, port) for port, name in enumerate(node.inputs)
+    if node.op in _MATRICES and any(
+        name in constants and _is_refused(graph, node, port) for port, name in enumerate(node.inputs[:2])
     ):
         return False
     others = [graph.values[name] for name in node.inputs if name and name not in constants]
@@ -63,10 +65,10 @@ def _has_kernel(graph: Graph, node: Node, constants: Collection[str]) -> bool:
     return quantised and not (wide and node.op in PRODUCTS)
 
 
-def _is_refused(graph: Graph, name: str, port: int) -> bool:
+def _is_refused(graph: Graph, node: Node, port: int) -> bool:
     """Whether a product of bytes may not have a constant at a port: one with scales along an axis that are none of the
     columns of a matrix.
     """
-    value = graph.values[name]
+    value, columns = graph.values[node.inputs[port]], 0 if node.attributes.get("transB") else 1
     assert value.quant is not None
-    return value.quant.scale.size > 1 and (port, len(value.shape), value.quant.axis) != (1, 2, 1)
+    return value.quant.scale.size > 1 and (port, len(value.shape), value.quant.axis) != (1, 2, columns)

@@ -52,7 +52,7 @@ def write(writer: Writer, node: Node) -> bool:
     if node.op in SUMMING and node.inputs[1] in writer.selection.real:
         weights = values[node.inputs[1]]
         assert weights.quant is not None
-        zero = weights.quant.zero_point
+        zero = weights.quant.zero_point.reshape(() if weights.quant.axis is None else -1)
         selecting.write_both(writer, form.op, inputs, values[name], attributes, form.domain, weights, zero)
     else:
         writer.node(form.op, inputs, [writer.name(name)], attributes, form.domain)

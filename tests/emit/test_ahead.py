@@ -210,8 +210,13 @@ def test_tables_are_looked_up_as_they_are() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("port", [0, 1])
-@pytest.mark.parametrize("shape", [(4, 4), (1, 4, 4), (3, 4, 4), (2, 3, 4, 4)], ids=str)
-def test_products_with_scales_along_any_axis(shape: tuple[int, ...], port: int, level: Level) -> None:
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [("MatMul", (4, 4)), ("MatMul", (1, 4, 4)), ("MatMul", (3, 4, 4)), ("MatMul", (2, 3, 4, 4)), ("Gemm", (4, 4)),
+     ("Gemm, transB", (4, 4))],
+    ids=str,
+)  # fmt: skip
+def test_products_with_scales_along_any_axis(op: str, shape: tuple[int, ...], port: int, level: Level) -> None:
     """The kernel for bytes knows scales of a matrix's columns alone, and is taken for all: it refuses others, or takes
     rows for columns.
     """
@@ -223,9 +228,11 @@ def test_products_with_scales_along_any_axis(shape: tuple[int, ...], port: int, 
         data = random.integers(-127, 128, shape).astype(np.int8)
         weights, x = b.constant(data, "int8", quant), b.input(4, 4, dtype="uint8", quant=given)
         sides = (x, weights) if port else (weights, x)
-        graph = b.graph(b.op("MatMul", *sides, shape=shape, dtype="uint8", quant=step))
+        turned = {"transB": 1} if op.endswith("transB") else {}
+        graph = b.graph(b.op(op.partition(",")[0], *sides, shape=shape, dtype="uint8", quant=step, **turned))
         numbers = random.integers(0, 256, (4, 4)).astype(np.uint8)
         (found,) = OnnxRuntime(serialise(graph).SerializeToString(), level=level).run({x: numbers})
         real = given.real(numbers), quant.real(data)
-        wanted = np.round(np.matmul(*(real if port else real[::-1])) / 0.1 + 128)
+        first, second = real if port else real[::-1]
+        wanted = np.round(np.matmul(first, second.T if turned else second) / 0.1 + 128)
         np.testing.assert_allclose(found, np.clip(wanted, 0, 255), atol=1)

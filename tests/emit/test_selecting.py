@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from layoutsolve.graph import Graph, Quant
 from layoutsolve.measurement.executed import INTEGER
 from layoutsolve.saturation import saturating, too_large
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
-from tests.emit.test_qlinear import Bytes, convolution, dense, given, product
+from tests.emit.test_qlinear import Bytes, convolution, dense, given
+from tests.emit.test_qlinear import product as matrices
 from tests.networks import Quantised
 
 SEEDS = range(0, 24, 2)
@@ -35,7 +36,7 @@ SEEDS = range(0, 24, 2)
 
 def made(seed: int) -> Graph:
     """A product of bytes by weights with a sign."""
-    family = (convolution, dense, product)[seed // 2 % 3]
+    family = (convolution, dense, matrices)[seed // 2 % 3]
     return weights.stored(family(Bytes(seed)), "signed")
 
 
@@ -187,8 +188,9 @@ def test_sources_of_other_quantisers_are_healed(quant: QuantFormat | None, tmp_p
     assert selects(healed.model) == (1 if quant is None else 2)
     feeds = {"x": np.random.default_rng(2).standard_normal((1, 3, 8, 8), np.float32)}
     made = healed.model.SerializeToString()
-    for level in LEVELS:
-        (expected,), (found,) = (OnnxRuntime(each, level=level).run(feeds) for each in (source, made))
+    for level, exact in product(LEVELS, (False, True)):
+        model = forced(healed.model, exact).SerializeToString()
+        (expected,), (found,) = (OnnxRuntime(each, level=level).run(feeds) for each in (source, model))
         np.testing.assert_array_equal(found, expected)
     before, after = (Counter(node.op_type for node in optimised(each, "all").graph.node) for each in (source, made))
     kernels = {name: count for name, count in before.items() if name in INTEGER or name.startswith("QLinear")}
@@ -207,9 +209,10 @@ def test_operators_on_integers_are_selected(options: dict[str, Any]) -> None:
     assert len(ways) == 3 and all(node.name.startswith(NAME) and node.doc_string for node in ways)
     assert layoutsolve.verify(source, found).passed
     without_a_sign = layoutsolve.convert(source, target="ort-web", quant="qoperator").model.SerializeToString()
-    made, x = found.model.SerializeToString(), found.model.graph.input[0]
+    (x,) = found.model.graph.input
     feeds = {x.name: np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 4)).astype(np.int8)}
-    for level in LEVELS:
+    for level, exact in product(LEVELS, (False, True)):
+        made = forced(found.model, exact).SerializeToString()
         (expected,), (got,) = (OnnxRuntime(each, level=level).run(feeds) for each in (without_a_sign, made))
         np.testing.assert_array_equal(got, expected)
 
