@@ -18,7 +18,7 @@ from tests.solver.inner_graphs import inner_graph
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.turned_graphs import turned_graph
 
-GRAPHS = 18
+GRAPHS = 10
 """The random graphs of each family for each objective and target."""
 
 OBJECTIVES = ("min-executed", "min-transpose", "min-bytes")

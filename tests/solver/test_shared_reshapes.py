@@ -52,7 +52,7 @@ def test_no_strategy_needs_fewer(objective: str) -> None:
 def test_what_is_shared_is_proven(target: str) -> None:
     """Of answers in which views stay operators: nothing has fewer Reshapes where moves may end at any view."""
     shared = 0
-    for seed in range(110):
+    for seed in range(60):
         graph = viewed(seed)
         found = assign(graph, objective="min-executed", target=shipped(target))
         if not found.opaque_views or found.tiers[3].status != "optimal":
@@ -63,7 +63,7 @@ def test_what_is_shared_is_proven(target: str) -> None:
         assert ranked(other.price, other.goal.tiers) == ranked(found.price, found.goal.tiers), seed
         assert fewest_reshapes(other) == found.price.reshapes, seed
         shared += 1
-    assert shared > 5
+    assert shared > 2
 
 
 def test_halts_change_nothing() -> None:
