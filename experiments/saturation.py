@@ -2,8 +2,8 @@
 too large.
 
 Without VNNI, x86 adds two products of neighbours, of 255 by a weight at most, in 16 bits. Weights are neighbours in the
-order in which ONNX Runtime's kernels read them: pixels, then channels. Layers are counted in which no two are too
-large, and all pairs that are.
+order in which ONNX Runtime's kernels read images: pixels, then channels, where these lie last, and the other way round
+else. Layers are counted in which no two are too large in either, and all pairs that are in the first.
 
     python -m experiments.saturation FOLDER [--only int8]
 """
@@ -17,12 +17,12 @@ from experiments.corpus import arguments, models
 from layoutsolve.frontend import Reading, read
 from layoutsolve.frontend.passes import weights
 from layoutsolve.graph import Array, Graph
-from layoutsolve.saturation import may_saturate, rows, too_large
+from layoutsolve.saturation import may_saturate, too_large, ways
 from layoutsolve.storage import Storage
 
 
-def layers(graph: Graph) -> Iterator[Array]:
-    """The weights of layers whose sums may saturate, with a sign: a row for each result, in the order of kernels."""
+def layers(graph: Graph) -> Iterator[tuple[Array, ...]]:
+    """The weights of layers whose sums may saturate, with a sign: a row for each result, in the orders of kernels."""
     plain = weights.stored(graph, "signed")
     unsigned = weights.stored(plain, "unsigned")
     for node in plain.nodes:
@@ -30,7 +30,7 @@ def layers(graph: Graph) -> Iterator[Array]:
         if name and unsigned.values[name].dtype != plain.values[name].dtype:
             data = plain.values[name].data
             if data is not None:
-                yield rows(node, data)
+                yield ways(node, data)
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -42,12 +42,13 @@ def main(given: Sequence[str] | None = None) -> None:
             graph = read(model.source, model.name, Reading(storage=Storage(unsigned=True)))
         except layoutsolve.ConversionError:
             continue
-        found = [too_large(each) for each in layers(graph)]
+        found = [[too_large(way) for way in each] for each in layers(graph)]
         if found:
-            own = sum(not large for large, _ in found)
+            own = sum(not any(large for large, _ in each) for each in found)
             print(f"* {model.name}: {own} of {len(found)} layers", flush=True)
             safe, count = safe + own, count + len(found)
-            pairs, all_pairs = pairs + sum(large for large, _ in found), all_pairs + sum(every for _, every in found)
+            pairs += sum(large for (large, _), *_ in found)
+            all_pairs += sum(every for (_, every), *_ in found)
     share = pairs / max(all_pairs, 1)
     print(f"\n{safe} of {count} layers cannot saturate; {share:.1%} of all pairs of weights can")
 

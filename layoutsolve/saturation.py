@@ -67,7 +67,8 @@ def _is_depthwise(node: Node, weights: Value) -> bool:
 
 
 def _saturate(node: Node, weights: Array) -> bool:
-    return any(too_large(row[np.newaxis])[0] for row in rows(node, weights))  # most do in one of the first rows
+    found = (too_large(row[np.newaxis])[0] for way in ways(node, weights) for row in way)
+    return any(found)  # most do in one of the first rows
 
 
 def saturating(graph: Graph) -> list[str]:
@@ -85,14 +86,14 @@ def saturating(graph: Graph) -> list[str]:
     return [*found]
 
 
-def rows(node: Node, weights: Array) -> Array:
-    """The weights of a product with a row for each result, in the order in which kernels read them: pixels, then
-    channels.
+def ways(node: Node, weights: Array) -> tuple[Array, ...]:
+    """The weights of a product with a row for each result, in the orders in which kernels read them: those of images
+    that lie channels-last read pixels, then channels, others the other way round.
     """
     if node.op in _CONVOLUTIONS:
-        return np.moveaxis(weights, 1, -1).reshape(len(weights), -1)
+        return np.moveaxis(weights, 1, -1).reshape(len(weights), -1), weights.reshape(len(weights), -1)
     by_column = not node.attributes.get("transB", 0)
-    return weights.reshape(-1, weights.shape[-1]).T if by_column else weights
+    return (weights.reshape(-1, weights.shape[-1]).T if by_column else weights,)
 
 
 def too_large(row: Array) -> tuple[int, int]:

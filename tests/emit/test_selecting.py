@@ -28,6 +28,7 @@ from layoutsolve.saturation import saturating, too_large
 from layoutsolve.verification.runtimes import LEVELS, OnnxRuntime, optimised
 from tests.emit.test_qlinear import Bytes, convolution, dense, given
 from tests.emit.test_qlinear import product as matrices
+from tests.graphs import GraphBuilder
 from tests.networks import Quantised
 
 SEEDS = range(0, 24, 2)
@@ -230,3 +231,26 @@ def test_emulated_processor(tmp_path: Path, signed: str, capsys: pytest.CaptureF
             )
         assert ended.value.code == differ and f"{differ} of 1 differ" in capsys.readouterr().out
         assert len(json.loads(report.read_text())[target]["differ"]["Haswell"]) == differ
+
+
+@pytest.mark.skipif(shutil.which(processors.EMULATOR) is None, reason="qemu-x86_64 is not installed")
+def test_either_order_of_an_image(tmp_path: Path) -> None:
+    """Convolutions that lie channels-first add other pairs of weights than those that lie channels-last: whichever has
+    one that is too large, results are the same on a processor without VNNI.
+    """
+    for across in (False, True):
+        kernel = np.zeros((8, 2, 1, 2), np.int8)
+        kernel[:, 0, 0, 0], kernel[:, int(not across), 0, int(across)] = 127, 127
+        b = GraphBuilder()
+        steps = [Quant(np.array([each], np.float32), np.array([0], np.uint8)) for each in (0.1, 1.0)]
+        weights = b.constant(kernel, "int8", Quant(np.array([0.01], np.float32), np.array([0], np.int8)))
+        x = b.input(1, 2, 1, 2, dtype="uint8", quant=steps[0])
+        graph = b.graph(
+            b.op("Conv", x, weights, shape=(1, 8, 1, 1), dtype="uint8", quant=steps[1], kernel_shape=(1, 2))
+        )
+        assert len(saturating(graph)) == 1
+        for select in (False, True):
+            model = serialise(graph, select=select)
+            (tmp_path / f"{across} {select}.onnx").write_bytes(model.SerializeToString())
+    found = processors.differences(tmp_path, ["Haswell"])["Haswell"]
+    assert {name.endswith("False") for name in found} == {True}, found
