@@ -95,3 +95,17 @@ def filled(call: Call) -> bool:
     draft.declare(name, shape)
     call.emit(call.op, names, [name], call.attributes, storage)
     return True
+
+
+@lowering("TopK")
+def largest(call: Call) -> bool:
+    """As it stands. Inference tells nothing of its results where the size of the axis has a name alone; the sizes of
+    all other axes are those of what is read.
+    """
+    shape: list[Dim | None] = list(call.value(0).shape)
+    count = call.dims(1) or (None,)
+    shape[call.attribute("axis", -1)] = count[0]
+    for name in call.outputs:
+        if name and name not in call.draft.values:
+            call.draft.declare(name, shape)
+    return False
