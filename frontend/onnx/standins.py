@@ -95,7 +95,7 @@ def _written(node: NodeProto, given: dict[str, AttributeProto], last: bool) -> I
         yield _node("Einsum", inputs[:2], output, [attribute("equation", "mk,nk->mn")])
     elif op == "MatMulInteger16":
         sides = [f"{output}/{number}" for number in range(2)]
-        yield from (_node("Cast", [name], side, [_INT32]) for name, side in zip(inputs[:2], sides, strict=True))
+        yield from (_node("Cast", [inputs[number]], side, [_INT32]) for number, side in enumerate(sides))
         yield _node("MatMul", sides, output)
     elif op == "MurmurHash3":
         signed = "positive" in given and given["positive"].i == 0
