@@ -39,7 +39,7 @@ import onnx
 
 import layoutsolve
 from experiments import onnx_nodes, onnx_schemas
-from experiments.onnx_shared import distance, samples, session
+from experiments.onnx_shared import Sample, distance, samples, session
 from layoutsolve.errors import ConversionError, InternalError
 from layoutsolve.scopes import graphs_of
 
@@ -435,14 +435,9 @@ def _line(error: BaseException) -> str:
 
 def compared(source: bytes, made: bytes) -> Verdict:
     """The results of a mutant, and of what it was converted to, in this process."""
-    try:
-        given = samples(source, {}, TRIES)
-        again = session(source, "none")
-        steady = all(distance(again.run(None, dict(each.feeds)), list(each.results)) == 0 for each in given)
-    except Exception:  # ONNX Runtime has a class of exception for each status
-        return Verdict("converted, not run by ONNX Runtime")
-    if not steady:
-        return Verdict("converted, gives something else each time")
+    given = ran(source)
+    if isinstance(given, Verdict):
+        return given
     try:
         found = session(made, "none")
         off = max(distance(found.run(None, dict(each.feeds)), list(each.results)) for each in given)
@@ -450,6 +445,23 @@ def compared(source: bytes, made: bytes) -> Verdict:
         return Verdict("unusable", _line(error))
     halves = any(getattr(each, "dtype", None) in HALVES for sample in given for each in sample.results)
     return Verdict("differs", f"{off:.1e}") if off > (WRONG_IN_HALVES if halves else WRONG) else Verdict("right")
+
+
+def ran(source: bytes) -> list[Sample] | Verdict:
+    """Inputs and results of a mutant itself, in this process, or why there are none."""
+    try:
+        given = samples(source, {}, TRIES)
+        again = session(source, "none")
+        steady = all(distance(again.run(None, dict(each.feeds)), list(each.results)) == 0 for each in given)
+    except Exception:  # ONNX Runtime has a class of exception for each status
+        return Verdict("converted, not run by ONNX Runtime")
+    return given if steady else Verdict("converted, gives something else each time")
+
+
+def survives(each: Mutant) -> Verdict:
+    """Whether a mutant itself ends no process."""
+    ran(each.source)
+    return Verdict("survives")
 
 
 def steps(mutants: Sequence[Mutant], work: Callable[[Mutant], Verdict], seconds: float) -> dict[int, Verdict]:
@@ -507,10 +519,14 @@ def examined(mutants: Sequence[Mutant]) -> dict[int, Verdict]:
     found = steps(mutants, lambda each: converted(each.source), SECONDS)
     made = {number: verdict.made for number, verdict in found.items() if verdict.word == "converted"}
     compare = [each for each in mutants if each.number in made and not _is_random(each.source)]
-    ran = steps(compare, lambda each: compared(each.source, made[each.number]), RUN_SECONDS)
-    for number, verdict in ran.items():
+    results = steps(compare, lambda each: compared(each.source, made[each.number]), RUN_SECONDS)
+    for number, verdict in results.items():
         dead = verdict.word in ("died", "slow")
         found[number] = Verdict(f"converted, ONNX Runtime {verdict.word}") if dead else verdict
+    died = [each for each in compare if results[each.number].word == "died"]
+    for number, verdict in steps(died, survives, RUN_SECONDS).items():
+        if verdict.word == "survives":
+            found[number] = Verdict("unusable", "ONNX Runtime dies of what was written, not of the mutant")
     return found
 
 

@@ -4,7 +4,9 @@ or a right model, and never the end of the process.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -363,8 +365,8 @@ def test_models_of_all_operators() -> None:
 
 
 def test_operators_with_stand_ins_of_fewer_ends() -> None:
-    """Operators that others stand in for, whose schemas onnx does not know, with every number of inputs and outputs, and
-    without attributes.
+    """Operators that others stand in for, whose schemas onnx does not know, with every number of inputs, outputs and
+    attributes.
     """
     found = list[onnx_fuzz.Mutant]()
     for schema in onnx_schemas.schemas():
@@ -379,3 +381,17 @@ def test_operators_with_stand_ins_of_fewer_ends() -> None:
                 found.append(onnx_fuzz.Mutant(len(found), source, f"{schema.name} of {left}", ends))
     assert len({each.name.split()[0] for each in found}) > 30
     assert not _failures(found)
+
+
+@pytest.mark.parametrize("itself", [False, True])
+def test_a_file_that_ends_the_runtime_is_a_fault_where_its_source_does_not(
+    itself: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*given: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(onnx_fuzz, "compared", dies)
+    if itself:
+        monkeypatch.setattr(onnx_fuzz, "ran", dies)
+    found = onnx_fuzz.examined([onnx_fuzz.Mutant(7, random_model(0)[1].SerializeToString(), "", "")])
+    assert found[7].word == ("converted, ONNX Runtime died" if itself else "unusable")
