@@ -191,20 +191,25 @@ class GraphBuilder:
 
 
 def run(graph: Graph, feeds: Sequence[Array]) -> list[Array]:
-    """The outputs that ONNX Runtime computes for a graph written as it stands, without any optimisation; what ONNX's
-    reference evaluator does where ONNX Runtime has no kernel.
+    """The outputs of a graph written as it stands."""
+    return computed(serialise(graph), feeds)[: len(graph.outputs)]
+
+
+def computed(model: onnx.ModelProto, feeds: Sequence[Array]) -> list[Array]:
+    """The outputs that ONNX Runtime computes for a model, without any optimisation; what ONNX's reference evaluator
+    does where ONNX Runtime has no kernel.
     """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
-    model = serialise(graph)
+    written = model.SerializeToString()
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(written, options, providers=["CPUExecutionProvider"])
     except NotImplemented:
-        made = ReferenceEvaluator(onnx.ModelProto.FromString(model.SerializeToString()))
-        return list(made.run(None, dict(zip(graph.inputs, feeds, strict=True))))[: len(graph.outputs)]
+        made = ReferenceEvaluator(onnx.ModelProto.FromString(written))
+        return list(made.run(None, dict(zip(made.input_names, feeds, strict=True))))
     names = [item.name for item in session.get_inputs()]
-    return list(session.run(None, dict(zip(names, feeds, strict=True))))[: len(graph.outputs)]
+    return list(session.run(None, dict(zip(names, feeds, strict=True))))
 
 
 def assert_same(graph: Graph, other: Graph, data: Sequence[Array], rtol: float = 0.0, atol: float = 0.0) -> None:

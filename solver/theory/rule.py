@@ -88,8 +88,9 @@ class Way:
     thresholds for. ``factors`` are labels of the rule that this way alone needs as products: for each the labels that
     it consists of, with their sizes. Where a neighbour factors it in another way, this way is not available. ``loose``
     are labels that are solid for other ways, but whose factors this one tells apart; where they have none, there is no
-    such way. ``texts`` are the letters of each port as the way stores it, where it is of a table; ``backend`` is what
-    runs it there, '' for what runs everything else.
+    such way. One that is ``swapped`` reads its first two inputs the other way round. ``texts`` are the letters of each
+    port as the way stores it, where it is of a table; ``backend`` is what runs it there, '' for what runs everything
+    else.
     """
 
     form: Form
@@ -100,6 +101,7 @@ class Way:
     texts: tuple[str, ...] = ()
     backend: str = ""
     loose: frozenset[str] = frozenset()
+    swapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

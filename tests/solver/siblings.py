@@ -102,7 +102,9 @@ def pooling(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     among=RELATED,
 )
 def product(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    """Of bytes, or of numbers that become such; the right side is constant but for some of these."""
+    """Of bytes, or of numbers that become such; the right side is constant but for some of these, of which some have a
+    constant left side.
+    """
     batch, (m, k, n) = dims(random, int(random.integers(0, 3)), (1, 2, 4)), dims(random, 3, (2, 4))
     dynamic, shape = op.endswith("DynamicQuantizeMatMul"), [*batch, m, n]
     x = tensor(builder, random, [*batch, m, k], "float32" if dynamic else "uint8")
@@ -112,10 +114,18 @@ def product(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
         given = [x, data, scale, zero, *bias]
         return [result(builder, random, own(builder, op, *given, shape=shape, dtype="float32"))]
     left = step(builder, random)
+    alike = random.random() < 0.5
+    if op != "MatMulInteger" and alike:  # operands of the same type
+        data, (scale, zero) = builder.constant(random.integers(0, 9, [k, n]), "uint8"), step(builder, random)
+    if random.random() < 0.3 and (op == "MatMulInteger" or alike):
+        x = builder.constant(random.integers(0, 9, [m, k]), "uint8")
+        data, zero = tensor(builder, random, [*batch, k, n], "uint8"), number(builder, random, 2, "uint8")
+        scale = number(builder, random, 0.25)
     if op == "MatMulInteger":
         other = data if random.random() < 0.7 else tensor(builder, random, [k, n], "uint8")
         kind = builder.values[other].dtype
-        given = [x, other, left[1], number(builder, random, 2, kind)]
+        given = [x, other, left[1], zero if other == data else number(builder, random, 2, kind)]
+        shape = shape if builder.values[x].data is None or other == data else [m, n]
         return [result(builder, random, own(builder, op, *given, shape=shape, dtype="int32"))]
     if op == "QLinearMatMul":
         given = [x, *left, data, scale, zero, *step(builder, random)]

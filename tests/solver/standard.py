@@ -240,7 +240,7 @@ def regions(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     boxes = np.tile([0.0, 0.0, 3.0, 4.0], (count, 1)) + random.integers(0, 2, (count, 4))
     if op == "MaxRoiPool":
         rois = builder.constant(np.concatenate([np.zeros((count, 1)), boxes], 1))
-        return [result(builder, random, builder.op(op, x, rois, shape=[count, channels, 2, 2], pooled_shape=[2, 2]))]
+        return [result(builder, random, builder.op(op, x, rois, shape=[count, channels, 2, 3], pooled_shape=[2, 3]))]
     if op.endswith("Resize"):
         rois, which = builder.constant(boxes / 9), builder.constant([0] * count, "int32")
         size = builder.constant([2, 3], "int32")
@@ -252,8 +252,8 @@ def regions(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     rois, which = builder.constant(boxes), builder.constant([0] * count, "int64")
     if random.random() < 0.4:
         rois = builder.op("Abs", tensor(builder, random, [count, 4]), shape=[count, 4])
-    how = {"output_height": 2, "output_width": 2, "sampling_ratio": 2}
-    return [result(builder, random, builder.op(op, x, rois, which, shape=[count, channels, 2, 2], **how))]
+    how = {"output_height": 2, "output_width": 3, "sampling_ratio": 2}
+    return [result(builder, random, builder.op(op, x, rois, which, shape=[count, channels, 2, 3], **how))]
 
 
 @case("Col2Im", among=RELATED)
@@ -274,10 +274,14 @@ def grid(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
 
 @case("DeformConv", among=RELATED)
 def deformed(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    batch = int(random.choice([1, 2, 4]))
-    x, offset = tensor(builder, random, [batch, 3, 4, 4]), tensor(builder, random, [batch, 8, 3, 3])
-    mask = [builder.weights(4), tensor(builder, random, [batch, 4, 3, 3])] if random.random() < 0.5 else []
-    y = builder.op(op, x, builder.weights(4, 3, 2, 2), offset, *mask, shape=[batch, 4, 3, 3], kernel_shape=[2, 2])
+    batch, known = int(random.choice([1, 2, 4])), random.random() < 0.6
+    x, kernel = tensor(builder, random, [batch, 3, 5, 4]), [2, int(random.choice([1, 2]))]
+    space, taps = [5 + 2 - kernel[0] + 1, 4 - kernel[1] + 1], kernel[0] * kernel[1]
+    other = builder.weights if known else lambda *shape: tensor(builder, random, list(shape))
+    offset = other(batch, 2 * taps, *space)
+    rest = [builder.weights(4), other(batch, taps, *space)] if random.random() < 0.5 else []
+    how = {"kernel_shape": kernel, "pads": [1, 0, 1, 0]}
+    y = builder.op(op, x, builder.weights(4, 3, *kernel), offset, *rest, shape=[batch, 4, *space], **how)
     return [result(builder, random, y)]
 
 

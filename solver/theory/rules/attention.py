@@ -19,6 +19,9 @@ Labels = tuple[str, str, str, str]
 
 KINDS = {HEADS: "heads apart", FEATURES: "heads in features"}
 
+EXCHANGED = "heads before batch"
+"""The kind of a way in which each is taken for the other: heads are apart, and nothing tells them from a batch."""
+
 
 def lying(rank: int, labels: Labels) -> Dims:
     """The places of batch, heads, sequence and the features of a head."""
@@ -40,6 +43,13 @@ class Headed:
         """Its places where heads are so."""
         return self.places if self.labels is None else lying(rank, self.labels)
 
+    def exchanged(self) -> Dims | None:
+        """Its places where batch and heads, apart, have changed theirs; None where they cannot."""
+        batch, *rest = self.at(HEADS)
+        if len(rest) == HEADS - 1:
+            return rest[0], batch, *rest[1:]
+        return self.at(HEADS) if len(rest) < HEADS - 2 or not batch else None
+
 
 def headed(
     site: Site,
@@ -47,12 +57,15 @@ def headed(
     free: str,
     sizes: Mapping[str, Dim],
     attributes: Mapping[int, Mapping[str, Any]],
+    symmetric: bool = False,
 ) -> Rule:
-    """The rule of an operator with some ports, and the ``attributes`` that it has for either number of dimensions."""
+    """The rule of an operator with some ports, and the ``attributes`` that it has for either number of dimensions. In
+    one that is ``symmetric`` batch and heads may change places.
+    """
     source = len(site.required(0).shape)
     every = [*ports[0], *ports[1]]
 
-    def way(rank: int) -> Way:
+    def way(rank: int, places: tuple[Dims, ...] | None = None) -> Way:
         def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
             if rank == source:
                 return site.same()
@@ -61,14 +74,18 @@ def headed(
             (step,) = site.same()
             return (Step(step.op, step.inputs, step.outputs, {**kept, **attributes[rank]}, step.domain),)
 
-        return Way(Placed(tuple(each.at(rank) for each in every), frozenset(free)), rewrite, KINDS[rank])
+        kind = KINDS[rank] if places is None else EXCHANGED
+        return Way(Placed(places or tuple(each.at(rank) for each in every), frozenset(free)), rewrite, kind)
 
     dims = tuple(each.at(source) for each in every)
     labels = {label for each in dims for place in each for label in place}
     dense = tuple(tuple(tuple(name for name in place if sizes.get(name) != 1) for place in each) for each in dims)
-    ways = (way(source), way(HEADS + FEATURES - source))
+    ways = [way(source), way(HEADS + FEATURES - source)]
+    turned = [each.exchanged() for each in every if symmetric]
+    if turned and None not in turned:
+        ways.append(way(HEADS, tuple(places for places in turned if places is not None)))
     inputs = tuple(each.number for each in ports[0])
-    return Rule(inputs, dense, ways, sizes, frozenset(labels).difference(free))
+    return Rule(inputs, dense, tuple(ways), sizes, frozenset(labels).difference(free))
 
 
 @rule("Attention")
@@ -114,7 +131,7 @@ def attention(site: Site) -> Rule | None:
     outputs = [each for each, name in zip(results, site.node.outputs, strict=False) if name]
     free = "bde" + ("h" if shared else "") + ("s" if unordered else "") + ("t" if unordered and not past else "")
     attributes = {HEADS: {}, FEATURES: {"q_num_heads": heads, "kv_num_heads": groups}}
-    return headed(site, (inputs, outputs), free, sizes, attributes)
+    return headed(site, (inputs, outputs), free, sizes, attributes, shared and site.input(6) is None)
 
 
 def _masked(mask: Shape, scores: Shape, total: str) -> Dims | None:

@@ -174,7 +174,7 @@ def product(kind: str, form: Placed, facts: str, biased: str = "", sizes: Mappin
     def rewrite(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
         return _steps(kind, Between("product", biased, shapes[-1]) if biased else None)
 
-    return Way(form, rewrite, f"{kind}, {facts}", sizes or {})
+    return Way(form, rewrite, f"{kind}, {facts}", sizes or {}, swapped=kind.startswith("swapped"))
 
 
 def _steps(kind: str, unbiased: Between | None) -> tuple[Step, ...]:

@@ -5,19 +5,23 @@ exchanged for each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
+from math import prod
+from typing import Any
 
 import numpy as np
 
-from layoutsolve.graph import Dim, Shape
+from layoutsolve.graph import Array, Dim, Shape
 from layoutsolve.records import dataclass
 from layoutsolve.solver.theory.relation import Placed
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import (
     CONTRIB,
     Between,
+    Changed,
     Dims,
     Rule,
     Site,
@@ -44,8 +48,9 @@ class Format:
     many as are left, ``*`` those before all others, in any arrangement. ``-`` is an input that is no port.
 
     The factors of ``free`` labels may come in any order, those of all others stay together. Labels that are
-    ``exchanged`` may change places with each other, at all ports; ``changed`` writes the node for an order of them,
-    where something is to be said otherwise then. ``sizes`` are those of labels that share a dimension. Nodes whose
+    ``exchanged`` may change places with each other, at all ports, or all those of some pairs at once, as in
+    ``yx/pq``; ``changed`` writes the node for an order of them, where something is to be said otherwise then, and gives
+    nothing where that cannot be said. ``sizes`` are those of labels that share a dimension. Nodes whose
     first input has fewer than ``least`` dimensions are not covered.
     """
 
@@ -77,6 +82,70 @@ def _groups(site: Site) -> Mapping[str, Dim]:
     return {"g": groups, "c": static(site.required(0).shape[1]) // groups}
 
 
+def _inputs_of(site: Site, orders: Mapping[int, tuple[int, Array]]) -> dict[int, Changed] | None:
+    """Inputs with what they have along an axis in another order, by their numbers; None where one is computed."""
+    if not all(site.input(number) is None or site.changeable(number) for number in orders):
+        return None
+    return {
+        number: Changed(number, partial(_taken, axis=axis, order=order))
+        for number, (axis, order) in orders.items()
+        if site.input(number) is not None
+    }
+
+
+def _taken(data: Array, axis: int, order: Array) -> Array:
+    return np.ascontiguousarray(np.take(data, order, axis))
+
+
+def _with_boxes(
+    site: Site, number: int, order: Sequence[int], attributes: Mapping[str, Any], more: Mapping[int, Array]
+) -> tuple[Step, ...]:
+    """The node with the coordinates of its boxes in another order, which a Gather takes where they are computed."""
+    boxes, taken = site.required(number), np.array(order)
+    if site.changeable(number):
+        return site.same(attributes, {number: Changed(number, partial(_taken, axis=1, order=taken)), **more})
+    gathered = Between("boxes", boxes.dtype, boxes.shape)
+    step = Step("Gather", (number, taken), (gathered,), {"axis": 1})
+    return (step, *site.same(attributes, {number: "boxes", **more}))
+
+
+def _aligned(site: Site, turned: bool) -> tuple[Step, ...]:
+    """Boxes of an image with height and width exchanged."""
+    sizes = {"output_height": site.attribute("output_width", 1), "output_width": site.attribute("output_height", 1)}
+    return _with_boxes(site, 1, (1, 0, 3, 2), sizes, {}) if turned else site.same()
+
+
+def _pooled(site: Site, turned: bool) -> tuple[Step, ...]:
+    """Boxes behind their image's number, with height and width exchanged."""
+    sizes = {"pooled_shape": tuple(site.attribute("pooled_shape"))[::-1]}
+    return _with_boxes(site, 1, (0, 2, 1, 4, 3), sizes, {}) if turned else site.same()
+
+
+def _cropped(site: Site, turned: bool) -> tuple[Step, ...]:
+    """Boxes and the size of what is cropped, with height and width exchanged."""
+    size = site.constant(3)
+    if not turned or size is None:
+        return () if turned else site.same()
+    return _with_boxes(site, 1, (1, 0, 3, 2), {}, {3: np.ascontiguousarray(size[::-1])})
+
+
+def _deformed(site: Site, turned: bool) -> tuple[Step, ...]:
+    """A kernel with height and width exchanged, and the constants that say by what its taps are shifted and scaled."""
+    if not turned:
+        return site.same()
+    kernel, groups = [static(dim) for dim in site.required(1).shape[2:]], site.attribute("offset_group", 1)
+    taps = np.arange(groups * prod(kernel)).reshape(groups, *kernel).swapaxes(1, 2).reshape(-1)
+    both = np.stack((2 * taps + 1, 2 * taps), 1).reshape(-1)
+    moved = _inputs_of(site, {2: (1, both), 4: (1, taps)})
+    if moved is None:
+        return ()
+    given = site.node.attributes
+    windows = {name: tuple(given[name])[::-1] for name in ("kernel_shape", "strides", "dilations") if given.get(name)}
+    if given.get("pads"):
+        windows["pads"] = tuple(given["pads"][at] for at in (1, 0, 3, 2))
+    return site.same(windows, moved)
+
+
 def _triangle(site: Site, turned: bool) -> tuple[Step, ...]:
     """The other triangle of a matrix that is transposed, whose diagonals count the other way."""
     if not turned:
@@ -104,14 +173,14 @@ FORMATS: Mapping[str, Format] = {
     "AffineGrid": Format("n i j, - -> n s.. k", "n"),
     "CausalConvWithState": Format("n c l, c i k, c, n c p -> n c l, n c q", "nc"),
     "Col2Im": Format("n (c b) l, -, - -> n c s..", "nc", sizes=_crops),
-    "DeformConv": Format("n c y x, o i j k, n f p q, o, n m p q -> n o p q", "n"),
+    "DeformConv": Format("n c y x, o i j k, n f p q, o, n m p q -> n o p q", "n", "yx/jk/pq", _deformed),
     "Det": Format("* r q -> *", exchanged="rq"),
     "EyeLike": Format("r q -> r q", exchanged="rq", changed=_diagonal),
     "GlobalLpPool": Format("n c s.. -> n c 1..", "ncs", exchanged="s"),
     "GroupNormalization": Format("n (g c) s.., (g c), (g c) -> n (g c) s..", "ngcs", exchanged="s", sizes=_groups),
-    "MaxRoiPool": Format("n c y x, r k -> r c p q", "cr"),
+    "MaxRoiPool": Format("n c y x, r k -> r c p q", "cr", "yx/pq", _pooled),
     "NegativeLogLikelihoodLoss": Format("n c s.., n s.., c -> n s..", "ns", exchanged="ns"),
-    "RoiAlign": Format("n c y x, r k, r -> r c p q", "cr"),
+    "RoiAlign": Format("n c y x, r k, r -> r c p q", "cr", "yx/pq", _aligned),
     "STFT": Format("b t p, -, w, - -> b f q e", "b"),
     "SoftmaxCrossEntropyLoss": Format("n c s.., n s.., c -> n s.., n c s..", "ns", exchanged="ns"),
     "StringSplit": Format("* -> * k, *"),
@@ -122,7 +191,7 @@ FORMATS: Mapping[str, Format] = {
     f"{CONTRIB}:Attention": Format("b s k, k m, m -> b s n", "b"),
     f"{CONTRIB}:CDist": Format("m k, n k -> m n", "mnk", exchanged="mn", changed=_swapped),
     f"{CONTRIB}:ConvTransposeWithDynamicPads": Format("n c s.., c o k.., v, o -> n o p..", "n"),
-    f"{CONTRIB}:CropAndResize": Format("n c y x, r k, r, v -> r c p q", "cr"),
+    f"{CONTRIB}:CropAndResize": Format("n c y x, r k, r, v -> r c p q", "cr", "yx/pq", _cropped),
     f"{CONTRIB}:EmbedLayerNormalization": Format("b s, b s, v h, p h, u h, h, h, b s, b s -> b s h, b, b s h", "b"),
     f"{CONTRIB}:GatedAdd": Format("* k, * k, * 1 -> * k"),
     f"{CONTRIB}:Inverse": Format("* r q -> * q r", exchanged="rq"),
@@ -139,8 +208,6 @@ def formatted(site: Site) -> Rule | None:
     row = FORMATS[operator_name(site.node)]
     if len(site.required(0).shape) < row.least:
         return None
-    if row.changed is not None:
-        row.changed(site, True)  # which fails for attributes of other types than the operator has
     given, made = row.ports()
     inputs = [number for number, tokens in enumerate(given) if tokens != ["-"] and site.input(number) is not None]
     written = [(tokens, name) for tokens, name in zip(made, site.node.outputs, strict=False) if name]
@@ -154,17 +221,29 @@ def formatted(site: Site) -> Rule | None:
     prefix = tuple(dict.fromkeys(label for each in places for place in each for label in place if label[0] == "*"))
     labels = dict.fromkeys(label for each in places for place in each for label in place)
     free = frozenset(label for label in labels if label[0] in row.free and label not in prefix)
-    moved = [label for label in labels if label[0] in row.exchanged]
     ways = []
-    for order in orders(len(moved)):
-        names = {label: moved[at] for label, at in zip(moved, order, strict=True)}
+    for names in _exchanges(row.exchanged, labels):
+        if row.changed is not None and not row.changed(site, bool(names)):
+            continue
         inner = ([place for place in each if not {*place} & {*prefix}] for each in places)
         form = Placed(tuple(tuple(_exchanged(each, names)) for each in inner), free, prefix)
-        ways.append(_way(site, row, form, list(order) != sorted(order)))
+        ways.append(_way(site, row, form, bool(names)))
     dims = tuple(tuple(tuple(name for name in place if sizes.get(name) != 1) for place in each) for each in places)
     units = {label for label in prefix if _size(label, places, shapes) == 1}
     dims = tuple(tuple(() if place and place[0] in units else place for place in each) for each in dims)
     return Rule(tuple(inputs), dims, tuple(ways), sizes, frozenset(labels) - free - {*prefix})
+
+
+def _exchanges(exchanged: str, labels: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Which labels change places, none at first."""
+    if "/" in exchanged:
+        pairs = [(pair[0], pair[1]) for pair in exchanged.split("/")]
+        yield {}
+        yield dict(pairs + [(other, one) for one, other in pairs])
+        return
+    moved = [label for label in labels if label[0] in exchanged]
+    for order in orders(len(moved)):
+        yield {label: moved[at] for label, at in zip(moved, order, strict=True) if label != moved[at]}
 
 
 def _way(site: Site, row: Format, form: Placed, turned: bool) -> Way:

@@ -5,6 +5,7 @@ write them. They stay what they are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from layoutsolve.graph import Array, Shape, Value
@@ -42,7 +43,9 @@ class Sibling:
     """An operator that is laid out as ``of``, whose inputs are its ``ports``, in ``of``'s order, in the ways of some
     ``kinds``, all if none are named. ``vectors`` are inputs that may have a number for each index of the result's
     ``axis``, ``whole`` those that are as large as the result. All others are single numbers. One that is
-    ``channels_last`` reads and writes images so if its attribute says so, or always (None).
+    ``channels_last`` reads and writes images so if its attribute says so, or always (None). ``exchanged`` are its
+    inputs with its operands in exchange, where that is possible: none of the others is a vector, and operands are of
+    the same type, or the operator is one of :data:`MIXED`.
     """
 
     of: str
@@ -52,13 +55,14 @@ class Sibling:
     axis: int = 0
     whole: tuple[int, ...] = ()
     channels_last: bool | None = False
+    exchanged: tuple[int, ...] = ()
 
 
 SIBLINGS = {
     "ConvInteger": Sibling("Conv", (0, 1), CONV, (3,), CHANNELS),
-    "MatMulInteger": Sibling("MatMul", (0, 1), MATMUL, (3,), COLUMNS),
+    "MatMulInteger": Sibling("MatMul", (0, 1), MATMUL, (3,), COLUMNS, exchanged=(1, 0, 3, 2)),
     "QLinearConv": Sibling("Conv", (0, 3, 8), CONV, (4, 5), CHANNELS),
-    "QLinearMatMul": Sibling("MatMul", (0, 3), MATMUL, (4, 5), COLUMNS),
+    "QLinearMatMul": Sibling("MatMul", (0, 3), MATMUL, (4, 5), COLUMNS, exchanged=(3, 4, 5, 0, 1, 2, 6, 7)),
     f"{CONTRIB}:DequantizeLinear": Sibling("Identity", (0,)),
     f"{CONTRIB}:DynamicQuantizeMatMul": Sibling("MatMul", (0, 1), MATMUL, (2, 3, 4), COLUMNS),
     f"{CONTRIB}:FusedConv": Sibling("Conv", (0, 1, 2), CONV, whole=(3,)),
@@ -66,8 +70,10 @@ SIBLINGS = {
     f"{CONTRIB}:Gelu": Sibling("Gelu", (0,)),
     f"{CONTRIB}:GatherND": Sibling("GatherND", (0, 1)),
     f"{CONTRIB}:GridSample": Sibling("GridSample", (0, 1)),
-    f"{CONTRIB}:MatMulInteger16": Sibling("MatMul", (0, 1), MATMUL),
-    f"{CONTRIB}:MatMulIntegerToFloat": Sibling("MatMul", (0, 1), MATMUL, (3, 5, 6), COLUMNS),
+    f"{CONTRIB}:MatMulInteger16": Sibling("MatMul", (0, 1), MATMUL, exchanged=(1, 0)),
+    f"{CONTRIB}:MatMulIntegerToFloat": Sibling(
+        "MatMul", (0, 1), MATMUL, (3, 5, 6), COLUMNS, exchanged=(1, 0, 3, 2, 5, 4)
+    ),
     f"{CONTRIB}:MurmurHash3": Sibling("Identity", (0,)),
     f"{CONTRIB}:NhwcMaxPool": Sibling("MaxPool", (0,), POOL, channels_last=None),
     f"{CONTRIB}:Pad": Sibling("Pad", (0, 1, 2)),
@@ -85,6 +91,10 @@ SIBLINGS = {
     f"{CONTRIB}:SampleOp": Sibling("Identity", (0,)),
     f"{CONTRIB}:ScaledSiLU": Sibling("Swish", (0,)),
 }
+
+
+MIXED = frozenset(("MatMulInteger",))
+"""Operators whose operands may be of different types, either way round."""
 
 
 @rule(*SIBLINGS)
@@ -109,10 +119,36 @@ def _as(site: Site, row: Sibling) -> Rule | None:
     found = RULES[row.of](replace(site, node=like))
     if found is None or extras is None:
         return None
-    kept = (way for way in found.ways if not row.kinds or str(way.kind).split(", ")[0] in row.kinds)
-    ways = tuple(replace(way, rewrite=_renamed(site, row.ports, way.rewrite)) for way in kept)
+    order = _exchange(site, row, extras)
+    kept = (way for way in found.ways if (order or not way.swapped) and (not row.kinds or _name(way) in row.kinds))
+    ways = tuple(
+        replace(way, rewrite=_reordered(site, order) if way.swapped else _renamed(site, row.ports, way.rewrite))
+        for way in kept
+    )
     own = extended(replace(found, inputs=tuple(row.ports[number] for number in found.inputs), ways=ways), extras)
     return own if row.channels_last is False else _either_way(site, own, row.channels_last is None)
+
+
+def _name(way: Way) -> str:
+    """What a way of an operator is called, whichever of its operands is the constant one."""
+    return str(way.kind).split(", ")[0].removeprefix("swapped ").removesuffix(" of weights")
+
+
+def _exchange(site: Site, row: Sibling, extras: Mapping[int, Extra]) -> tuple[int, ...]:
+    """The inputs with the operands in exchange; none where they cannot be."""
+    one, other = (site.required(number).dtype for number in row.ports[:2]) if row.exchanged else ("", "")
+    same = one == other or operator_name(site.node) in MIXED
+    return row.exchanged if same and not extras else ()
+
+
+def _reordered(site: Site, order: tuple[int, ...]) -> Rewrite:
+    """The operator with its inputs in another order."""
+
+    def write(row: Row, shapes: tuple[Shape, ...]) -> tuple[Step, ...]:
+        present = [number if site.input(number) is not None else "" for number in order]
+        return site.same({}, dict(enumerate(present)))
+
+    return write
 
 
 def _extras(site: Site, row: Sibling) -> dict[int, Extra] | None:

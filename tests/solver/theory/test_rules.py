@@ -27,6 +27,7 @@ from layoutsolve.solver.theory.rule import RULES, Site, known_rule, operator_nam
 from tests.audited import audited
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.cases import CASES, Random, graph_of
+from tests.solver.siblings import own
 from tests.solver.standard import RELATED
 
 SEEDS = range(12)
@@ -369,3 +370,42 @@ def test_nothing_is_cut_off_a_scalar(op: str) -> None:
     assert (scalar.op, scalar.inputs) == ("Identity", (0,))
     (whole,) = rule.rewrite(Row((((), ()), ((), ())), arrangement=((), ())), ((1, 1), (1, 1)))
     assert whole.op == op
+
+
+INTEGERS: dict[str, Callable[[list[str], list[str], list[str]], list[str]]] = {
+    "MatMulInteger": lambda operands, steps, zeros: [*operands, *zeros],
+    "QLinearMatMul": lambda operands, steps, zeros: [
+        *(operands[0], steps[0], zeros[0], operands[1], steps[1], zeros[1], steps[0], zeros[0])
+    ],
+    "com.microsoft:MatMulIntegerToFloat": lambda operands, steps, zeros: [*operands, *steps, *zeros],
+}
+"""The inputs of products of integers, by their operands, their steps and what these subtract."""
+
+
+@pytest.mark.parametrize("known", [None, 0, 1])
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("operator", INTEGERS)
+def test_what_operands_subtract_follows_them(operator: str, batch: tuple[int, ...], known: int | None) -> None:
+    """Steps and zero points change places with the operands of a product of integers, whichever of these is constant;
+    so that takes no Transpose where both operands and the result come the other way round.
+    """
+    builder, random = GraphBuilder(), np.random.default_rng(0)
+    matrices, perm = [(3, 5), (5, 4)], (*range(len(batch)), len(batch) + 1, len(batch))
+    operands = []
+    for side, (rows, columns) in enumerate(matrices):
+        if side == known:
+            operands.append(builder.constant(random.integers(0, 9, (rows, columns)), "uint8"))
+        else:
+            operands.append(builder.transpose(builder.input(*batch, columns, rows, dtype="uint8"), *perm))
+    steps, zeros = [builder.constant(each) for each in (0.5, 0.25)], [builder.constant(at, "uint8") for at in (2, 7)]
+    dtype = {"MatMulInteger": "int32", "QLinearMatMul": "uint8"}.get(operator, "float32")
+    given = INTEGERS[operator](operands, steps, zeros)
+    made = builder.transpose(own(builder, operator, *given, shape=(*batch, 3, 4), dtype=dtype), *perm)
+    graph = builder.graph(made)
+    data = feeds(graph)
+    truth = run(graph, data)
+    for assignment in samples(Statement(graph), np.random.default_rng(0)):
+        check(graph, assignment, {}, data, truth)
+    found = assign(graph, objective="min-transpose")
+    check(graph, found, {}, data, truth)
+    assert found.price.transposes == 0
