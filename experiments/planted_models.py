@@ -31,6 +31,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 import layoutsolve
 from layoutsolve.solver.statement.assignment import HEADS
@@ -72,6 +74,7 @@ class Net:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)
     count: int = 0
+    opset: int = OPSET
 
     def fresh(self, stem: str) -> str:
         """A name that is not taken."""
@@ -115,15 +118,19 @@ class Net:
             numpy_helper.from_array(self.consts[name], name) for name in dict.fromkeys(inputs) if name in self.consts
         ]
         ends = [helper.make_tensor_value_info(name, self.types[name], self.shapes[name]) for name in given]
-        made = helper.make_node(op, node.inputs, node.outputs, **attrs)
+        made = self.written_out(node)
         graph = helper.make_graph([made], "g", ends, [onnx.ValueInfoProto(name=name) for name in node.outputs], held)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
         found = onnx.shape_inference.infer_shapes(model, data_prop=True, strict_mode=True)
         for value in found.graph.output:
             self.shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
             self.types[value.name] = value.type.tensor_type.elem_type
         self.nodes.append(node)
         return node.outputs[0] if outs == 1 else tuple(node.outputs)
+
+    def written_out(self, node: Node) -> onnx.NodeProto:
+        """An operator as a model has it."""
+        return helper.make_node(node.op, node.inputs, node.outputs, name=node.name, **node.attrs)
 
     def tensor(self, like: str, shape: Sequence[int], stem: str = "t") -> str:
         """A name for a tensor of this shape, of the type of another one."""
@@ -150,6 +157,15 @@ class Net:
     def readers(self, name: str) -> list[Node]:
         """What reads a tensor."""
         return [node for node in self.nodes if name in node.inputs]
+
+    def pulled(self, name: str) -> bool:
+        """Whether a tensor is a constant that another step has pulled apart."""
+        made = self.producers().get(name)
+        while made is not None and made.inputs:
+            if made.inputs[0] in self.consts:
+                return True
+            made = self.producers().get(made.inputs[0])
+        return False
 
     def rename(self, old: str, new: str) -> None:
         """Let all that read a tensor read another one."""
@@ -180,7 +196,7 @@ class Net:
         self.prune()
         info = helper.make_tensor_value_info
         consts, shapes = self.opened()
-        nodes = [helper.make_node(n.op, n.inputs, n.outputs, name=n.name, **n.attrs) for n in self.nodes]
+        nodes = [self.written_out(node) for node in self.nodes]
         read = dict.fromkeys(name for node in self.nodes for name in node.inputs if name in consts)
         held = [numpy_helper.from_array(np.array(consts[name], order="C"), name) for name in read]
         ends = [
@@ -188,7 +204,8 @@ class Net:
             for names in (self.inputs, self.outputs)
         ]
         graph = helper.make_graph(nodes, "planted", ends[0], ends[1], held)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+        version = helper.make_opsetid("", self.opset)
+        return helper.make_model(graph, opset_imports=[version], ir_version=8 if self.opset == OPSET else 10)
 
     def opened(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Constants and the shapes of ends with the batch open, where it is one that may be and no constant has it."""
@@ -913,7 +930,7 @@ def turned(net: Net, node: Node, rng: random.Random) -> Turned | None:
         out = perm if attrs["keepdims"] else without(perm, [axis])
         return Turned({0: perm}, {0: out}, {"axis": back[axis]})
     if op in REDUCTIONS and len(node.inputs) == 1:
-        return Turned({0: perm}, {0: perm})
+        return Turned({0: perm}, {0: perm} if attrs["keepdims"] else {})
     if op in REDUCTIONS:
         axes = axes_of(net, node, 1)
         out = perm if attrs["keepdims"] else without(perm, axes)
@@ -1088,9 +1105,8 @@ def regrouped(net: Net, node: Node, rng: random.Random) -> Turned | None:
 
 def conjugate(net: Net, node: Node, rng: random.Random) -> bool:
     """Let an operator run in other orders, between Transposes."""
-    writers = [net.producers().get(name) for name in node.inputs]
-    if any(writer and writer.inputs[0] in net.consts for writer in writers):
-        return False  # a constant that another step has pulled apart
+    if any(net.pulled(name) for name in node.inputs):
+        return False
     made = net.turned(node, rng)
     if made is None:
         return False
@@ -1359,12 +1375,15 @@ def case(seed: int, made: Callable[[int], tuple[Net, int]] = base) -> Case:
 
 
 def computed(model: onnx.ModelProto, data: dict[str, Array], level: str = "none") -> list[Array]:
-    """What a model computes in ONNX Runtime."""
+    """What a model computes in ONNX Runtime, or in ONNX's reference evaluator where that has no kernel."""
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_DISABLE_ALL if level == "none" else levels.ORT_ENABLE_ALL
     options.intra_op_num_threads, options.log_severity_level = 1, 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except NotImplemented:
+        return list(ReferenceEvaluator(onnx.ModelProto.FromString(model.SerializeToString())).run(None, data))
     return list(session.run(None, data))
 
 
