@@ -63,7 +63,8 @@ _FIELDS: Mapping[int, str] = {
 
 _TYPES: Mapping[int, str] = {code: name for name, code in AttributeProto.AttributeType.items()}
 
-_REMEDY = "the file breaks the definition of the operator: repair it, or export the model again"
+REMEDY = "the file breaks the definition of the operator: repair it, or export the model again"
+"""What is said behind each fault of an operator."""
 
 _DEEPEST = 4
 """How deeply types of sequences and optional values may lie within each other."""
@@ -156,7 +157,7 @@ class _Checker:
                     break
                 kind, depth = getattr(kind, held).elem_type, depth + 1
             if depth > _DEEPEST:
-                raise ModelError(f"the type of '{printable(port.name)}' is nested more than {_DEEPEST} deep; {_REMEDY}")
+                raise ModelError(f"the type of '{printable(port.name)}' is nested more than {_DEEPEST} deep; {REMEDY}")
         self.nodes(graph)
 
     def nodes(self, graph: GraphProto | FunctionProto) -> None:
@@ -169,7 +170,7 @@ class _Checker:
             reason = _reason(node, found, self.within) if found is not None else ""
             if reason:
                 tensor = next(iter(node.output), "")
-                raise ModelError(printable(f"operator {index} {node.op_type} (output '{tensor}') {reason}; {_REMEDY}"))
+                raise ModelError(printable(f"operator {index} {node.op_type} (output '{tensor}') {reason}; {REMEDY}"))
             for each in node.attribute:
                 for inner in graphs_in(each):
                     self.graph(inner)

@@ -198,7 +198,8 @@ def numpy_type(dtype: str) -> np.dtype[np.generic]:
 
 def _check(proto: TensorProto, found: int, wanted: int) -> None:
     if found != wanted:
-        raise ModelError(f"constant '{proto.name}' has {found} elements or bytes, where its shape asks for {wanted}")
+        said = f"constant '{proto.name}' has {found} elements or bytes, where its shape asks for {wanted}"
+        raise ModelError(f"{said}: the file is damaged, export the model again")
 
 
 class Beside:
@@ -246,7 +247,8 @@ class Beside:
             offset = _number(facts.get("offset", "0"))
             length = _number(facts["length"]) if "length" in facts else size - offset
         except (OSError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{said}, which cannot be read: {error}") from error
+            remedy = ": put it beside the model" if isinstance(error, FileNotFoundError) else ""
+            raise ModelError(f"{said}, which cannot be read: {error}{remedy}") from error
         if not inside:
             raise ModelError(f"{said}, which is not in the model's folder: put it there")
         if length < 0 or offset + length > size:

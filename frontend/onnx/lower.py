@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from layoutsolve.budget import Budget
+from layoutsolve.definitions import REMEDY
 from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.draft import Call, Draft, UnknownRankError
@@ -200,11 +201,12 @@ def _check_values(call: Call) -> None:
     input has, and for a PRelu whose slope is larger than its input: runtimes do not agree with ONNX on the result.
     """
     if call.op == "Cast" and not call.domain and call.attribute("to", 0) not in TensorProto.DataType.values()[1:]:
-        raise ModelError(f"{call.origin} casts to the type {call.attribute('to', 0)}, which there is not")
+        raise ModelError(f"{call.origin} casts to the type {call.attribute('to', 0)}, which there is not; {REMEDY}")
     if call.op == "Transpose" and not call.domain and call.known(0) and (perm := permutation(call.proto)):
         rank = len(call.value(0).shape)
         if sorted(perm) != list(range(rank)):
-            raise ModelError(f"{call.origin} has the perm {brief(perm)} for '{call.inputs[0]}' of {rank} dimensions")
+            said = f"{call.origin} has the perm {brief(perm)} for '{call.inputs[0]}' of {rank} dimensions"
+            raise ModelError(f"{said}; {REMEDY}")
     if call.op == "PRelu" and not call.domain and call.known(0) and call.known(1):
         shape, slope = (call.value(number).shape for number in (0, 1))
         if len(slope) > len(shape) or any(map(_is_larger, slope[::-1], shape[::-1])):
