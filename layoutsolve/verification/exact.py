@@ -1,8 +1,8 @@
-"""What operators of 16 bits come to exactly, where LiteRT's kernels look it up in coarse tables or round in between."""
+"""What quantised operators come to exactly, where LiteRT's kernels look it up in coarse tables or round in between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import erf, pi, sqrt
 
 import numpy as np
@@ -14,21 +14,24 @@ from layoutsolve.graph import Array
 _erf = np.vectorize(erf, [float])
 
 
+Constants = Sequence[Array | None]
+"""What an operator reads beside its first input, None where that is computed."""
+
 Shape = tuple[int, ...]
 
 
-def _softmax(x: Array, operator: Operator, _: Shape) -> Array:
+def _softmax(x: Array, operator: Operator, *_: object) -> Array:
     powers = np.exp((x - x.max(-1, keepdims=True)) * float(operator.options.get("beta", 1.0)))
     return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
-def _gelu(x: Array, operator: Operator, _: Shape) -> Array:
+def _gelu(x: Array, operator: Operator, *_: object) -> Array:
     if operator.options.get("approximate"):
         return np.asarray(0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))))
     return np.asarray(0.5 * x * (1 + _erf(x / sqrt(2))))
 
 
-def _resized(x: Array, operator: Operator, shape: Shape) -> Array:
+def _resized(x: Array, operator: Operator, shape: Shape, _: Constants) -> Array:
     for axis in (1, 2):
         size, made, places = x.shape[axis], shape[axis], np.arange(shape[axis], dtype=np.float64)
         if operator.options["align_corners"] and made > 1:
@@ -44,33 +47,47 @@ def _resized(x: Array, operator: Operator, shape: Shape) -> Array:
     return x
 
 
-FUNCTIONS: Mapping[str, Callable[[Array, Operator, Shape], Array]] = {
+def _product(x: Array, _: Operator, shape: Shape, constants: Constants) -> Array:
+    if constants[0] is None:
+        return np.full(shape, np.nan)
+    axes = {axis % max(x.ndim, 1) for axis in constants[0].reshape(-1).tolist()}
+    return np.asarray(x.prod(tuple(axes))).reshape(shape)
+
+
+FUNCTIONS: Mapping[str, Callable[[Array, Operator, Shape, Constants], Array]] = {
     "EXP": lambda x, *_: np.exp(x),
     "GELU": _gelu,
     "LOG": lambda x, *_: np.log(x),
     "LOGISTIC": lambda x, *_: 1 / (1 + np.exp(-x)),
+    "REDUCE_PROD": _product,
     "RESIZE_BILINEAR": _resized,
     "RSQRT": lambda x, *_: 1 / np.sqrt(x),
     "SOFTMAX": _softmax,
     "TANH": lambda x, *_: np.tanh(x),
 }
-"""Operators by name, as functions of real numbers."""
+"""Operators by name, as functions of real numbers; NaN is what cannot be told."""
+
+TYPES: Mapping[str, tuple[str, ...]] = {"REDUCE_PROD": ("int8", "int16")}
+"""The types of which they are needed, by default int16 alone: LiteRT rounds a REDUCE_PROD after each factor."""
 
 
 def exact(subgraph: Subgraph, operator: Operator, tensors: Mapping[int, Array]) -> Array | None:
-    """The result of an operator of 16 bits for what LiteRT has of its input, rounded to LSB, and LiteRT's where it is
-    no number; None for other operators.
+    """The result of an operator for what LiteRT has of its input, rounded to LSB, and LiteRT's where it is no number;
+    None for operators, and types of them, that LiteRT does not approximate so.
     """
     ends = (operator.inputs[0], operator.outputs[0]) if operator.name in FUNCTIONS else ()
     if not ends or any(index not in tensors or not tensors[index].size for index in ends):
         return None
     stated = [subgraph.tensors[index] for index in ends]
     read, made = (quant_of(each) for each in stated)
-    if read is None or made is None or any(each.dtype != "int16" for each in stated):
+    types = TYPES.get(operator.name, ("int16",))
+    if read is None or made is None or {each.dtype for each in stated} not in [{each} for each in types]:
         return None
+    known = tensors[operator.outputs[0]]
     x = (tensors[operator.inputs[0]].astype(np.float64) - float(read.zero_point[0])) * float(read.scale[0])
-    shape = tensors[operator.outputs[0]].shape
+    constants = [subgraph.tensors[index].data for index in operator.inputs[1:]]
     with np.errstate(all="ignore"):
-        found = np.rint(FUNCTIONS[operator.name](x, operator, shape) / float(made.scale[0]) + float(made.zero_point[0]))
-    known = np.where(np.isnan(found), tensors[operator.outputs[0]], found)
-    return np.clip(known, -(2**15), 2**15 - 1).astype(np.int16)
+        result = FUNCTIONS[operator.name](x, operator, known.shape, constants)
+        found = np.rint(result / float(made.scale[0]) + float(made.zero_point[0]))
+    limits = np.iinfo(known.dtype)
+    return np.clip(np.where(np.isnan(found), known, found), limits.min, limits.max).astype(known.dtype)
