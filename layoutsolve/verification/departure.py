@@ -100,7 +100,7 @@ class Compared:
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class Place:
     """A tensor of the source, and what it is in the ONNX model."""
 
     tensor: Tensor
@@ -209,7 +209,7 @@ class Inspector:
         rounding: Collection[tuple[int, int]] = (),
         symmetric: bool = False,
     ) -> None:
-        self._subgraph, self._places = _places(source, inside)
+        self._subgraph, self._places = places_of(source, inside)
         self._rounding, self._symmetric = rounding, symmetric
         self._model, self._permutations = model, permutations
         self._cut: _Cut | None = None
@@ -271,7 +271,7 @@ class Inspector:
 
     def _again(
         self,
-        place: _Place,
+        place: Place,
         runs: Sequence[Run],
         noisy: Callable[[], Sequence[Mapping[str, Array]]],
         number: int,
@@ -466,7 +466,7 @@ def _apart(one: Array, other: Array) -> Pair:
     return (np.where(same, 0, one), np.where(same, 0, other)) if same.any() else (one, other)
 
 
-def _places(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, _Place]]:
+def places_of(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, Place]]:
     """The main subgraph, and the tensors in it that are found in the ONNX model, by number."""
     values, stored = inside
     model = parse(source)
@@ -478,13 +478,13 @@ def _places(source: bytes, inside: Inside) -> tuple[Subgraph, dict[int, _Place]]
     held = [subgraph.tensors[index] for index in dict.fromkeys(given)]
     named = {each.index: names[each.index] for each in held if not each.is_variable and each.data is None}
     return subgraph, {
-        index: _Place(subgraph.tensors[index], values[name], stored[name])
+        index: Place(subgraph.tensors[index], values[name], stored[name])
         for index, name in named.items()
         if name in values and name in stored
     }
 
 
-def _fits(place: _Place, data: Array | None) -> bool:
+def _fits(place: Place, data: Array | None) -> bool:
     return data is not None and place.put(data) is not None
 
 
@@ -498,13 +498,13 @@ class _Cut:
     """
 
     runtime: OnnxRuntime | None
-    first: Mapping[str, _Place]
+    first: Mapping[str, Place]
     outputs: Mapping[str, str]
     reals: Mapping[str, str]
     ports: Sequence[str]
 
     @classmethod
-    def of(cls, model: onnx.ModelProto | Path, places: dict[int, _Place]) -> _Cut:
+    def of(cls, model: onnx.ModelProto | Path, places: dict[int, Place]) -> _Cut:
         """The model with cuts; where it has its constants in a file, it is written beside that. Tensors that it does
         not have are taken out of ``places``.
         """
@@ -537,21 +537,21 @@ class _Cut:
         names = self.runtime.outputs
         return [dict(zip(names, each, strict=True)) for each in stepped(self.runtime, steps)]
 
-    def agrees(self, place: _Place, truth: Array, fed: Mapping[str, Array], results: Mapping[str, Array]) -> bool:
+    def agrees(self, place: Place, truth: Array, fed: Mapping[str, Array], results: Mapping[str, Array]) -> bool:
         """Whether a tensor is computed as LiteRT's, as far as that can be told without moving its elements."""
         name = place.stored.name
         if name not in self.outputs or self.first[name] is not place or fed[name].size != truth.size:
             return False
         return near(fed[name], results[self.outputs[name]])
 
-    def own(self, place: _Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array:
+    def own(self, place: Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array:
         """A tensor as LiteRT has it: as it was computed, or as it reads what an operator before it has written."""
         name = place.stored.name
         computed = self.first[name] is place and name in self.outputs
         here = results[self.outputs[name]] if computed else _put(self.first[name], truth)
         return place.back(here, truth[place.tensor.index])
 
-    def real(self, place: _Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array | None:
+    def real(self, place: Place, truth: Mapping[int, Array], results: Mapping[str, Array]) -> Array | None:
         """A quantised tensor before it was quantised, in real numbers; None where that is not computed."""
         quant, name = quant_of(place.tensor), place.stored.name
         if quant is None or quant.scale.size != 1 or name not in self.outputs or self.first[name] is not place:
@@ -564,7 +564,7 @@ class _Cut:
         return found if found.shape == like.shape else None
 
 
-def _cut(model: onnx.ModelProto, known: Mapping[str, _Place]) -> tuple[dict[str, str], dict[str, str]]:
+def _cut(model: onnx.ModelProto, known: Mapping[str, Place]) -> tuple[dict[str, str], dict[str, str]]:
     """Make each known tensor that is computed an input, and name the outputs that are computed instead, and those that
     hold the same before it is quantised.
     """
@@ -607,7 +607,7 @@ def _real(makers: Mapping[str, onnx.NodeProto], name: str) -> str | None:
     return found or None
 
 
-def _put(place: _Place, truth: Mapping[int, Array]) -> Array:
+def _put(place: Place, truth: Mapping[int, Array]) -> Array:
     data = place.put(truth[place.tensor.index])
     if data is None:
         raise TypeError(f"'{place.tensor.name}' is stored in a way that is not known")

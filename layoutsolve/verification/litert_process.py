@@ -5,8 +5,9 @@ layoutsolve; :class:`layoutsolve.verification.runtimes.LiteRT` is the other end.
 eight bytes of lengths, then JSON text (the header, and name, type and shape of each array), then the arrays' elements.
 
 Request: ``header`` = {"delegate": bool, "tensors": [indices], "steps": how many runs, each with the state that the one
-before has left, "keep": whether the next request may have the same interpreter}, ``model`` = the bytes of the model,
-``input/<step>/<position>`` = the inputs. Answer: ``header`` =
+before has left, "keep": whether the next request may have the same interpreter, "allocate": whether all operators are
+to be prepared where nothing is run}, ``model`` = the bytes of the model, ``input/<step>/<position>`` = the inputs.
+Answer: ``header`` =
 {"error": text or null, "inputs": [...], "outputs": [...], "float16": whether tensors of that type occur},
 ``output/<step>/<position>`` and ``tensor/<step>/<index>``, as far as they can be had.
 
@@ -192,6 +193,8 @@ def answer(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arra
         return {"error": None, "seconds": _HELD[0].turn(header["turn"])}, {}
     asked = (arrays["model"].tobytes(), header["delegate"], bool(header["tensors"]))
     interpreter = _KEPT.pop(asked, None) or _interpreter(*asked)
+    if header.get("allocate"):
+        interpreter.allocate_tensors()
     reply = {
         "error": None,
         "inputs": [_port(details) for details in interpreter.get_input_details()],

@@ -119,6 +119,15 @@ class LiteRT:
         answer, _ = self._answered({"delegate": False, "tensors": [], "steps": 0}, self._arrays(source, []))
         return _run(answer, {}, 0, 0)
 
+    def refusal(self, source: bytes) -> str:
+        """Why LiteRT does not prepare a model to be run, '' where it does."""
+        header = {"delegate": False, "tensors": [], "steps": 0, "allocate": True}
+        try:
+            self._answered(header, self._arrays(source, []))
+        except RefusedError as error:
+            return str(error)
+        return ""
+
     def run(
         self,
         source: bytes,

@@ -32,6 +32,7 @@ from layoutsolve.verification.distance import (
     reason,
 )
 from layoutsolve.verification.drawing import DISTRIBUTIONS, Limits, drawn, limits
+from layoutsolve.verification.partial import partial_of
 from layoutsolve.verification.runtimes import LiteRT, OnnxRuntime, Port, RefusedError, Run, element, of_result, stepped
 from layoutsolve.verification.signatures import exchanged, subgraph_of
 from layoutsolve.wording import counted
@@ -176,6 +177,21 @@ class Verification:
         return "\n".join(map(str, (*self.outputs, *inside, compared)))
 
 
+@dataclass(frozen=True)
+class Asked:
+    """How to compare, as it is told in :func:`verify`."""
+
+    seed: int
+    samples: int | None
+    steps: int | None
+    data: Sequence[Data]
+    shapes: Mapping[str, Sequence[int]]
+    rounding: Collection[tuple[int, int]]
+    thorough: bool
+    symmetric: bool
+    told: Callable[[list[Compared]], None] | None
+
+
 def refused(error: RefusedError, seed: int = 0) -> Verification:
     """What is told where a runtime refuses a model."""
     return Verification((), seed, 0, refusal=str(error), verdict="FAIL" if error.result else "not verified")
@@ -220,55 +236,73 @@ def verify(
     """
     place = subgraph_of(source, signature)
     main, kept = exchanged(source, place), _exchanged(rounding, place)
+    moved = input_permutations or {}, output_permutations or {}
+    asked = Asked(seed, samples, steps, data, shapes or {}, kept, thorough, symmetric, told)
     with LiteRT(timeout) as litert:
-        ports = litert.describe(main)
+        try:
+            return _verified(litert, main, model, inside, moved, asked)
+        except RefusedError as error:
+            partial = None if inside is None or isinstance(model, bytes) or data else partial_of(litert, main, inside)
+            if partial is None or isinstance(model, bytes):
+                raise
+            both = {**moved[0], **partial.moved}, {**moved[1], **partial.moved}
+            try:
+                found = _verified(litert, partial.source, partial.cut(model), inside, both, asked)
+            except VerifyError as other:
+                if isinstance(other, RefusedError) and other.result:
+                    return refused(other, seed)
+                raise error from None
+    if not partial.lacking or not found.passed:
+        return found
+    tensors = 0 if found.inspection is None else found.inspection.compared
+    return replace(found, refusal=partial.told(tensors, len(found.outputs)), verdict="not verified")
+
+
+def _verified(
+    litert: LiteRT,
+    main: bytes,
+    model: onnx.ModelProto | bytes | Path,
+    inside: Inside | None,
+    moved: tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]],
+    asked: Asked,
+) -> Verification:
+    """The comparison of a model whose main subgraph was converted, as it is told in :func:`verify`."""
+    ports = litert.describe(main)
+    with of_result():
+        runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
+    parsed = parse(main)
+    allowed, keep = limits(parsed.subgraphs[0]), _keeps(parsed)
+    chosen = asked.seed, asked.steps, asked.data, asked.shapes
+    bench = _Bench(litert, runtime, ports, allowed, *chosen, *moved, keep, _detections(parsed))
+    judged = dequantised(main, asked.rounding) or main
+    bench = replace(bench, open=bench.size(main))
+    inspector = None
+    if inside is not None and not isinstance(model, bytes):
+        inspector = Inspector(judged, model, inside, bench.output_permutations, asked.rounding, asked.symmetric)
+    large = inspector is not None and inspector.size > MOST_BYTES and not asked.thorough
+    found = bench.judged(main, judged, asked.samples, None if large else inspector)
+    if large and found.passed:
+        return replace(found, inspection=Inspection(0, None, UNSEEN.format(MOST_BYTES >> 20)))
+    if inspector is None:
+        return found
+    if large:  # operators tell whether an output is off by what roundings come to
+        bench.used.clear()
+        found = bench.judged(main, judged, asked.samples, inspector)
+    inspection = inspector.found()
+    if asked.told is not None:
+        asked.told(inspector.compared)
+    if inspection.departure is None and inspector.unknown:
+        raise RefusedError(inspector.unknown)
+    if not found.passed and inspection.departure is None and inspector.complete:
+        assert not isinstance(model, bytes)
         with of_result():
-            runtime = OnnxRuntime(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
-        moved = (input_permutations or {}, output_permutations or {})
-        parsed = parse(main)
-        allowed = limits(parsed.subgraphs[0])
-        bench = _Bench(
-            litert,
-            runtime,
-            ports,
-            allowed,
-            seed,
-            steps,
-            data,
-            shapes or {},
-            *moved,
-            _keeps(parsed),
-            _detections(parsed),
-        )
-        judged = dequantised(main, kept) or main
-        bench = replace(bench, open=bench.size(main))
-        inspector = None
-        if inside is not None and not isinstance(model, bytes):
-            inspector = Inspector(judged, model, inside, bench.output_permutations, kept, symmetric)
-        large = inspector is not None and inspector.size > MOST_BYTES and not thorough
-        found = bench.judged(main, judged, samples, None if large else inspector)
-        if large and found.passed:
-            return replace(found, inspection=Inspection(0, None, UNSEEN.format(MOST_BYTES >> 20)))
-        if inspector is None:
-            return found
-        if large:  # operators tell whether an output is off by what roundings come to
-            bench.used.clear()
-            found = bench.judged(main, judged, samples, inspector)
-        inspection = inspector.found()
-        if told is not None:
-            told(inspector.compared)
-        if inspection.departure is None and inspector.unknown:
-            raise RefusedError(inspector.unknown)
-        if not found.passed and inspection.departure is None and inspector.complete:
-            assert not isinstance(model, bytes)
-            with of_result():
-                plain = OnnxRuntime(model if isinstance(model, Path) else model.SerializeToString(), level="none")
-            unoptimised = replace(bench, runtime=plain).again(main, judged, found)
-            pairs = [*zip(found.outputs, unoptimised, strict=True)]
-            outputs = tuple(replace(each, accumulated=other.distance) for each, other in pairs)
-            optimised = any(not each.passed and other.agrees for each, other in zip(outputs, unoptimised, strict=True))
-            found = replace(found, outputs=outputs)
-            inspection = replace(inspection, note=OPTIMISER) if optimised else inspection
+            plain = OnnxRuntime(model if isinstance(model, Path) else model.SerializeToString(), level="none")
+        unoptimised = replace(bench, runtime=plain).again(main, judged, found)
+        pairs = [*zip(found.outputs, unoptimised, strict=True)]
+        outputs = tuple(replace(each, accumulated=other.distance) for each, other in pairs)
+        optimised = any(not each.passed and other.agrees for each, other in zip(outputs, unoptimised, strict=True))
+        found = replace(found, outputs=outputs)
+        inspection = replace(inspection, note=OPTIMISER) if optimised else inspection
     return replace(found, inspection=inspection)
 
 

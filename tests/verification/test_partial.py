@@ -1,0 +1,96 @@
+"""Operators for which LiteRT has no kernel are left out: all others are verified, right and wrong ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+import layoutsolve
+from experiments.verdicts import broken
+from layoutsolve.verification.repacked import opened, packed
+from tests.builder import Builder
+from tests.random_models import network
+
+pytestmark = pytest.mark.usefixtures("briefly")
+
+NETWORKS = {1: "another stride", 8: "", 13: "another axis", 21: "dimensions not kept", 24: "another dilation"}
+NETWORKS |= {26: "another axis", 28: "outputs swapped", 30: "dimensions not kept", 39: "slice begins one later"}
+"""Seeds of networks with a fault that each has, beside the operator that becomes a custom one."""
+
+
+def unknown(seed: int) -> bytes:
+    """A random network of which one operator is a custom one."""
+    source = network(seed).source
+    model: Any = opened(source)
+    operators = model.subgraphs[0].operators
+    operator, code = operators[int(np.random.default_rng(seed).integers(len(operators)))], schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+    code.customCode, code.version = b"Unknown", 1
+    model.operatorCodes.append(code)
+    operator.opcodeIndex = len(model.operatorCodes) - 1
+    operator.builtinOptions = operator.builtinOptions2 = None
+    operator.builtinOptionsType = operator.builtinOptions2Type = 0
+    return packed(model, source)
+
+
+@pytest.mark.parametrize("seed", NETWORKS)
+def test_all_others_are_verified(seed: int) -> None:
+    source = unknown(seed)
+    right = layoutsolve.convert(source, custom="passthrough")
+    found = layoutsolve.verify(source, right)
+    assert (found.verdict, found.passed, found.code) == ("not verified", False, 4)
+    assert "no kernel for Unknown (1); all else is right" in found.refusal
+    assert found.inspection is not None and found.inspection.compared and found.inspection.departure is None
+    if NETWORKS[seed]:
+        wrong = broken(right, NETWORKS[seed], seed)
+        assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+
+
+def between(last: bool = True, read: bool = True) -> bytes:
+    """A convolution, an unknown operator, which may be the last one, or read by nobody, and an addition."""
+    build, random = Builder(), np.random.default_rng(0)
+    x = build.input("x", (1, 6, 6, 3))
+    weights = build.constant("weights", random.normal(size=(4, 3, 3, 3)).astype(np.float32))
+    bias = build.constant("bias", random.normal(size=4).astype(np.float32))
+    made, other, y = (build.tensor(name, (1, 6, 6, 4)) for name in ("made", "other", "y"))
+    build.operator("CONV_2D", [x, weights, bias], [made], {"strideH": 1, "strideW": 1})
+    build.operator("CUSTOM:Unknown", [made], [other])
+    if last:
+        return build.finish(other)
+    build.operator("ADD", [made, other if read else made], [y], {})
+    return build.finish(y)
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_what_it_reads_and_gives(last: bool, external: bool) -> None:
+    """Before it, and behind it where it is not the last one; with constants in a file as well."""
+    source = between(last)
+    right = layoutsolve.convert(source, custom="passthrough", external_data=external or None)
+    found = layoutsolve.verify(source, right)
+    counts = "1 tensor inside and 1 output" if last else "2 tensors inside and 2 outputs"
+    assert found.verdict == "not verified" and found.refusal.endswith(counts)
+    wrong = broken(right, "bias rolled", 0)
+    assert wrong is not None
+    told = layoutsolve.verify(source, wrong)
+    assert told.verdict == "FAIL" and told.inspection is not None
+    assert told.inspection.departure is not None and told.inspection.departure.index == 0
+
+
+def test_what_nobody_reads_does_not_matter() -> None:
+    source = between(last=False, read=False)
+    right = layoutsolve.convert(source)
+    assert layoutsolve.verify(source, right).verdict == "pass"
+    wrong = broken(right, "bias rolled", 0)
+    assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+
+
+def test_data_are_for_the_whole_model() -> None:
+    """Who gives data would have to give what the operator gives too."""
+    source, data = between(), {"x": np.zeros((1, 6, 6, 3), np.float32)}
+    right = layoutsolve.convert(source, custom="passthrough")
+    found = layoutsolve.verify(source, right, data=data)
+    assert found.verdict == "not verified" and "all else" not in found.refusal
