@@ -59,6 +59,7 @@ COMMANDS = {
     "portable": [],
     "processors": [MODELS, "--only", "network/00000", "--processors"],
     "quantised_forms": [],
+    "quantised_networks": ["--count", "6", "--processors"],
     "replay": ["{scratch}/manifest.json", "--networks", "1", "--every", "2000", "--corpus", MODELS],
     "reports": ["40"],
     "reshapes": [MODELS, "--objective", "min-executed", "--json", "{scratch}/reshapes.json"],
