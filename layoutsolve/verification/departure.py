@@ -229,6 +229,11 @@ class Inspector:
         return [self._subgraph.tensors[index].shape for index in self._places]
 
     @property
+    def fewest(self) -> int | None:
+        """How many elements the smallest quantised tensor has, None where there is none."""
+        return min((prod(each.tensor.shape) for each in self._places.values() if each.port.quantised), default=None)
+
+    @property
     def size(self) -> int:
         """How many bytes these have, as far as their shapes are static."""
         tensors = (self._subgraph.tensors[index] for index in self._places)

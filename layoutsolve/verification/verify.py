@@ -59,6 +59,11 @@ many seconds.
 MOST, ELEMENTS = 128, 1 << 15
 """On how many inputs at most small models are run, in which few numbers are compared, and how many those are to be."""
 
+FEW, BRIEF = 256, 2.0
+"""How many numbers of each quantised tensor inside are to be compared, and for how many seconds inputs are added only
+for that: the fewer there are, the larger a part of them may be off by chance.
+"""
+
 MOST_BYTES = 1 << 29
 """The most that all tensors inside of a model may have to be compared where that is not asked for."""
 
@@ -369,7 +374,8 @@ class _Bench:
     def judged(self, main: bytes, judged: bytes, samples: int | None, inspector: Inspector | None) -> Verification:
         """All outputs, by the truth that fits and on as many inputs as tell something."""
         _check_counts(self.runtime, self.ports)
-        wanted = self.inputs(self.enough(inspector) if samples is None else samples)
+        usual, most = self.enough(inspector)
+        wanted = self.inputs(most if samples is None else samples)
         began, runs = time.monotonic(), list[_Ran]()
         for sample, steps in enumerate(wanted):
             try:
@@ -379,7 +385,8 @@ class _Bench:
                     raise
                 continue
             self.used.append(sample)
-            if samples is None and time.monotonic() - began > SECONDS:
+            longest = SECONDS if sample + 1 < usual else BRIEF
+            if samples is None and time.monotonic() - began > longest:
                 break
         found = self._outputs([each.plain for each in runs])
         if judged is not main and not all(output.agrees for output in found):
@@ -399,10 +406,14 @@ class _Bench:
         kinds = () if self.data else tuple(DISTRIBUTIONS[each] for each in self.used if each < len(DISTRIBUTIONS))
         return Verification(found, self.seed, len(self.used), len(wanted[0]), distributions=kinds)
 
-    def enough(self, inspector: Inspector | None) -> int:
-        """On how many inputs a model is run: the fewer numbers it has, the more inputs tell how many are off."""
+    def enough(self, inspector: Inspector | None) -> tuple[int, int]:
+        """On how many inputs a model is run: the fewer numbers it has, the more inputs tell how many are off. The other
+        one includes those that are run only while little time has passed.
+        """
         shapes = [port.shape for port in self.ports.outputs] if inspector is None else inspector.shapes
-        return min(max(SAMPLES, ELEMENTS // max(sum(map(prod, shapes)), 1)), MOST)
+        usual = min(max(SAMPLES, ELEMENTS // max(sum(map(prod, shapes)), 1)), MOST)
+        few = 0 if inspector is None or inspector.fewest is None else -(-FEW // max(inspector.fewest, 1))
+        return usual, max(usual, min(few, MOST))
 
     def size(self, main: bytes) -> tuple[int, int]:
         """The first of the sizes of dynamic dimensions with which LiteRT computes anything."""

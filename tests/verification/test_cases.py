@@ -8,6 +8,7 @@ import pytest
 import layoutsolve
 from experiments.verdicts import FAULTS, broken
 from layoutsolve.verification.misread import reading
+from layoutsolve.verification.verify import FEW
 from tests.conformance.cases import Case
 from tests.conformance.families import every_case
 from tests.networks import Network, Quantised
@@ -70,3 +71,12 @@ def test_faults_in_few_numbers(channels: int, kind: type[Network]) -> None:
     assert wrong is not None and "weight scaled by 1 percent" in FAULTS
     assert layoutsolve.verify(source, wrong).verdict == "FAIL"
     assert np.isfinite([output.distance.mean for output in layoutsolve.verify(source, right).outputs]).all()
+
+
+def test_faults_in_a_small_tensor() -> None:
+    """Four numbers behind thousands are compared on more inputs than the thousands alone would be."""
+    net = Quantised()
+    source = net.model(net.dense(net.reshape(net.conv(net.input(1, 32, 32, 8), 8), 1, 8192), 4)).source
+    right = layoutsolve.convert(source)
+    found = layoutsolve.verify(source, right)
+    assert found.verdict == "pass" and 4 < found.samples <= FEW // 4
