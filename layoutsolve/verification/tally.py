@@ -65,6 +65,9 @@ somewhat more than right conversions are off.
 MOST = {8: 3, 16: 16}
 """How many LSB one number may be off, by the bits of its type."""
 
+RECURRENT = {"LSTM": 16, "UNIDIRECTIONAL_SEQUENCE_LSTM": 16}
+"""The same of operators that read what they have rounded, step by step."""
+
 FLOAT, FLOAT_CHANNEL, HALF = 3e-5, 3e-4, 1e-3
 """How much a float may be off, as a share of the range of the tensor, of the channel, and for 16 bits."""
 
@@ -220,7 +223,7 @@ class Tally:
             return self.reason
         bits = self.port.bits
         share = ROUGH if self.rough else APPROXIMATE[bits].get(self.operator, SHARE[bits])
-        most = MOST[bits]
+        most = RECURRENT.get(self.operator, MOST[bits])
         if self.farthest > most:
             return f"a number is {self.farthest:g} steps off ({most} allowed)"
         if self._ties > _most(TIES, self._count):
