@@ -121,7 +121,7 @@ class Closure:
     def problem(self) -> LayoutProblem:
         """The problem with the rows that all layouts together lead to."""
         for number, entry in enumerate(self.entries):
-            if self._in_vain:
+            if self._in_vain and self.kept is not None:
                 break
             generator = self.generators[number]
             self._found(number, self._coarse(entry.fixed))

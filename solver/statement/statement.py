@@ -115,9 +115,11 @@ class Statement:
         left_out = [{atom for atom, factor in enumerate(each) if factor in without} for each in self._factors]
         return marked(replace(problem, partial=True), self.entries, left_out)
 
-    def candidates(self, limit: Limit, most: int) -> Closure:
-        """What states the problem of :meth:`orders`, with more and more variables charged."""
-        return self._closure(limit, most, finest_only=True)
+    def candidates(self, limit: Limit, most: int, enough: int | None = None) -> Closure:
+        """What states the problem of :meth:`orders`, with more and more variables charged; not all of its rows where
+        they are more than are ``enough``.
+        """
+        return self._closure(limit, most, finest_only=True, enough=enough)
 
     def showing(self, shown: Sequence[Collection[Order]], limit: Limit, most: int) -> LayoutProblem:
         """The problem over orders with few candidates but those in which some atoms of each variable lie as in one of

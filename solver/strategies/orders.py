@@ -32,6 +32,11 @@ GLANCE, BOUNDED, SHOWN = 0.05, 0.25, 0.4
 orders, or among few candidates beside these.
 """
 
+ENOUGH, ENOUGH_EACH = 20_000, 100
+"""The most rows of a problem of all candidates that is of use: so many in any case, and so many for each operator. What
+has more is not solved in what is left of a limit, and takes memory out of proportion.
+"""
+
 LARGE = 5_000
 """The rows of a problem that is searched last where it has not even all candidates."""
 
@@ -64,7 +69,8 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
         best = _least([few, *some.shown(limit.part(SHOWN))])
     if some.proves(best.values) or limit.expired:
         return _known_by(some.proof, best)
-    candidates = statement.candidates(limit.part(STATED), CANDIDATES)
+    enough = ENOUGH + ENOUGH_EACH * len(statement.entries)
+    candidates = statement.candidates(limit.part(STATED), CANDIDATES, enough)
     wide = search.cheapest(candidates.problem(), candidates, limit, best)
     best = _least([wide, best])
     if wide.bounds < best.values:

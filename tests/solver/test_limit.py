@@ -15,6 +15,7 @@ import pytest
 
 from layoutsolve.collector import paused
 from layoutsolve.emit import apply, serialise
+from layoutsolve.frontend import read
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, assign
 from layoutsolve.solver.limit import LOOK, Limit, unlimited
@@ -23,7 +24,9 @@ from layoutsolve.solver.search.component import solve_component
 from layoutsolve.solver.search.presolve import components, price_of_component
 from layoutsolve.solver.search.search import enumerated, presolved
 from layoutsolve.solver.statement.objective import coarse_tiers, ranked
-from layoutsolve.solver.statement.statement import Statement
+from layoutsolve.solver.statement.statement import CANDIDATES, Statement
+from layoutsolve.solver.strategies import orders
+from tests.frontend.tflite.test_signal_library import model, packed, short
 from tests.graphs import feeds, run
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.strategies.test_mincut import TIERS, random_problem
@@ -277,3 +280,35 @@ def test_models_that_are_too_large_are_not_searched(seed: int, most: int, monkey
         for tier, least in zip(found.tiers, ranked(best.price, tiers), strict=True):
             assert tier.status != "optimal" or tier.value == least
         computes_the_same(graph, found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("enough", [0, 10, 100])
+def test_more_rows_than_are_of_use_are_not_stated(seed: int, enough: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few are enough: a right answer, and nothing claimed of the rows that are left out."""
+    graph = random_graph(seed, 12, CONTROL)
+    for objective in ("min-executed", "min-transpose"):
+        least = ranked(assign(graph, objective=objective).price, OBJECTIVES[objective])
+        with monkeypatch.context() as patch:
+            for name, number in (("FEW", 1), ("ENOUGH", enough), ("ENOUGH_EACH", 0)):
+                patch.setattr(orders, name, number)
+            found = assign(graph, objective=objective)
+        for tier, best in zip(found.tiers, least, strict=True):
+            assert tier.bound <= best
+            assert tier.status != "optimal" or tier.value == best
+            if tier.status != "optimal":
+                break
+        computes_the_same(graph, found)
+
+
+@pytest.mark.parametrize("length", [4096, 65536])
+def test_rows_of_long_transforms_are_bounded(length: int) -> None:
+    """A transform in stages cuts a dimension into ever more factors, which may come in any order: its layouts are far
+    more than its operators.
+    """
+    graph = read(model("SignalRfft", [short(length)], [short(length + 2)], packed(fft_length=length)))
+    statement = Statement(graph)
+    enough = orders.ENOUGH + orders.ENOUGH_EACH * len(statement.entries)
+    problem = statement.candidates(unlimited(), CANDIDATES, enough).problem()
+    rows = [len(operator.rows) for operator in problem.operators]
+    assert problem.capped and all(rows) and enough < sum(rows) < 2 * enough
