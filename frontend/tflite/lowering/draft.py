@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from layoutsolve.budget import Budget
+from layoutsolve.errors import ModelError
 from layoutsolve.frontend.arithmetic import Meanings
 from layoutsolve.frontend.tflite.lowering.gaps import GapError
 from layoutsolve.frontend.tflite.lowering.options import Reading
@@ -192,9 +193,19 @@ class Draft:
             if state.current is state.first and initial is not None:
                 self.values[state.first.name] = replace(state.first, data=initial.data)
             else:
+                self._check_ranks(state, *([state.current] if initial is None else [initial, state.current]))
                 names = (initial.name if initial else "", state.current.name)
                 found.append(Node("State", names, (state.first.name,), storage=True))
         self.nodes[:0] = reversed(found)
+
+    def _check_ranks(self, state: State, *values: Value) -> None:
+        """Raise :class:`ModelError` where a variable holds more or fewer dimensions than where it is read first."""
+        for value in values:
+            if state.first is not None and len(value.shape) != len(state.first.shape):
+                raise ModelError(
+                    f"the variable '{state.first.name}' has {len(state.first.shape)} dimensions where it is read, and "
+                    f"{len(value.shape)} in '{value.name}', which it holds in another run: give it one number of them"
+                )
 
 
 class Lowering:

@@ -7,9 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import layoutsolve
 from layoutsolve.errors import ConversionError, ModelError, UnsupportedError
 from layoutsolve.frontend import read
 from tests.builder import Builder
+
+RANKS: tuple[tuple[int, ...], ...] = ((3,), (2, 3), (1, 2, 3))
 
 
 def branching(second: Callable[[Builder], None], count: int = 1) -> bytes:
@@ -118,9 +121,17 @@ def test_assignment_in_a_branch() -> None:
         read(branching(assigning))
 
 
-def variable(initialised: bool, assigned: bool) -> bytes:
+def variable(
+    initialised: bool,
+    assigned: bool,
+    first: tuple[int, ...] = (2, 3),
+    told: tuple[int, ...] = (2, 3),
+    given: tuple[int, ...] = (2, 3),
+) -> bytes:
+    """A sum of what a variable holds at ``first`` and is ``told`` to hold, and of what is ``given``."""
     builder = Builder()
-    x, before, after = builder.input("x", (2, 3)), builder.tensor("before", (2, 3)), builder.tensor("after", (2, 3))
+    x, before = builder.input("x", given), builder.tensor("before", told)
+    after = builder.tensor("after", max(told, given, key=len))
     handle = builder.tensor("handle", (), "resource")
     builder.operator("VAR_HANDLE", [], [handle], {"container": "", "shared_name": "v"})
     if initialised:
@@ -128,13 +139,30 @@ def variable(initialised: bool, assigned: bool) -> bytes:
         part = builder.part()
         inner = part.tensor("handle", (), "resource")
         part.operator("VAR_HANDLE", [], [inner], {"container": "", "shared_name": "v"})
-        part.operator("ASSIGN_VARIABLE", [inner, part.constant("ones", np.ones((2, 3), np.float32))], [])
+        part.operator("ASSIGN_VARIABLE", [inner, part.constant("ones", np.ones(first, np.float32))], [])
         part.outputs()
     builder.operator("READ_VARIABLE", [handle], [before])
     builder.operator("ADD", [before, x], [after], {})
     if assigned:
         builder.operator("ASSIGN_VARIABLE", [handle, after], [])
     return builder.finish(after)
+
+
+@pytest.mark.parametrize("initialised", [False, True])
+@pytest.mark.parametrize("first", RANKS)
+@pytest.mark.parametrize("told", RANKS)
+@pytest.mark.parametrize("given", RANKS)
+def test_dimensions_of_a_variable(
+    initialised: bool, first: tuple[int, ...], told: tuple[int, ...], given: tuple[int, ...]
+) -> None:
+    """It has as many in every run: what it holds first, what it is read as, and what is left in it."""
+    source = variable(initialised, True, first, told, given)
+    read_as = first if initialised else told
+    if len(given) <= len(told) == len(read_as):
+        assert layoutsolve.convert(source).model.graph.node
+    else:
+        with pytest.raises(ModelError):
+            layoutsolve.convert(source)
 
 
 def test_variable_that_is_never_assigned_is_a_constant() -> None:
