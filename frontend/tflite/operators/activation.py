@@ -140,7 +140,8 @@ def log_softmax(call: Call) -> None:
 @lowers("GELU")
 def gelu(call: Call) -> None:
     """GELU = x/2 * (1 + erf(x/sqrt(2))), or its approximation by tanh, in the forms that ONNX Runtime computes at once:
-    by a quotient, and by ``sqrt(2/pi) x * (1 + 0.044715 x^2)``.
+    by a quotient, and by ``sqrt(2/pi) x * (1 + 0.044715 x^2)``. Its kernel of the approximation fails at a scalar: that
+    is written in a form that it does not know.
     """
     x, slot = call.input(0), call.slot()
     half_wide = real_dtype(x) == "float16"
@@ -157,8 +158,8 @@ def gelu(call: Call) -> None:
         gate = step("Tanh", step("Mul", step("Mul", x, sqrt(2 / pi)), step("Add", square, 1.0)))
     else:
         gate = step("Erf", step("Div", x, sqrt(2)))
-    half = step("Mul", x, 0.5)
+    half, more = step("Mul", x, 0.5), step("Add", gate, 1.0) if x.shape else step("Sub", gate, -1.0)
     result = call.temporary("wide_gelu") if half_wide else slot
-    product = call.write("Mul", [half, step("Add", gate, 1.0)], x.shape, result)
+    product = call.write("Mul", [half, more], x.shape, result)
     if half_wide:
         store(call, product, slot)
