@@ -696,7 +696,7 @@ def reverse_sequence(builder: GraphBuilder, random: Random, op: str) -> Sequence
 
 @case("DFT")
 def dft(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
-    shape = dims(random, int(random.integers(2, 4)), (1, 2, 4, 6))
+    shape = dims(random, int(random.integers(2, 5)), (1, 2, 4, 6))
     axis, real = int(random.integers(0, len(shape))), bool(random.integers(0, 2))
     out = [dim // 2 + 1 if at == axis and real else dim for at, dim in enumerate(shape)]
     x = tensor(builder, random, [*shape, 1 if real else 2])

@@ -231,7 +231,8 @@ def lines(builder: GraphBuilder, random: Random, op: str) -> Sequence[str]:
     x, bias = tensor(builder, random, shape), builder.weights(4)
     bias = bias if random.random() < 0.7 else tensor(builder, random, [4])
     if op.endswith("Gelu"):
-        return [result(builder, random, own(builder, op, x, bias, shape=shape, dtype="float32"))]
+        rest = [] if op.endswith("FastGelu") and random.random() < 0.4 else [bias]
+        return [result(builder, random, own(builder, op, x, *rest, shape=shape, dtype="float32"))]
     given = [x, tensor(builder, random, shape), bias]
     if op.endswith("SkipLayerNormalization") and random.random() < 0.5:
         given += [builder.weights(4), *([builder.weights(4)] if random.random() < 0.5 else [])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 from math import prod
 
 import numpy as np
@@ -172,10 +172,14 @@ def reverse_sequence(site: Site) -> Rule | None:
     return Rule((0, 1)[: 1 + len(lengths)], (logical, *lengths, logical), tuple(ways), solid=frozenset("bt"))
 
 
+FEW = 3
+"""The most dimensions beside a transformed one of which all orders are listed."""
+
+
 @rule("DFT")
 def dft(site: Site) -> Rule | None:
     """The parts of the numbers come last, the axis anywhere before them: whatever else there is lies before the axis in
-    any arrangement, or what follows it in the source lies behind it.
+    any arrangement, or some of it behind it, in any order where there are few.
 
     The axis is an attribute in operator sets before 20.
     """
@@ -198,8 +202,11 @@ def dft(site: Site) -> Rule | None:
         return Way(Placed(places, prefix=tuple(prefix), free=frozenset(_labels(behind))), rewrite, kind)
 
     ways = [way(_labels((*ahead, *following)), (), "the axis last")]
-    if following:
-        ways.append(way(_labels(ahead), following, "the axis before others"))
+    others = (*ahead, *following)
+    orders = [each for count in range(1, len(others) + 1) for each in permutations(others, count)]
+    for behind in orders if len(others) <= FEW else [following] if following else []:
+        rest = [each for each in others if each not in behind]
+        ways.append(way(_labels(rest), behind, "the axis before others"))
     dims = tuple((*ahead, (line,), *following, (parts,)) for line, parts in (("s", "c"), ("p", "e")))
     return Rule((0,), dims, tuple(ways), solid=frozenset("scpe"))
 

@@ -45,7 +45,7 @@ class Sibling:
     ``axis``, ``whole`` those that are as large as the result. All others are single numbers. One that is
     ``channels_last`` reads and writes images so if its attribute says so, or always (None). ``exchanged`` are its
     inputs with its operands in exchange, where that is possible: none of the others is a vector, and operands are of
-    the same type, or the operator is one of :data:`MIXED`.
+    the same type, the right one is of unsigned bytes, or the operator is one of :data:`MIXED`.
     """
 
     of: str
@@ -94,7 +94,7 @@ SIBLINGS = {
 
 
 MIXED = frozenset(("MatMulInteger",))
-"""Operators whose operands may be of different types, either way round."""
+"""Operators whose operands may be of any types; the left one of others is of unsigned bytes where these differ."""
 
 
 @rule(*SIBLINGS)
@@ -137,7 +137,7 @@ def _name(way: Way) -> str:
 def _exchange(site: Site, row: Sibling, extras: Mapping[int, Extra]) -> tuple[int, ...]:
     """The inputs with the operands in exchange; none where they cannot be."""
     one, other = (site.required(number).dtype for number in row.ports[:2]) if row.exchanged else ("", "")
-    same = one == other or operator_name(site.node) in MIXED
+    same = one == other or other == "uint8" or operator_name(site.node) in MIXED
     return row.exchanged if same and not extras else ()
 
 
@@ -252,8 +252,10 @@ LINES = {
 @rule(*LINES)
 def lines(site: Site) -> Rule | None:
     """The last dimension stays the last one; its factors come in any order, which constants follow. Some operators take
-    as many dimensions as they have in the source.
+    as many dimensions as they have in the source. A FastGelu without a bias takes each element by itself.
     """
+    if site.node.op == "FastGelu" and site.input(1) is None:
+        return _as(site, Sibling("Gelu", (0,)))
     dims, extras = numbered(site.output().shape), _extras(site, LINES[operator_name(site.node)])
     if extras is None or not dims or any(site.node.outputs[1:3]):
         return None
