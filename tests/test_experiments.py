@@ -54,6 +54,7 @@ COMMANDS = {
     "ort_web": [MODELS, "--bytes"],
     "planted": ["1", "--only", "Conv", "--only", "Softmax", "--again"],
     "planted_models": ["--seed", "2", "--count", "6", "--seconds", "60", "--keep", "{scratch}/misses"],
+    "planted_standard": ["--seed", "0", "--count", "6", "--seconds", "60"],
     "planted_tflite": ["--seed", "2", "--count", "3", "--seconds", "60"],
     "plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
     "portable": [],
