@@ -205,7 +205,7 @@ def dft(site: Site) -> Rule | None:
     others = (*ahead, *following)
     orders = [each for count in range(1, len(others) + 1) for each in permutations(others, count)]
     for behind in orders if len(others) <= FEW else [following] if following else []:
-        rest = [each for each in others if each not in behind]
+        rest = tuple(each for each in others if each not in behind)
         ways.append(way(_labels(rest), behind, "the axis before others"))
     dims = tuple((*ahead, (line,), *following, (parts,)) for line, parts in (("s", "c"), ("p", "e")))
     return Rule((0,), dims, tuple(ways), solid=frozenset("scpe"))
