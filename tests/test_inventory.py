@@ -273,3 +273,18 @@ def test_entangled_reshapes_are_told(before: tuple[int, ...], after: tuple[int, 
     nested = any(one % other == 0 for one, other in ((before[0], after[0]), (after[0], before[0])))
     assert found.price.transposes == 1
     assert found.assignment.kept == ({} if nested else {"entangled Reshape": 1})
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_what_is_collected_is_told_of(axis: int) -> None:
+    """A Scan may collect along any axis, where the layouts of what it computes alone are searched."""
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    body = onnx.helper.make_graph([make("Relu", ["e"], ["r"])], "body", [info("e", 1, [4, 5])], [info("r", 1, [4, 5])])
+    nodes = [
+        make("Scan", ["x"], ["s"], num_scan_inputs=1, body=body, scan_output_axes=[axis]),
+        make("Transpose", ["s"], ["y"], perm=[2, 1, 0]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [info("x", 1, [3, 4, 5])], [info("y", 1, None)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    found = layoutsolve.convert(model.SerializeToString(), objective="min-transpose")
+    assert found.price.transposes == 1 and found.assignment.kept == {"Scan output": 1}

@@ -44,8 +44,8 @@ MOVES = frozenset(("Reshape", "Transpose"))
 PRODUCTS, HEADS = frozenset(("MatMul", "Gemm")), " of heads"
 """Products by weights, and what those of several heads are called behind their name."""
 
-ENTANGLED = "entangled Reshape"
-"""What a Reshape is called whose blocks have no common factors."""
+ENTANGLED, COLLECTED = "entangled Reshape", "Scan output"
+"""What a Reshape is called whose blocks have no common factors, and what a Loop or Scan collects of its turns."""
 
 _AMONG: Mapping[tuple[str, ...], str] = {("reshapes",): "for these orders", ("copies",): "for these layouts"}
 """What tiers of their own are minimised for, where those before them decide what is left to choose."""
@@ -236,7 +236,8 @@ class Assignment:
 
         Where Transposes are left, products of heads are among them: by a matrix whose rows or columns the graph splits.
         A product for each head would give or take these in front of what else there is, and no rule writes it. So are
-        Reshapes that cut what they read and what they give into blocks without common factors, which stay together.
+        Reshapes that cut what they read and what they give into blocks without common factors, which stay together;
+        and what Loop and Scan collect, which they stack in front, or where the source does.
         """
         if self.relative is not None:
             return dict(self.relative)
@@ -247,6 +248,8 @@ class Assignment:
             if node.op.removeprefix(KEPT) not in MOVES and any(map(self._has_orders, (*node.inputs, *node.outputs)))
         )
         if self.price.transposes:
+            collected = (node for node in self.graph.nodes if node.op == "Stack")
+            found.update(COLLECTED for node in collected if self._has_orders(node.outputs[0]))
             found.update(ENTANGLED for number, rule in self.rules.items() if self._entangles(number, rule))
             found.update(
                 f"{self.graph.nodes[each.node].op}{HEADS}" for each in self.problem.operators if self._splits(each)
