@@ -121,14 +121,6 @@ def _pooled(site: Site, turned: bool) -> tuple[Step, ...]:
     return _with_boxes(site, 1, (0, 2, 1, 4, 3), sizes, {}) if turned else site.same()
 
 
-def _cropped(site: Site, turned: bool) -> tuple[Step, ...]:
-    """Boxes and the size of what is cropped, with height and width exchanged."""
-    size = site.constant(3)
-    if not turned or size is None:
-        return () if turned else site.same()
-    return _with_boxes(site, 1, (1, 0, 3, 2), {}, {3: np.ascontiguousarray(size[::-1])})
-
-
 def _deformed(site: Site, turned: bool) -> tuple[Step, ...]:
     """A kernel with height and width exchanged, and the constants that say by what its taps are shifted and scaled."""
     if not turned:
@@ -191,7 +183,7 @@ FORMATS: Mapping[str, Format] = {
     f"{CONTRIB}:Attention": Format("b s k, k m, m -> b s n", "b"),
     f"{CONTRIB}:CDist": Format("m k, n k -> m n", "mnk", exchanged="mn", changed=_swapped),
     f"{CONTRIB}:ConvTransposeWithDynamicPads": Format("n c s.., c o k.., v, o -> n o p..", "n"),
-    f"{CONTRIB}:CropAndResize": Format("n c y x, r k, r, v -> r c p q", "cr", "yx/pq", _cropped),
+    f"{CONTRIB}:CropAndResize": Format("n c y x, r k, r, v -> r c p q", "cr"),
     f"{CONTRIB}:EmbedLayerNormalization": Format("b s, b s, v h, p h, u h, h, h, b s, b s -> b s h, b, b s h", "b"),
     f"{CONTRIB}:GatedAdd": Format("* k, * k, * 1 -> * k"),
     f"{CONTRIB}:Inverse": Format("* r q -> * q r", exchanged="rq"),

@@ -183,7 +183,8 @@ def test_what_a_target_refuses_is_not_offered(made_up: Target) -> None:
     refusing = replace(made_up, kernels={**made_up.kernels, ("Conv", "channels-last"): False})
     found = solved(network(), refusing)
     assert "LastConv" not in [node.op for node in apply(found).nodes]
-    only = replace(made_up, kernels={**made_up.kernels, ("Conv", "channels-first"): False})
+    first = ["channels-first", *(each.name for each in made_up.classes["Conv"] if each.of == "channels-first")]
+    only = replace(made_up, kernels={**made_up.kernels, **{("Conv", kind): False for kind in first}})
     (ways,) = {
         tuple(str(way.kind) for way in rule.ways)
         for number, rule in Statement(network(), goal=Goal(target=only)).rules.items()
