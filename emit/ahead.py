@@ -19,10 +19,11 @@ Gather, may want little of a large one.
 """
 
 
-_MATRICES = ("Gemm", "MatMul")
-
 PRODUCTS = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul"))
 """Those of them whose constants are weights and biases."""
+
+_MATRICES = ("Gemm", "MatMul")
+"""Those of them that multiply matrices."""
 
 
 def among_floats(graph: Graph) -> frozenset[str]:

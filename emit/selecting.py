@@ -21,7 +21,7 @@ from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
 from layoutsolve.graph import Array, Node, Quant, Value
 from layoutsolve.protos import GraphProto, ModelProto, attribute
-from layoutsolve.saturation import INTEGERS, of_integers
+from layoutsolve.saturation import of_integers, places_of
 from layoutsolve.scopes import nodes_of
 
 NAME = "weights_for_this_processor"
@@ -45,15 +45,12 @@ def selects(model: ModelProto) -> int:
 
 def write_product(writer: Writer, node: Node) -> bool:
     """Write a product of integers whose sums may saturate in both forms; False for all other nodes."""
-    graph = writer.graph
-    if not writer.selects or not of_integers(graph, node):
+    found = of_integers(writer.graph, node) if writer.selects else None
+    if found is None:
         return False
-    _, place, at = INTEGERS[_named(node.op, node.domain)]
-    weights = graph.values[node.inputs[place]]
-    known = graph.values[node.inputs[at]].data if len(node.inputs) > at and node.inputs[at] else None
-    zero = np.zeros((), np.int8) if known is None else known
     inputs = [writer.stored(name) if name else "" for name in node.inputs]
-    write_both(writer, node.op, inputs, graph.values[node.outputs[0]], node.attributes, node.domain, weights, zero)
+    made = writer.graph.values[node.outputs[0]]
+    write_both(writer, node.op, inputs, made, node.attributes, node.domain, *found)
     return True
 
 
@@ -68,8 +65,9 @@ def write_both(
     zero: Array,
 ) -> None:
     """Write a product of integers by ``weights`` with a sign, whose zero is given, and by the same without one."""
-    _, place, at = INTEGERS[_named(op, domain)]
-    assert weights.data is not None
+    places = places_of(op, domain)
+    assert places is not None and weights.data is not None
+    _, place, at = places
     given = {"int8": [*inputs], "uint8": [*inputs, *[""] * (at + 1 - len(inputs))]}
     higher = writer.selection.alike(_higher(zero))
     given["uint8"][place] = _bare(writer, inputs[place], weights.data.shape)
@@ -173,7 +171,3 @@ def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The last dimensions of a shape that a runtime takes at a time; none where it takes a scalar as fast."""
     counts = range(1, len(shape) + 1)
     return () if shape[-1] > 1 else shape[-next((n for n in counts if np.prod(shape[-n:]) >= _RUN), len(shape)) :]
-
-
-def _named(op: str, domain: str) -> str:
-    return f"{domain}:{op}" if domain else op

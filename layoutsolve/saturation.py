@@ -15,7 +15,7 @@ from layoutsolve.graph import BYTES, Array, Graph, Node, Value
 SUMMING = frozenset(("Conv", "Gemm", "MatMul"))
 """The operators with kernels on bytes that add products of several weights."""
 
-INTEGERS: Mapping[str, tuple[int, int, int]] = {
+_INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "ConvInteger": (0, 1, 3),
     "MatMulInteger": (0, 1, 3),
     "QLinearConv": (0, 3, 5),
@@ -48,16 +48,25 @@ def may_saturate(graph: Graph, node: Node) -> bool:
     return not _is_depthwise(node, weights)
 
 
-def of_integers(graph: Graph, node: Node) -> bool:
-    """Whether sums of a product of integers may saturate: of numbers without a sign by constant weights with one."""
-    places = INTEGERS.get(f"{node.domain}:{node.op}" if node.domain else node.op)
+def places_of(op: str, domain: str) -> tuple[int, int, int] | None:
+    """At which inputs a product of integers has what is multiplied, the weights and their zero; None for others."""
+    return _INTEGERS.get(f"{domain}:{op}" if domain else op)
+
+
+def of_integers(graph: Graph, node: Node) -> tuple[Value, Array] | None:
+    """The weights of a product of integers, and their zero, where its sums may saturate: of numbers without a sign by
+    constants with one; None for all other nodes.
+    """
+    places = places_of(node.op, node.domain)
     if places is None or len(node.inputs) <= places[1]:
-        return False
+        return None
     given, weights = (graph.values[node.inputs[place]] for place in places[:2])
-    zero = graph.values[node.inputs[places[2]]].data if len(node.inputs) > places[2] else np.zeros(())
+    named = node.inputs[places[2]] if len(node.inputs) > places[2] else ""
+    zero = graph.values[named].data if named else np.zeros((), np.int8)
     if given.dtype == "int8" or weights.dtype != "int8" or weights.data is None or zero is None or zero.ndim > 1:
-        return False
-    return not _is_depthwise(node, weights) and _saturate(node, weights.data)
+        return None
+    saturates = not _is_depthwise(node, weights) and _saturate(node, weights.data)
+    return (weights, zero) if saturates else None
 
 
 def _is_depthwise(node: Node, weights: Value) -> bool:

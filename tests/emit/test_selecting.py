@@ -254,3 +254,29 @@ def test_either_order_of_an_image(tmp_path: Path) -> None:
             (tmp_path / f"{across} {select}.onnx").write_bytes(model.SerializeToString())
     found = processors.differences(tmp_path, ["Haswell"])["Haswell"]
     assert {name.endswith("False") for name in found} == {True}, found
+
+
+@pytest.mark.parametrize("names", [["x", "w", "s", "s"], ["x", "w", "s", "s", "", "", "b"], ["x", "w", "s", "s", "z"]])
+def test_zeros_may_be_left_out(names: list[str]) -> None:
+    """At the end of the inputs, or between others: they are 0, and 128 for weights without a sign."""
+    random = np.random.default_rng(0)
+    held = {
+        "w": random.integers(-127, 128, (16, 8)).astype(np.int8),
+        "s": np.float32(0.1),
+        "b": np.ones(8, np.float32),
+        "z": np.uint8(3),
+    }
+    constants = [numpy_helper.from_array(np.asarray(held[name]), name) for name in dict.fromkeys(names) if name in held]
+    node = helper.make_node("MatMulIntegerToFloat", names, ["y"], domain="com.microsoft")
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, [4, 16])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "g", [x], [y], constants)
+    source = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    found = layoutsolve.convert(source).model
+    assert selects(found) == 1
+    feeds = {"x": random.integers(0, 256, (4, 16)).astype(np.uint8)}
+    for exact in (False, True):
+        model = forced(found, exact).SerializeToString()
+        (expected,), (got,) = (OnnxRuntime(each, level="none").run(feeds) for each in (source, model))
+        np.testing.assert_allclose(got, expected, rtol=1e-6)

@@ -97,28 +97,26 @@ def _taken(data: Array, axis: int, order: Array) -> Array:
     return np.ascontiguousarray(np.take(data, order, axis))
 
 
-def _with_boxes(
-    site: Site, number: int, order: Sequence[int], attributes: Mapping[str, Any], more: Mapping[int, Array]
-) -> tuple[Step, ...]:
+def _with_boxes(site: Site, number: int, order: Sequence[int], attributes: Mapping[str, Any]) -> tuple[Step, ...]:
     """The node with the coordinates of its boxes in another order, which a Gather takes where they are computed."""
     boxes, taken = site.required(number), np.array(order)
     if site.changeable(number):
-        return site.same(attributes, {number: Changed(number, partial(_taken, axis=1, order=taken)), **more})
+        return site.same(attributes, {number: Changed(number, partial(_taken, axis=1, order=taken))})
     gathered = Between("boxes", boxes.dtype, boxes.shape)
     step = Step("Gather", (number, taken), (gathered,), {"axis": 1})
-    return (step, *site.same(attributes, {number: "boxes", **more}))
+    return (step, *site.same(attributes, {number: "boxes"}))
 
 
 def _aligned(site: Site, turned: bool) -> tuple[Step, ...]:
     """Boxes of an image with height and width exchanged."""
     sizes = {"output_height": site.attribute("output_width", 1), "output_width": site.attribute("output_height", 1)}
-    return _with_boxes(site, 1, (1, 0, 3, 2), sizes, {}) if turned else site.same()
+    return _with_boxes(site, 1, (1, 0, 3, 2), sizes) if turned else site.same()
 
 
 def _pooled(site: Site, turned: bool) -> tuple[Step, ...]:
     """Boxes behind their image's number, with height and width exchanged."""
     sizes = {"pooled_shape": tuple(site.attribute("pooled_shape"))[::-1]}
-    return _with_boxes(site, 1, (0, 2, 1, 4, 3), sizes, {}) if turned else site.same()
+    return _with_boxes(site, 1, (0, 2, 1, 4, 3), sizes) if turned else site.same()
 
 
 def _deformed(site: Site, turned: bool) -> tuple[Step, ...]:
