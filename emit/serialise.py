@@ -72,7 +72,7 @@ def _model(writer: Writer, version: int) -> ModelProto:
     model, body = writer.model, writer.body
     model.ir_version, made = ir_version(version), model.graph
     made.name = graph.name
-    made.node.extend([*writer.casts, *body.nodes])
+    made.node.extend([*writer.loading, *body.nodes])
     made.input.extend(inputs)
     made.output.extend(outputs + following)
     made.value_info.extend(body.infos)

@@ -15,11 +15,16 @@ from layoutsolve.emit.ahead import among_floats
 from layoutsolve.emit.external import External
 from layoutsolve.emit.tensors import fill, half_of, stored_bytes, tensor
 from layoutsolve.errors import LoweringError
-from layoutsolve.graph import Array, Dim, Graph, Origin, Region, Value, memory
+from layoutsolve.graph import PACKED, Array, Dim, Graph, Origin, Region, Value, condensed, memory
 from layoutsolve.names import Names, short
 from layoutsolve.protos import TYPES, AttributeProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, attribute, port
 from layoutsolve.records import dataclass
 from layoutsolve.saturation import saturating
+
+_SPREAD, _EQUAL = 1 << 10, 4
+"""The most bytes of a constant of which sizes may follow, so that it is one whatever it holds, and how many equal parts
+a larger one has at least that is written as an Expand of one of them.
+"""
 
 _BYTES_PER_DIMENSION = 8
 """About what a dimension takes in the description of a tensor, and the rest of it."""
@@ -69,8 +74,9 @@ class Writer:
     node's name. All that is written counts in the ``budget``. Constants that lie in the same memory are written once,
     larger ones to ``external`` if that is given. What the constants ``ahead`` mean is computed on loading. ``kernels``
     are the operators on stored integers that may be written, by default none. What views give that are ``meant`` is
-    written as real numbers. ``casts`` give the constants that are written as float16. With ``select`` weights of which
-    sums may saturate are selected when the model is loaded.
+    written as real numbers. ``loading`` are the nodes that give the constants which take less as something else:
+    float16, or one of equal parts. With ``select`` weights of which sums may saturate are selected when the model is
+    loaded.
     """
 
     def __init__(
@@ -91,10 +97,11 @@ class Writer:
         self.origins: dict[str, Origin] = {}
         self.model = ModelProto(producer_name="layoutsolve")
         self.ahead = among_floats(graph)
-        self.casts: list[NodeProto] = []
+        self.loading: list[NodeProto] = []
         self.selects = select
         self.selection = Selection([n for n in saturating(graph) if n not in self.ahead] if select else [])
         self._shared: dict[tuple[object, ...], tuple[str, Array]] = {}
+        self._equal: dict[tuple[object, ...], str] = {}
 
     @property
     def body(self) -> Body:
@@ -112,7 +119,8 @@ class Writer:
             return name  # which is written as it is in the source
         if value.data is None:
             return self.name(name)
-        return self.shared(value.dtype, value.data, lambda: name, self.graph.halves and value.in_floats)
+        halved = self.graph.halves and value.in_floats
+        return self.shared(value.dtype, value.data, lambda: name, halved, value.quant is None)
 
     def node(
         self,
@@ -166,28 +174,57 @@ class Writer:
         fill(self.model.graph.initializer.add(), name, dtype, data, self.external)
         return name
 
-    def shared(self, dtype: str, data: Array, name: Callable[[], str], halved: bool = False) -> str:
+    def shared(
+        self, dtype: str, data: Array, name: Callable[[], str], halved: bool = False, spread: bool = False
+    ) -> str:
         """The initializer that holds an array; it is written, under the name that ``name`` gives, if there is none. It
-        is one of float16, and what it is cast to, where it is to be ``halved`` and can be.
+        is one of float16, and what it is cast to, where it is to be ``halved`` and can be; and one of equal parts, and
+        what it is expanded to, where it may be ``spread`` and its parts lie in the same memory.
         """
         key = (dtype, *memory(data))
         if key not in self._shared:
-            half = half_of(data) if halved else None
-            write = self.initializer if half is None else partial(self._widened, half)
-            self._shared[key] = write(name(), dtype, data), data
+            self._shared[key] = self._written(dtype, data, halved, spread)(name(), dtype, data), data
         return self._shared[key][0]
 
+    def _written(self, dtype: str, data: Array, halved: bool, spread: bool) -> Callable[[str, str, Array], str]:
+        """What writes a constant."""
+        if spread and stored_bytes(dtype, data) > _SPREAD and dtype not in ("string", *PACKED):
+            part = condensed(data)
+            if _EQUAL * part.size <= data.size:
+                return partial(self._expanded, part)
+        half = half_of(data) if halved else None
+        return self.initializer if half is None else partial(self._widened, half)
+
     def _widened(self, half: Array, name: str, dtype: str, data: Array) -> str:
-        """Write a constant as float16. The Cast stands before all else in the main graph, where branches and loops see
+        """Write a constant as float16."""
+        source = self.initializer(self.taken.derived(name, "float16"), "float16", half)
+        return self._on_loading("Cast", [source], {"to": dtype}, Value(name, dtype, data.shape))
+
+    def _expanded(self, part: Array, name: str, dtype: str, data: Array) -> str:
+        """Write a constant as one of its equal parts: so is no file much larger than a source that has it so."""
+        parts = [
+            self._once(dtype, part, name, "part"),
+            self._once("int64", np.array(data.shape, np.int64), name, "sizes"),
+        ]
+        return self._on_loading("Expand", parts, {}, Value(name, dtype, data.shape))
+
+    def _once(self, dtype: str, data: Array, near: str, title: str) -> str:
+        """The initializer with some elements, called after the first that is of them."""
+        key = (dtype, data.shape, data.tobytes())
+        if key not in self._equal:
+            self._equal[key] = self.initializer(self.taken.derived(near, title), dtype, data)
+        return self._equal[key]
+
+    def _on_loading(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Any], value: Value) -> str:
+        """Write what computes a constant. It stands before all else in the main graph, where branches and loops see
         what it gives; runtimes compute it once, on loading.
         """
         here, origin, self.here, self.origin = self.here, self.origin, None, None
-        source = self.initializer(self.taken.derived(name, "float16"), "float16", half)
-        self.node("Cast", [source], [name], {"to": dtype})
-        self.casts.append(self.body.nodes.pop())
-        self.body.infos.append(self.info(Value(name, dtype, data.shape), name))
+        self.node(op, inputs, [value.name], attributes)
+        self.loading.append(self.body.nodes.pop())
+        self.body.infos.append(self.info(value, value.name))
         self.here, self.origin = here, origin
-        return name
+        return value.name
 
 
 def _dimension(dim: Dim) -> int | str:

@@ -360,6 +360,11 @@ def memory(data: Array) -> tuple[object, ...]:
     return data.__array_interface__["data"][0], data.strides, data.shape, data.dtype.str
 
 
+def condensed(data: Array) -> Array:
+    """An array with one of the equal parts along each axis along which they all lie in the same memory."""
+    return data[(*(slice(0, None if stride else 1) for stride in data.strides), ...)]
+
+
 def element_bytes(dtype: str) -> float:
     """Bytes that one element takes in memory (int4 takes half a one)."""
     if dtype in PACKED:

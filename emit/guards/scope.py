@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -26,21 +27,25 @@ AHEAD = frozenset({"Cast", "Mul", "Sub"})
 
 
 def widened(graph: GraphProto, constants: Mapping[str, TensorProto]) -> dict[str, TensorProto]:
-    """The constants of float16 by the names of what they are cast to, float32: runtimes compute that on loading."""
-    halves = {name for name, each in constants.items() if each.data_type == TensorProto.FLOAT16}
-    casts = (node for node in graph.node if node.op_type == "Cast" and halves.intersection(node.input))
-    return {node.output[0]: constants[node.input[0]] for node in casts if _is_to_float(node)}
+    """The constants of float16 by the names of what they are cast to, float32, and those of equal parts by the names of
+    what they are expanded to: runtimes compute that on loading.
+    """
+    made = (node for node in graph.node if node.op_type in ("Cast", "Expand") and constants.keys() >= {*node.input})
+    return {node.output[0]: constants[node.input[0]] for node in made if _is_loaded(node, constants)}
 
 
-def _is_to_float(node: NodeProto) -> bool:
-    return any(each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute)
+def _is_loaded(node: NodeProto, constants: Mapping[str, TensorProto]) -> bool:
+    if node.op_type == "Expand":
+        return len(constants[node.input[0]].dims) == prod(constants[node.input[1]].dims)
+    half = constants[node.input[0]].data_type == TensorProto.FLOAT16
+    return bool(half) and any(each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute)
 
 
 @dataclass(eq=False)
 class Scope:
-    """One graph of a model, and what is around it: ``constants`` are initializers by name, those of float16 also by the
-    name of what they are cast to. Nodes are put ``ahead`` of others or ``behind`` them, by the identity of those; some
-    are ``gone``.
+    """One graph of a model, and what is around it: ``constants`` are initializers by name, those of float16 and of
+    equal parts also by the name of what becomes of them. Nodes are put ``ahead`` of others or ``behind`` them, by the
+    identity of those; some are ``gone``.
     """
 
     graph: GraphProto
@@ -82,7 +87,7 @@ class Scope:
         if found is None or found.data_location == TensorProto.EXTERNAL:
             return None
         data = elements(found)
-        return data if found.name == name else data.astype(np.float32)
+        return data.astype(np.float32) if found.data_type == TensorProto.FLOAT16 and found.name != name else data
 
     @cached_property
     def _said(self) -> Mapping[str, TypeProto.Tensor]:

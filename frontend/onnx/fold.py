@@ -15,7 +15,7 @@ from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.draft import MOST_SIZES, Call
 from layoutsolve.frontend.onnx.symbols import is_size
-from layoutsolve.graph import Array, Dim, owner, product
+from layoutsolve.graph import Array, Dim, condensed, owner, product
 from layoutsolve.protos import AttributeProto
 
 _EACH = 64
@@ -94,7 +94,8 @@ def _folded(call: Call) -> bool:
         return False
     kept = [each.astype(kind, copy=False) for each, kind in zip(kept, kinds, strict=False)]
     given = {id(owner(data)) for data in present}
-    if not budget.folds([each for each in map(owner, kept) if id(each) not in given]):
+    fresh = [each if condensed(each).size < each.size else owner(each) for each in kept]
+    if not budget.folds([each for each in fresh if id(each) not in given]):
         return False
     for name, data, dtype in zip(call.outputs, kept, dtypes, strict=False):
         call.draft.given[name] = constants.Constant(dtype, data)
@@ -357,7 +358,11 @@ def _ufunc(function: np.ufunc) -> Callable[..., Sequence[Array]]:
 def _full(call: Call, shape: Array) -> Array:
     given = next((constants.of(each.t).data for each in call.proto.attribute if each.name == "value"), None)
     filler = np.zeros(1, np.float32) if given is None else given
-    return np.full([int(each) for each in shape.reshape(-1)], filler.reshape(-1)[0], filler.dtype)
+    return np.broadcast_to(filler.reshape(-1)[:1].reshape(()), [int(each) for each in shape.reshape(-1)])
+
+
+def _expanded(call: Call, data: Array, shape: Array) -> Array:
+    return np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(int(each) for each in shape)))
 
 
 def _cast_to(call: Call, data: Array) -> Array:
@@ -423,8 +428,7 @@ _FOLDS: dict[str, Callable[..., Sequence[Array]]] = {
     "Abs": _ufunc(np.abs), "Add": _ufunc(np.add), "And": _ufunc(np.logical_and), "Cast": _one(_cast_to),
     "Ceil": _ufunc(np.ceil), "Concat": _one(_concat), "ConstantOfShape": _one(_full), "CumSum": _one(_accumulated),
     "Div": _one(_integer_quotient), "Equal": _ufunc(np.equal),
-    "Expand": _one(lambda call, data, shape: np.ascontiguousarray(
-        np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(int(each) for each in shape))))),
+    "Expand": _one(_expanded),
     "Flatten": _one(_flattened), "Floor": _ufunc(np.floor), "Gather": _one(_gather),
     "GatherElements": _one(_gather_elements), "GatherND": _one(_gather_nd), "Greater": _ufunc(np.greater),
     "GreaterOrEqual": _ufunc(np.greater_equal), "Identity": _one(lambda call, data: data),
