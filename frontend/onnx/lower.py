@@ -15,6 +15,7 @@ from layoutsolve.definitions import REMEDY
 from layoutsolve.errors import BudgetError, Gap, ModelError, OptionError, UnsupportedError
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.frontend.onnx.draft import Call, Draft, UnknownRankError
+from layoutsolve.frontend.onnx.equal import equate_sizes
 from layoutsolve.frontend.onnx.flow import opened
 from layoutsolve.frontend.onnx.fold import fold
 from layoutsolve.frontend.onnx.operators import LOWERINGS
@@ -191,6 +192,7 @@ def _lower(call: Call) -> None:
     """Write one operator."""
     _check_values(call)
     try:
+        equate_sizes(call)
         _written(call)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelError(f"{call.origin} contradicts itself: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import ascii_letters
 
-from layoutsolve.graph import Shape
+from layoutsolve.graph import Dim, Shape
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Dims, Rule, Site, Step, Way, rule
@@ -56,7 +56,9 @@ def einsum(site: Site) -> Rule | None:
 
 
 def _terms(equation: str, shapes: list[Shape]) -> Terms | None:
-    """The terms of an equation whose ellipses are letters; None where an operand is repeated along one of these."""
+    """The terms of an equation whose ellipses are letters; None where an operand is repeated along one of these: ONNX's
+    inference knows nothing of repeated operands but by an ellipsis.
+    """
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if not arrow:
@@ -72,7 +74,11 @@ def _terms(equation: str, shapes: list[Shape]) -> Terms | None:
     ):
         return None
     found = tuple(tuple(_spelt(term, more, count)) for term, count in zip(terms, hidden, strict=True))
-    sizes = {letter: {shape[axis] for _, axis, shape in places} for letter, places in _places(found, shapes).items()}
+    sizes = {letter: set[Dim]() for letter in more}
+    for term, shape in zip(found, shapes, strict=True):
+        for letter, dim in zip(term, shape, strict=True):
+            if letter in sizes:
+                sizes[letter].add(dim)
     return found if all(len(each) == 1 for each in sizes.values()) else None
 
 
@@ -83,12 +89,3 @@ def _spelt(term: str, more: list[str], count: int) -> Iterator[str]:
     if dots:
         yield from more[len(more) - count :]
     yield from after
-
-
-def _places(terms: Terms, shapes: list[Shape]) -> dict[str, list[tuple[int, int, Shape]]]:
-    """Where each letter stands: the port, the axis and the port's sizes."""
-    found: dict[str, list[tuple[int, int, Shape]]] = {}
-    for port, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
-        for axis, letter in enumerate(term):
-            found.setdefault(letter, []).append((port, axis, shape))
-    return found

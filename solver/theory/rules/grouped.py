@@ -151,7 +151,7 @@ def _window(site: Site) -> _Window | None:
     _, stride = site.attribute("strides", (1, 1))
     _, gap = site.attribute("dilations", (1, 1))
     _, before, _, _ = site.attribute("pads", (0,) * IMAGE)
-    if gap != 1 or any(isinstance(dim, Size) for dim in (*given, *made)):
+    if gap != 1 or any(isinstance(dim, Size) for dim in (*given, *made, kernel[-1])):
         return None
     windows = (_Window(together, static(kernel[-1]), stride, before) for together in TOGETHER)
     return next((each for each in windows if each.fills(static(given[0]), static(made[0]))), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -13,10 +13,19 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 import layoutsolve
 from layoutsolve.emit import serialise
 from tests.frontend.onnx.test_flow import alike
+from tests.solver import siblings, standard
 from tests.solver.cases import CASES, RELATED, graph_of
 
-NUMBERS = frozenset(("BatchNormalization", "Gemm", "LayerNormalization", "ScatterElements", "ScatterND"))
+assert siblings.PRIVATE and standard.RELATED is RELATED, "both add cases to these"
+
+NUMBERS = frozenset(("Gemm", "Resize", "ScatterElements", "ScatterND"))
 """Operators whose other operands say with a number what size an axis has that is open elsewhere."""
+
+HEADS = frozenset(("Attention", "RotaryEmbedding", "com.microsoft:MultiHeadAttention", "com.microsoft:RotaryEmbedding"))
+"""Operators of which an open number of features is not known to be so many for each head."""
+
+BLOCKS = frozenset(("Col2Im", "DequantizeLinear", "QuantizeLinear", "com.microsoft:FusedConv"))
+"""Operators of which an open size is not known to be so many blocks, or kernels."""
 
 REFUSED = frozenset(("StringConcat",))
 """Operators whose types onnx's inference mistakes in a model by themselves."""
@@ -47,34 +56,101 @@ def with_open_sizes(model: ModelProto) -> Iterator[ModelProto]:
                 yield made
 
 
+def with_equal_sizes_open(model: ModelProto) -> Iterator[ModelProto]:
+    """A model with all sizes of inputs open that are the same number, one number after the other."""
+    for size in {dim.dim_value for port in model.graph.input for dim in port.type.tensor_type.shape.dim} - {0, 1}:
+        made = ModelProto.FromString(model.SerializeToString())
+        for port in made.graph.input:
+            for dim in port.type.tensor_type.shape.dim:
+                if dim.dim_value == size:
+                    dim.dim_param = f"n{size}"
+        yield made
+
+
 def is_kept(model: ModelProto) -> bool:
     """Whether nothing is known of the only node of a model."""
     found, (node,) = layoutsolve.convert(model.SerializeToString()).assignment, model.graph.node
     return any(rule.kept and found.graph.nodes[at].op == node.op_type for at, rule in found.rules.items())
 
 
-def looked_at(seed: int) -> tuple[set[str], int]:
-    """The operators whose rule an open size loses, and how many sizes were opened."""
+WAYS: Mapping[str, Callable[[ModelProto], Iterator[ModelProto]]] = {
+    "one": with_open_sizes,
+    "equal": with_equal_sizes_open,
+}
+
+
+def looked_at(seed: int, way: str, among: Collection[str]) -> tuple[set[str], int]:
+    """The operators whose rule an open size loses, and how many models were made."""
     lost, tried = set[str](), 0
-    for operator in sorted({**CASES, **RELATED}.keys() - REFUSED):
+    for operator in among:
         model = serialise(graph_of(operator, seed)[0])
         node = next((each for each in model.graph.node if each.op_type == operator.rpartition(":")[2]), None)
         if node is None or is_kept(whole := alone(model, node)):
             continue
-        opened = [is_kept(made) for made in with_open_sizes(whole)]
+        opened = [is_kept(made) for made in WAYS[way](whole)]
         tried += len(opened)
         if any(opened):
             lost.add(operator)
     return lost, tried
 
 
+@pytest.mark.parametrize(("way", "cases"), [("one", CASES), ("equal", CASES), ("equal", RELATED)])
 @pytest.mark.parametrize("seed", range(2))
-def test_an_open_size_loses_no_rule(seed: int) -> None:
+def test_an_open_size_loses_no_rule(seed: int, way: str, cases: Mapping[str, object]) -> None:
     """In a process of its own, which knows the rules and operators that are imported here, and no others."""
+    among = sorted(cases.keys() - REFUSED)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        lost, tried = pool.apply(looked_at, (seed,))
-    assert tried > 200
-    assert lost <= NUMBERS
+        lost, tried = pool.apply(looked_at, (seed, way, among))
+    assert tried > 70
+    assert lost <= (NUMBERS if cases is CASES else HEADS | BLOCKS | NUMBERS)
+
+
+def pair(op: str, shapes: Sequence[Sequence[int | str]], domain: str = "", **attributes: object) -> ModelProto:
+    """A model of one operator that reads inputs of some shapes."""
+    names = [f"x{number}" for number in range(len(shapes))]
+    ports = [
+        helper.make_tensor_value_info(*each, shape) for each, shape in zip(((n, 1) for n in names), shapes, strict=True)
+    ]
+    node = helper.make_node(op, names, ["y"], domain=domain, **attributes)
+    graph = helper.make_graph([node], "g", ports, [helper.make_tensor_value_info("y", 1, None)])
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+EQUAL = [
+    pair("MatMul", [["b", "m", "n"], [5, 4]]), pair("MatMul", [["b", "m", 5], ["k", 4]]),
+    pair("Gemm", [["m", "n"], [4, 5]], transB=1), pair("LayerNormalization", [["b", "m", "n"], [5]]),
+    pair("BatchNormalization", [["b", "n", 4, 4], *[[5]] * 4]),
+    pair("InstanceNormalization", [["b", "n", 4, 4], [5], [5]]), pair("Conv", [["b", "n", "h", "w"], [4, 5, 3, 3]]),
+    pair("GroupNormalization", [["b", "n", 4, 4], [5], [5]], num_groups=1),
+    pair("ConvTranspose", [["b", "n", "h", "w"], [5, 4, 3, 3]]),
+    pair("BiasGelu", [["b", "m", "n"], [5]], "com.microsoft"),
+    pair("SkipLayerNormalization", [["b", "m", "n"], ["b", "m", 5], [5]], "com.microsoft"),
+]  # fmt: skip
+"""Operators whose other operands say that ``n`` or ``k`` is 5."""
+
+REPEATED = [
+    pair("MatMul", [["b", 2, 4], [3, 4, 4]]), pair("LayerNormalization", [[2, 3, 4], ["n"]]),
+    pair("PRelu", [[2, 3, 4], ["n", 1]]), pair("PRelu", [["b", "n", 4], [5, 1]]),
+    pair("LayerNormalization", [["b", "m", "n"], [1]]),
+]  # fmt: skip
+"""Operators that may repeat what has an open size, so that it may be 1."""
+
+
+@pytest.mark.parametrize("model", EQUAL, ids=lambda model: model.graph.node[0].op_type)
+def test_numbers_elsewhere_say_what_sizes_are(model: ModelProto) -> None:
+    found = layoutsolve.convert(model.SerializeToString()).assignment.graph
+    dims = [str(dim) for name in found.inputs for dim in found.values[name].shape]
+    assert not {"n", "k"} & set(dims)
+    assert "5" in dims
+
+
+@pytest.mark.parametrize("model", REPEATED, ids=lambda model: model.graph.node[0].op_type)
+def test_what_may_be_repeated_stays_open(model: ModelProto) -> None:
+    found = layoutsolve.convert(model.SerializeToString()).assignment.graph
+    before = [len({dim.dim_param} - {""}) for port in model.graph.input for dim in port.type.tensor_type.shape.dim]
+    after = [dim for name in found.inputs for dim in found.values[name].shape if not isinstance(dim, int)]
+    assert sum(before) == len(after)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
