@@ -384,10 +384,10 @@ def _no_worse(
 ) -> Conversion:
     """What is made of a source in ONNX, for fewer Transposes alone if need be, or the source as it stands where it is
     no better then, or has been made in one of some ways ``before``: in its own layouts with weights that are selected
-    where its sums may saturate.
+    where its sums may saturate, but for Transposes that alone read a constant.
     """
     from layoutsolve.emit.selecting import selects
-    from layoutsolve.kept import as_it_stands, say_how, written_before
+    from layoutsolve.kept import as_it_stands, fold_transposes, say_how, written_before
     from layoutsolve.moves import Moves, moves
 
     graph, goal, proven = found.graph, found.assignment.goal, found.assignment
@@ -417,6 +417,7 @@ def _no_worse(
         return found
     if selects(found.model) and not selects(model):
         return converted(goal.objective, stays)
+    fold_transposes(model)
     say_how(model, found.provenance)
     return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")
 

@@ -4,6 +4,7 @@ it before.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from layoutsolve.budget import GROWTH, SPARE
@@ -12,8 +13,8 @@ from layoutsolve.emit.tensors import fill
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import constants
 from layoutsolve.made import DIGEST, KEYS, RETURNED, WRITTEN, Provenance, of_model, outline
-from layoutsolve.protos import ModelProto, TensorProto
-from layoutsolve.scopes import sort
+from layoutsolve.protos import DOMAINS, ModelProto, NodeProto, TensorProto, permutation
+from layoutsolve.scopes import captures, sort
 from layoutsolve.source import Content, unchanged
 
 
@@ -36,6 +37,38 @@ def as_it_stands(source: Content, external: External | None) -> ModelProto | Non
                 fill(proto, name, found.dtype, found.data, external)
     unchanged(source.mapped)
     return model
+
+
+def fold_transposes(model: ModelProto) -> None:
+    """Have what a Transpose alone reads of a model's constants in it as that gives it. Constants in other files stay as
+    they are, and so do those that training changes.
+    """
+    graph = model.graph
+    read = Counter(name for node in graph.node for name in (*node.input, *captures(node)))
+    read.update(port.name for port in (*graph.input, *graph.output))
+    read.update(each.tensor_name for each in graph.quantization_annotation)
+    held = {each.name: each for each in graph.initializer if read[each.name] == 1 and _is_plain(each)}
+    ends, left = {port.name for port in graph.output}, list[NodeProto]()
+    for node in graph.node if not model.training_info else ():
+        proto = held.get(node.input[0]) if node.op_type == "Transpose" and node.domain in DOMAINS else None
+        found = None if proto is None or node.output[0] in ends else constants.of(proto)
+        if proto is None or found is None or found.data is None:
+            left.append(node)
+            continue
+        name = node.output[0]
+        proto.Clear()
+        fill(proto, name, found.dtype, found.data.transpose(permutation(node)))
+        if read[name] == 1:
+            held[name] = proto
+    if 0 < len(left) < len(graph.node):
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in left]
+        del graph.node[:]
+        graph.node.extend(copies)
+
+
+def _is_plain(proto: TensorProto) -> bool:
+    """Whether a constant is of known elements that are in the file itself."""
+    return proto.data_location != TensorProto.EXTERNAL and proto.data_type in constants.TYPES
 
 
 def say_how(model: ModelProto, made: Provenance) -> None:

@@ -14,6 +14,7 @@ from layoutsolve import made
 from layoutsolve.cli import main
 from layoutsolve.source import Content
 from layoutsolve.version import VERSION
+from tests.frontend.onnx.test_flow import alike
 
 METADATA = {
     "none": {},
@@ -158,3 +159,42 @@ def test_as_many_transposes_may_move_fewer_bytes(operator: str, objective: str) 
         found = layoutsolve.convert(source.SerializeToString(), objective=objective)
         assert found.price.bytes == 4 * min(np.prod(shape), np.prod(sizes["t2"])), (operator, seed)
         assert found.price.transposes == 1 and not found.kept
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_transposes_of_constants_are_none_of_its_operators(seed: int) -> None:
+    """Where a source is written as it stands no Transpose is left that alone reads a constant, or one in a row of
+    these; what others read as well, or an output is, stays. The same is computed.
+    """
+    rng = np.random.default_rng(seed)
+    shape = [int(each) for each in rng.integers(2, 5, 4)]
+    nodes, weights, kinds = [], [], [int(each) for each in rng.integers(0, 4, 3)]
+    outputs, data = [helper.make_tensor_value_info("y", 1, shape)], "x"
+    for number, kind in enumerate(kinds):
+        first, second = (tuple(map(int, rng.permutation(4))) for _ in range(2))
+        stored = [shape[second.index(axis)] for axis in range(4)]
+        stored = [stored[first.index(axis)] for axis in range(4)]
+        slope = rng.uniform(-1, 1, stored).astype("float32")
+        weights.append(onnx.numpy_helper.from_array(slope, f"w{number}"))
+        nodes += [
+            helper.make_node("Transpose", [f"w{number}"], [f"a{number}"], perm=first),
+            helper.make_node("Transpose", [f"a{number}"], [f"b{number}"], perm=second),
+            helper.make_node("PRelu", [data, f"b{number}"], [f"h{number}"]),
+        ]
+        data = f"h{number}"
+        if kind == 1:  # another reader
+            nodes.append(helper.make_node("Relu", [f"w{number}"], [f"z{number}"]))
+            outputs.append(helper.make_tensor_value_info(f"z{number}", 1, stored))
+        elif kind == 2:  # an output
+            outputs.append(helper.make_tensor_value_info(f"b{number}", 1, shape))
+    nodes.append(helper.make_node("Identity", [data], ["y"]))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, shape)], outputs, weights)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    found = layoutsolve.convert(source.SerializeToString())
+    assert found.kept
+    left = sum(node.op_type == "Transpose" for node in found.model.graph.node)
+    assert left == sum({0: 0, 1: 2, 2: 1, 3: 0}[kind] for kind in kinds)
+    given = {"x": rng.uniform(-1, 1, shape).astype("float32")}
+    alike(source, found.model, given)
+    again = layoutsolve.convert(found.model.SerializeToString())
+    assert again.model.graph.node == found.model.graph.node
