@@ -6,7 +6,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from math import prod
 
 import numpy as np
 
@@ -36,9 +35,9 @@ def widened(graph: GraphProto, constants: Mapping[str, TensorProto]) -> dict[str
 
 def _is_loaded(node: NodeProto, constants: Mapping[str, TensorProto]) -> bool:
     if node.op_type == "Expand":
-        return len(constants[node.input[0]].dims) == prod(constants[node.input[1]].dims)
-    half = constants[node.input[0]].data_type == TensorProto.FLOAT16
-    return bool(half) and any(each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute)
+        return [len(constants[node.input[0]].dims)] == [*constants[node.input[1]].dims]
+    half: bool = constants[node.input[0]].data_type == TensorProto.FLOAT16
+    return half and any(each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute)
 
 
 @dataclass(eq=False)
