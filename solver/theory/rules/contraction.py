@@ -241,7 +241,7 @@ def matmul(site: Site) -> Rule | None:
     swapped = "swapped MatMul of weights" if site.constant(1) is not None else "swapped MatMul"
     ways = [product("MatMul", plain, facts), product(swapped, turned, facts, sizes=_sides(left[-2], right[-1]))]
     if len(left) == 2 and not matrix:
-        ways = list(_by_matrix(M, (*labels, "n"), free, facts))
+        ways += _by_matrix(M, (*labels, "n"), free, facts)
     if matrix or all(dim == 1 for dim in result[:-2]):
         p = lines if matrix else M
         forms = [
