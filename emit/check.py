@@ -8,18 +8,20 @@ has to be one that ONNX Runtime has a kernel for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import prod
 
 from layoutsolve import ranks
-from layoutsolve.definitions import bring_back, set_aside
+from layoutsolve.definitions import REMEDY as BROKEN
+from layoutsolve.definitions import bring_back, definition, set_aside, versions
 from layoutsolve.emit.functions import kernel_of
 from layoutsolve.errors import LoweringError
 from layoutsolve.graph import PLAN, Origin
 from layoutsolve.kernels import missing_kernel
-from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, TensorProto, ValueInfoProto, inferred
-from layoutsolve.scopes import graphs_of
-from layoutsolve.wording import first_line
+from layoutsolve.protos import REFUSALS, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, inferred
+from layoutsolve.scopes import graphs_of, nodes_of
+from layoutsolve.wording import native_words, printable
 
 _SMALL = 64
 """Bytes up to which a constant stays in the outline: shapes, axes and the like, from which sizes follow."""
@@ -28,6 +30,9 @@ _SMALL_SIZES = 1024
 """The same for int64, the type of sizes."""
 
 _INT64 = TensorProto.INT64
+
+_REMEDY = "the model contradicts itself, or this is a fault of layoutsolve: repair it, or report it with the model"
+"""What is said where ONNX refuses what is written."""
 
 _DOMAINS = ("", "ai.onnx.ml", PLAN)
 """The domains whose operators ONNX defines, and that of functions, which the model itself defines."""
@@ -51,14 +56,13 @@ def check(model: ModelProto, origins: Mapping[str, Origin], given: bool = False)
     try:
         outline = inferred((ranks.checked(made) if given else made).SerializeToString(), follow)
     except REFUSALS as error:
-        raise _refusal(error, origins) from error
+        raise _refusal(error, made, origins, given) from error
     bring_back(outline)
     ranks.bring_back(outline)
     found = outline.graph
     _check_sizes(model.graph, found)
-    versions = {each.domain: each.version for each in model.opset_import}
     kernels = {each.name: kernel_of(each) for each in model.functions}
-    _check_kernels(found, versions, kernels, origins, {}, given)
+    _check_kernels(found, versions(model.opset_import), kernels, origins, {}, given)
 
 
 def _outline(model: ModelProto) -> ModelProto:
@@ -130,13 +134,31 @@ def _without_foreign(graph: GraphProto, inner: bool = False) -> list[ValueInfoPr
     return found
 
 
-def _refusal(error: Exception, origins: Mapping[str, Origin]) -> LoweringError:
-    """The error that names the operator of which a refused node comes."""
-    text, reason = str(error), first_line(error)
+def _refusal(error: Exception, model: ModelProto, origins: Mapping[str, Origin], given: bool) -> LoweringError:
+    """The error that names the operator of which a refused node comes. Where that stands so in a source in ONNX, the
+    source is at fault.
+    """
+    text, reason = str(error), native_words(error)
     named = max((name for name in origins if f"ame: {name}" in text), key=len, default=None)
     if named is None:
-        return LoweringError(f"ONNX refuses the model: {reason}")
-    return LoweringError(f"{origins[named]} would become the node '{named}', which ONNX refuses: {reason}")
+        return LoweringError(printable(f"ONNX refuses the model: {reason}; {_REMEDY}"))
+    node = next((node for node in nodes_of(model.graph) if node.name == named), None)
+    if given and node is not None and node.op_type == origins[named].operator:
+        tensor = next(filter(None, node.output), "")
+        fault = f"{origins[named]} (output '{tensor}') is what ONNX refuses: {_typed(reason, node, model)}; {BROKEN}"
+    else:
+        fault = f"{origins[named]} would become the node '{named}', which ONNX refuses: {reason}; {_REMEDY}"
+    return LoweringError(printable(fault))
+
+
+def _typed(reason: str, node: NodeProto, model: ModelProto) -> str:
+    """The reason, which names the tensor where an input is of a type that the operator does not take there."""
+    found = re.fullmatch(r"(\w+) typestr: .*, has unsupported type: (.+)", reason)
+    known = definition(node.op_type, versions(model.opset_import).get(node.domain, 0), node.domain)
+    if found is None or known is None or found[1] not in known.names[: len(node.input)]:
+        return reason
+    slot = known.names.index(found[1])
+    return f"it reads '{node.input[slot]}', a {found[2]}, as its {found[1]}, which takes other types"
 
 
 def _check_sizes(graph: GraphProto, inferred: GraphProto) -> None:

@@ -24,6 +24,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import ortools.linear_solver.pywraplp
+import ortools.sat.python.cp_model  # noqa: F401  (a process has it before its memory is limited)
+
 import layoutsolve
 from experiments.fuzz_compare import Verdict, compare, line
 from experiments.fuzz_known import cause_of, facts

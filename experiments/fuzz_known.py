@@ -191,11 +191,11 @@ KNOWN: tuple[Known, ...] = (
         r"quantised: max (\d|1\d|2[0-3]), ",
     ),
     Known(
-        "a step of rounding before a logarithm or a reciprocal near 0 is many steps after it",
+        "a step of rounding before a logarithm, a root or a reciprocal near 0 is many steps after it",
         "differs",
-        r"^(LOG|RSQRT|DIV) u?int8",
+        r"^(LOG|SQRT|RSQRT|DIV) (u?int8|int16)",
         r"quantised: .*cosine 0\.999",
-        also=r"^(?!(LOG|RSQRT|DIV) )\w+ .*-> u?int8 ",
+        also=r"^(?!(LOG|SQRT|RSQRT|DIV) )\w+ .*-> (u?int8|int16) ",
     ),
     Known(
         "LiteRT: HASHTABLE_LOOKUP searches by halves, which misses keys that are not in order (limits.md)",

@@ -94,7 +94,8 @@ class Gap:
     """One operator that cannot be converted.
 
     ``index`` and ``subgraph`` locate the operator in the model, ``operator`` is its TFLite name, ``tensor`` the
-    name of its first output, ``reason`` says what exactly is missing and ``remedy`` what the user can do.
+    name of its first output, ``reason`` says what exactly is missing and ``remedy`` what the user can do. ``index`` is
+    -1 where that is about the model, and no operator.
     """
 
     subgraph: int
@@ -105,6 +106,8 @@ class Gap:
     remedy: str
 
     def __str__(self) -> str:
+        if self.index < 0:
+            return f"{self.reason}; {self.remedy}"
         place = f"operator {self.index}" if self.subgraph == 0 else f"subgraph {self.subgraph} operator {self.index}"
         return f"{place} {self.operator} (output '{self.tensor}'): {self.reason}; {self.remedy}"
 
@@ -114,8 +117,9 @@ class UnsupportedError(ConversionError):
 
     def __init__(self, gaps: Sequence[Gap]) -> None:
         self.gaps = tuple(gaps)
-        noun = "operator" if len(self.gaps) == 1 else "operators"
-        head = f"{len(self.gaps)} {noun} cannot be converted:"
+        count, noun = len(self.gaps), "operator" if len(self.gaps) == 1 else "operators"
+        whole = any(gap.index < 0 for gap in self.gaps)
+        head = f"{'the model' if whole else f'{count} {noun}'} cannot be converted:"
         super().__init__("\n".join([head, *(f"  {line}" for line in _table(self.gaps))]))
 
     def __reduce__(self) -> tuple[type[UnsupportedError], tuple[tuple[Gap, ...]]]:

@@ -8,6 +8,15 @@ from heapq import heappop, heappush
 from layoutsolve.errors import ModelError
 from layoutsolve.names import Names
 from layoutsolve.protos import FunctionProto, GraphProto, NodeProto, graphs_in
+from layoutsolve.wording import printable
+
+REMEDY = "the file is broken: repair it, or export the model again"
+"""What is said behind each fault of a graph."""
+
+
+def broken(fault: str) -> ModelError:
+    """The error of a graph with a fault, on one line."""
+    return ModelError(printable(f"{fault}; {REMEDY}"))
 
 
 def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
@@ -66,22 +75,27 @@ def _given(graph: GraphProto) -> list[str]:
     return names + [each.values.name for each in graph.sparse_initializer]
 
 
-def ordered(graph: GraphProto, known: Collection[str] = ()) -> list[tuple[int, NodeProto]]:
-    """The nodes that results depend on with their numbers. Raises :class:`ModelError` where a tensor is computed twice,
-    or too late: what the graph reads from around it is ``known``.
+def check(graph: GraphProto, known: Collection[str] = ()) -> None:
+    """Raise :class:`ModelError` where a tensor is computed twice, too late or never. ``known`` is what the graph reads
+    from around it.
     """
     seen = {*known, *_given(graph), ""}
     for index, node in enumerate(graph.node):
         for name in (*node.input, *captures(node)):
             if name not in seen:
-                raise ModelError(f"operator {index} {node.op_type} reads '{name}', which nothing before it computes")
+                raise broken(f"operator {index} {node.op_type} reads '{name}', which nothing before it computes")
         for name in filter(None, node.output):
             if name in seen:
-                raise ModelError(f"operator {index} {node.op_type} computes '{name}', which is there already")
+                raise broken(f"operator {index} {node.op_type} computes '{name}', which is there already")
             seen.add(name)
     for port in graph.output:
         if port.name not in seen or not port.name:
-            raise ModelError(f"nothing computes the output '{port.name}'")
+            raise broken(f"nothing computes the output '{port.name}'")
+
+
+def ordered(graph: GraphProto, known: Collection[str] = ()) -> list[tuple[int, NodeProto]]:
+    """The nodes that results depend on with their numbers, checked as :func:`check` does it."""
+    check(graph, known)
     return [(index, graph.node[index]) for index in sorted(needed(graph))]
 
 
@@ -126,7 +140,7 @@ def sort(graph: GraphProto | FunctionProto) -> None:
         while index not in passed:
             passed.add(index)
             index = next(need for need in sorted(needs[index]) if missing[need])
-        raise ModelError(f"operator {index} {graph.node[index].op_type} depends on its own result: nodes form a cycle")
+        raise broken(f"operator {index} {graph.node[index].op_type} depends on its own result: nodes form a cycle")
     nodes = [graph.node[index] for index in order]
     del graph.node[:]
     graph.node.extend(nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from reprlib import repr as shortened
@@ -9,7 +10,14 @@ from reprlib import repr as shortened
 _LISTED = 8
 _COMPARED = 10_000
 _LONGEST = 200
-"""Names beyond which a comparison takes longer than a hint is worth: so many, and of so many characters."""
+_SAID = 300
+"""Names beyond which a comparison takes longer than a hint is worth: so many, and of so many characters. What
+a library says is cut there as well.
+"""
+
+_PLACE = r"(\S+:\d+: \w+: )?Assertion `.*?` failed:?|\[\w+Error\]|Inference error\(s\):"
+_NODE = r"\(op_type:[^()]*, node name: .*?\):|==> Context:"
+"""What onnx's native code writes before what it has to say: its place and kind, and the node."""
 
 
 def printable(text: str) -> str:
@@ -36,6 +44,15 @@ def first_line(error: Exception) -> str:
     """What an error says first; the name of its class where it says nothing."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def native_words(error: Exception) -> str:
+    """What an error of onnx's native code says first, without the place in its source code, the kind of the error and
+    the node that it names, which the caller tells.
+    """
+    said = re.split(_NODE, one_line(re.sub(_PLACE, "", str(error))))
+    first = next(filter(None, map(str.strip, said)), "")
+    return first[:_SAID] or type(error).__name__
 
 
 def listed(names: Iterable[str]) -> str:

@@ -10,8 +10,8 @@ from layoutsolve.budget import GROWTH, SPARE
 from layoutsolve.errors import ModelError
 from layoutsolve.protos import DOMAINS, FunctionProto, GraphProto, ModelProto, NodeProto, leave_out
 from layoutsolve.records import dataclass
-from layoutsolve.scopes import nodes_of
-from layoutsolve.wording import first_line, printable
+from layoutsolve.scopes import broken, nodes_of
+from layoutsolve.wording import native_words, printable
 
 _DEEPEST, _GROWTH, _SPARE = 32, 16, 1 << 13
 """How deeply functions may call each other, and how many operators they may become for each of the file, and more."""
@@ -32,7 +32,7 @@ def inlined(model: ModelProto) -> ModelProto:
     except ModelError:
         raise
     except Exception as error:  # whatever the library raises for functions that are none
-        raise ModelError(f"the model's functions cannot be inlined: {first_line(error)}") from error
+        raise broken(f"the model's functions cannot be inlined: {native_words(error)}") from error
 
 
 def _called(node: NodeProto) -> Key:

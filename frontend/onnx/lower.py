@@ -35,7 +35,7 @@ from layoutsolve.protos import (
     graphs_in,
     permutation,
 )
-from layoutsolve.scopes import apart, captures, names_in, ordered
+from layoutsolve.scopes import apart, broken, captures, names_in, ordered
 from layoutsolve.wording import brief, listed, nearest
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -148,12 +148,12 @@ def _check_ends(graph: GraphProto, inputs: Collection[str]) -> None:
     """Raise :class:`ModelError` where an output is none, or an end has no name."""
     names = [port.name for port in graph.output]
     if "" in (*inputs, *names):
-        raise ModelError("an input or an output has no name")
+        raise broken("an input or an output has no name")
     for name in names:
         if name in inputs:
             raise ModelError(f"the output '{name}' is an input itself: put an Identity between them")
     if len(set(names)) < len(names):
-        raise ModelError("two outputs have the same name")
+        raise broken("two outputs have the same name")
 
 
 def _ask(draft: Draft, nodes: Sequence[tuple[int, NodeProto]]) -> None:

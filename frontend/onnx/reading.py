@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from layoutsolve import definitions
+from layoutsolve import definitions, scopes
 from layoutsolve.errors import ModelError
 from layoutsolve.frontend.onnx import versions
 from layoutsolve.frontend.onnx.constants import Constant, of, taken
@@ -17,7 +17,6 @@ from layoutsolve.moves import moves
 from layoutsolve.protos import FunctionProto, GraphProto, ModelProto, graphs_in
 from layoutsolve.ranks import rank_of
 from layoutsolve.records import dataclass
-from layoutsolve.scopes import sort
 from layoutsolve.source import Folder
 
 _DEEPEST = 28
@@ -68,18 +67,29 @@ def parse(data: bytes | memoryview, folder: Folder | None = None, called: str = 
                 _check_ranks(graph)
             if depth > _DEEPEST:
                 raise ModelError(f"graphs lie more than {_DEEPEST} deep in each other: make the model flatter")
+    _check_inputs(model.graph)
     for body in (model.graph, *model.functions):
-        sort(body)
+        scopes.sort(body)
     original = model
     definitions.check(model, versions.LOWEST)
     model = inlined(model)
     if original.functions:
         definitions.check(model, versions.LOWEST)
+    scopes.check(model.graph)
     counts = moves(model).counts
     outline, constants, beside = taken(model, folder)
     made = versions.converted(outline)
     constants |= {each.name: of(each) for each in made.graph.initializer if each.name not in constants}
     return Source(made, constants, len(data), original, counts, beside)
+
+
+def _check_inputs(graph: GraphProto) -> None:
+    """Raise :class:`ModelError` where two inputs are one."""
+    names = set[str]()
+    for port in graph.input:
+        if port.name in names:
+            raise scopes.broken(f"two inputs are called '{port.name}'")
+        names.add(port.name)
 
 
 def _check_names(graph: GraphProto | FunctionProto) -> None:

@@ -10,7 +10,7 @@ from layoutsolve.errors import Gap, ModelError, UnsupportedError
 from layoutsolve.frontend.onnx.older import check, disguised, mended, parted, stages
 from layoutsolve.protos import DOMAINS, NEWEST_OPSET, ModelProto, native
 from layoutsolve.scopes import nodes_of
-from layoutsolve.wording import first_line
+from layoutsolve.wording import native_words
 
 LOWEST, OLDEST = 18, 7
 """The operator set that older ones are converted to, and the oldest that can be."""
@@ -41,6 +41,7 @@ def converted(model: ModelProto) -> ModelProto:
         return model
     if version < OLDEST:
         raise ModelError(f"the model is in operator set {version}: export it in {OLDEST} or newer")
+    model = _spelled(model)
     check(model, version, LOWEST)
     given, model = model, ranks.checked(model)
     if not all(is_still(op, "", version, LOWEST) for op in ranks.hidden(model)):
@@ -62,10 +63,25 @@ def converted(model: ModelProto) -> ModelProto:
         made = _moved(made, early, _ASIDE, "")
         ranks.bring_back(made)
     except Exception as error:  # whatever the library raises for what it cannot convert
-        reason = f"it cannot be converted from operator set {version} to {LOWEST}: {first_line(error)}"
+        reason = f"it cannot be converted from operator set {version} to {LOWEST}: {native_words(error)}"
         raise UnsupportedError([Gap(0, -1, "(model)", "", reason, f"export the model in {LOWEST} or newer")]) from error
     del made.metadata_props[:]
     made.metadata_props.extend(model.metadata_props)
+    return made
+
+
+def _spelled(model: ModelProto) -> ModelProto:
+    """A model in which ONNX's own domain has one of its names, the empty one; itself where that is so."""
+    if not any(each.domain == DOMAINS[1] for each in (*nodes_of(model.graph), *model.opset_import)):
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    for node in nodes_of(made.graph):
+        node.domain = "" if node.domain == DOMAINS[1] else node.domain
+    imports = [each for each in model.opset_import if each.domain not in DOMAINS]
+    del made.opset_import[:]
+    made.opset_import.add(domain="", version=opset_of(model))
+    made.opset_import.extend(imports)
     return made
 
 

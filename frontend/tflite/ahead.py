@@ -89,7 +89,7 @@ def _softmax(call: Call, arrays: list[Array]) -> list[Array]:
     _numbers(x)
     if not x.ndim:
         raise UnknownError
-    scaled = x.astype(np.float64) * call.option("beta", 1.0)
+    scaled = x.astype(np.float64) * call.option("beta", 0.0)
     powers = np.exp(scaled - scaled.max(-1, keepdims=True))
     return [np.asarray(powers / powers.sum(-1, keepdims=True), x.dtype)]
 

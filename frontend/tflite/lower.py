@@ -98,9 +98,9 @@ def lower(model: Model, name: str, reading: Reading, check: Check | None = None,
 
 
 def _lowered(
-    begin: Callable[..., Draft], name: str, reading: Reading, chosen: Signature | None, equal: Mapping[str, str]
+    begin: Callable[..., Draft], name: str, reading: Reading, chosen: Signature | None, equal: Mapping[str, str | int]
 ) -> Graph:
-    """The reference graph where some symbols of inputs stand for others; operators may force more to be equal."""
+    """The reference graph where others, or numbers, stand for some symbols of inputs; operators may force more."""
     lowering = Lowering(begin(equal=equal), chosen.subgraph if chosen else 0)
     lowering.draft.signature = chosen
     names = _public_ends(lowering, chosen)

@@ -1,9 +1,9 @@
-"""What quantised operators come to exactly, where LiteRT's kernels look it up in coarse tables or round in between."""
+"""What operators come to exactly, where LiteRT's kernels look it up in coarse tables or round in between."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import erf, pi, sqrt
+from math import erfc, pi, sqrt
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from layoutsolve.frontend.tflite.lowering.quantisation import quant_of
 from layoutsolve.frontend.tflite.reading.model import Operator, Subgraph
 from layoutsolve.graph import Array
 
-_erf = np.vectorize(erf, [float])
+_erfc = np.vectorize(erfc, [float])
 
 
 Constants = Sequence[Array | None]
@@ -21,14 +21,14 @@ Shape = tuple[int, ...]
 
 
 def _softmax(x: Array, operator: Operator, *_: object) -> Array:
-    powers = np.exp((x - x.max(-1, keepdims=True)) * float(operator.options.get("beta", 1.0)))
+    powers = np.exp((x - x.max(-1, keepdims=True)) * float(operator.options.get("beta", 0.0)))
     return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 def _gelu(x: Array, operator: Operator, *_: object) -> Array:
     if operator.options.get("approximate"):
         return np.asarray(0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))))
-    return np.asarray(0.5 * x * (1 + _erf(x / sqrt(2))))
+    return np.asarray(0.5 * x * _erfc(-x / sqrt(2)))
 
 
 def _resized(x: Array, operator: Operator, shape: Shape, _: Constants) -> Array:
@@ -67,25 +67,32 @@ FUNCTIONS: Mapping[str, Callable[[Array, Operator, Shape, Constants], Array]] = 
 }
 """Operators by name, as functions of real numbers; NaN is what cannot be told."""
 
-TYPES: Mapping[str, tuple[str, ...]] = {"REDUCE_PROD": ("int8", "int16")}
-"""The types of which they are needed, by default int16 alone: LiteRT rounds a REDUCE_PROD after each factor."""
+TYPES: Mapping[str, tuple[str, ...]] = {"GELU": ("float16", "int16"), "REDUCE_PROD": ("int8", "int16")}
+"""The types of which they are needed, by default int16 alone: LiteRT rounds a REDUCE_PROD after each factor, and a GELU
+in float16 after each operation.
+"""
 
 
 def exact(subgraph: Subgraph, operator: Operator, tensors: Mapping[int, Array]) -> Array | None:
-    """The result of an operator for what LiteRT has of its input, rounded to LSB, and LiteRT's where it is no number;
-    None for operators, and types of them, that LiteRT does not approximate so.
+    """The result of an operator for what LiteRT has of its input, rounded as its type is, and LiteRT's where it is no
+    number; None for operators, and types of them, that LiteRT does not approximate so.
     """
     ends = (operator.inputs[0], operator.outputs[0]) if operator.name in FUNCTIONS else ()
     if not ends or any(index not in tensors or not tensors[index].size for index in ends):
         return None
     stated = [subgraph.tensors[index] for index in ends]
-    read, made = (quant_of(each) for each in stated)
-    types = TYPES.get(operator.name, ("int16",))
-    if read is None or made is None or {each.dtype for each in stated} not in [{each} for each in types]:
+    if {each.dtype for each in stated} not in [{each} for each in TYPES.get(operator.name, ("int16",))]:
         return None
-    known = tensors[operator.outputs[0]]
-    x = (tensors[operator.inputs[0]].astype(np.float64) - float(read.zero_point[0])) * float(read.scale[0])
+    known, x = tensors[operator.outputs[0]], tensors[operator.inputs[0]].astype(np.float64)
     constants = [subgraph.tensors[index].data for index in operator.inputs[1:]]
+    if known.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            result = FUNCTIONS[operator.name](x, operator, known.shape, constants)
+        return np.where(np.isnan(result), known, result).astype(known.dtype)
+    read, made = (quant_of(each) for each in stated)
+    if read is None or made is None:
+        return None
+    x = (x - float(read.zero_point[0])) * float(read.scale[0])
     with np.errstate(all="ignore"):
         result = FUNCTIONS[operator.name](x, operator, known.shape, constants)
         found = np.rint(result / float(made.scale[0]) + float(made.zero_point[0]))

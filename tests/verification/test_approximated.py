@@ -35,3 +35,35 @@ def test_products(dtype: str, seed: int) -> None:
     assert layoutsolve.verify(source, right).verdict == "pass"
     wrong = broken(right, "another reduction", seed)
     assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"
+
+
+def halves(op: str, scale: float, offset: float, count: int, **options: object) -> bytes:
+    """An operator in float16, of numbers about an offset."""
+    build = Builder()
+    x = build.input("x", (1, count), "float16")
+    for name, made, number in (("MUL", "scaled", scale), ("ADD", "moved", offset)):
+        y = build.tensor(made, (1, count), "float16")
+        build.operator(name, [x, build.constant("number", np.full(1, number, np.float16))], [y], {})
+        x = y
+    y = build.tensor("y", (1, count), "float16")
+    build.operator(op, [x], [y], options)
+    return build.finish(y)
+
+
+@pytest.mark.parametrize("offset", [-4.0, -0.75, 2.0])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 4.0])
+@pytest.mark.parametrize("approximate", [False, True])
+def test_halves_in_narrow_ranges(approximate: bool, scale: float, offset: float) -> None:
+    """LiteRT rounds a GELU in float16 after each operation, and results next to each other are few steps apart."""
+    for count in (3, 64):
+        source = halves("GELU", scale, offset, count, approximate=approximate)
+        found = layoutsolve.verify(source, layoutsolve.convert(source))
+        assert found.verdict == "pass", str(found)
+
+
+@pytest.mark.parametrize("op", ["GELU", "LOGISTIC", "TANH"])
+def test_wrong_halves(op: str) -> None:
+    source = halves(op, 1.0, 0.5, 64)
+    right = layoutsolve.convert(source)
+    wrong = broken(right, "constant changed", 0)
+    assert wrong is not None and layoutsolve.verify(source, wrong).verdict == "FAIL"

@@ -50,14 +50,14 @@ class Draft:
         model: Model,
         write: Callable[[Lowering], None],
         reading: Reading | None = None,
-        equal: Mapping[str, str] | None = None,
+        equal: Mapping[str, str | int] | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """``write`` writes all operators of a subgraph. ``equal`` has what stands for some symbols of inputs;
-        ``budget`` is by default what the model's size allows.
+        """``write`` writes all operators of a subgraph. ``equal`` has what stands for some symbols of inputs, a
+        symbol or a number; ``budget`` is by default what the model's size allows.
         """
         self.equal = dict(equal or {})
-        self.forced: dict[str, str] = {}
+        self.forced: dict[str, str | int] = {}
         self.input_symbols: set[str] = set()
         self.opened: set[str] = set()
         self.signature: Signature | None = None
@@ -90,30 +90,43 @@ class Draft:
             self._symbols[key] = symbol(self.fresh_symbol(name))
         return self._symbols[key]
 
-    def input_size(self, name: str, *, opened: bool = False) -> Size:
-        """The symbol of a dimension of an input; ``opened`` where the file states a number, which it stands for."""
+    def input_size(self, name: str, *, opened: bool = False) -> Dim:
+        """The symbol of a dimension of an input, or the number that operators force it to be; ``opened`` where the file
+        states a number, which the symbol stands for.
+        """
         found = self.fresh_symbol(name)
         self.input_symbols.add(found)
-        size = symbol(self.equal.get(found, found))
+        stands = self.equal.get(found, found)
+        if isinstance(stands, int):
+            return stands
+        size = symbol(stands)
         if opened:
             self.opened.update(size.symbols)
         return size
 
     def equate(self, one: Dim, other: Dim) -> None:
-        """Note that an operator forces two sizes to be equal, which tells something new if they are those of inputs."""
-        names = [dim.symbols[0] for dim in (one, other) if isinstance(dim, Size) and dim == symbol(dim.symbols[0])]
-        if len(names) == 2 and self.input_symbols.issuperset(names):
-            first, second = sorted(self._representative(name) for name in names)
-            if first != second:
-                self.forced[second] = first
+        """Note that an operator forces two sizes to be equal, which tells something new of those of inputs: another one
+        stands for them, or a number. What users have opened is left open: the operator says whether that can be.
+        """
+        symbols = [dim.symbols[0] for dim in (one, other) if isinstance(dim, Size) and dim == symbol(dim.symbols[0])]
+        if not symbols or not self.input_symbols.issuperset(symbols):
+            return
+        numbers = {dim for dim in (one, other) if isinstance(dim, int)}
+        if len(symbols) + len(numbers) < 2 or (numbers and self.opened.intersection(symbols)):
+            return
+        forced = {self._representative(name) for name in symbols} | numbers
+        names = sorted(each for each in forced if isinstance(each, str))
+        numbers = {each for each in forced if isinstance(each, int)}
+        stands = min(numbers) if numbers else names[0]
+        self.forced.update((name, stands) for name in names if name != stands)
 
-    def _representative(self, name: str) -> str:
-        while name in self.forced:
+    def _representative(self, name: str | int) -> str | int:
+        while isinstance(name, str) and name in self.forced:
             name = self.forced[name]
         return name
 
-    def equalities(self) -> dict[str, str]:
-        """All symbols of inputs that others stand for, as far as is known."""
+    def equalities(self) -> dict[str, str | int]:
+        """All symbols of inputs that others, or numbers, stand for, as far as is known."""
         found = {name: self._representative(self.equal.get(name, name)) for name in self.input_symbols}
         return {name: stands for name, stands in found.items() if name != stands}
 
@@ -245,6 +258,11 @@ class Lowering:
         if index not in self.bound:
             self.bound[index] = self.draft.constant(self.position, tensor, name)
         return self.bound[index]
+
+    def begun(self, index: int) -> Value | None:
+        """What a variable begins with that no operator has written yet; None for other tensors."""
+        tensor = self.subgraph.tensors[index]
+        return self.variable(tensor).initial if tensor.is_variable and index not in self.bound else None
 
     def variable(self, tensor: Tensor) -> State:
         """The state that a tensor declared as variable stands for: its zero at first, then whatever was left in it."""

@@ -53,11 +53,17 @@ def operands(call: Call) -> tuple[Value, Value, Shape]:
 
 
 def check_divisor(call: Call, divisor: Value) -> None:
-    """Raise where integers are divided by a constant that has a zero, or may have one as it is computed from others.
+    """Raise where integers are divided by a constant that has a zero, or may have one as it is computed from others, or
+    by what a variable begins with.
 
     No runtime has a result for that, and ONNX Runtime refuses the model.
     """
-    if real_dtype(divisor).startswith("float") or not call.is_fixed(divisor):
+    if real_dtype(divisor).startswith("float"):
+        return
+    begun = call.lowering.begun(call.operator.inputs[1])
+    if begun is not None and begun.data is not None and not begun.data.all():
+        raise GapError("it divides integers by a variable, which begins as zeros", "divide by numbers other than zero")
+    if not call.is_fixed(divisor):
         return
     if divisor.data is None:
         raise GapError("it divides integers by what is computed from constants, perhaps zeros", "make it a constant")

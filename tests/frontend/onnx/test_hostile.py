@@ -337,6 +337,51 @@ def test_results_of_fewer_dimensions_than_operands() -> None:
     assert "ONNX refuses" in told(model)
 
 
+TYPED = {"Sqrt": "int16", "Sin": "bool", "QuantizeLinear": "uint32", "Not": "float", "Mod": "bool"}
+"""Operators, and a type that their first input does not take."""
+
+
+@pytest.mark.parametrize("op", TYPED)
+def test_what_onnx_refuses_names_the_operator_the_tensor_and_a_remedy(op: str) -> None:
+    other = {"QuantizeLinear": "float", "Mod": "bool"}.get(op, "")
+    ports, read = (f"x, {other} y", "x, y") if other else ("x", "x")
+    text = f"g ({TYPED[op]}[2, 3] {ports}) => (float[2, 3] z) {{ h = {op}({read}) z = Cast<to = 1>(h) }}"
+    said = told(parser.parse_model(f"{BEHIND} {text}"))
+    assert re.search(rf"^{op}#0 \(output 'h'\) is what ONNX refuses: it reads 'x', a tensor\({TYPED[op]}\), as", said)
+    assert said.endswith(definitions.REMEDY)
+
+
+@pytest.mark.parametrize(
+    ("opset", "text", "fault"),
+    [
+        (opset, *each)
+        for opset in (9, 13, 18)
+        for each in (
+            ("g (float[2] x) => (float[2] y) { y = Relu(nowhere) }", "operator 0 Relu reads 'nowhere'"),
+            ("g (float[2] x) => (float[2] z) { y = Relu(x) }", "nothing computes the output 'z'"),
+            ("g (float[2] x) => (float[2] y) { y = Relu(x) y = Neg(x) }", "operator 1 Neg computes 'y'"),
+            ("g (float[2] x, float[2] x) => (float[2] y) { y = Relu(x) }", "two inputs are called 'x'"),
+        )
+    ],
+)
+def test_broken_graphs_are_told_in_all_operator_sets(opset: int, text: str, fault: str) -> None:
+    """Before ONNX's version converter looks at them, which names no operator."""
+    said = told(parser.parse_model(f'<ir_version: 7, opset_import: ["" : {opset}]> {text}'))
+    assert said.startswith(fault) and said.endswith("the file is broken: repair it, or export the model again")
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 13, 17, 18])
+@pytest.mark.parametrize("imported", ["", "ai.onnx"])
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_both_names_of_the_standard_domain(domain: str, imported: str, opset: int) -> None:
+    text = "g (float[2, 3] x) => (float[3, 2] z) { y = Softmax<axis = 1>(x) z = Transpose<perm = [1, 0]>(y) }"
+    model = parser.parse_model(f'<ir_version: 7, opset_import: ["{imported}" : {opset}]> {text}')
+    for each in model.graph.node:
+        each.domain = domain
+    found = [each.op_type for each in layoutsolve.convert(model.SerializeToString()).model.graph.node]
+    assert sorted(found) == ["Softmax", "Transpose"]
+
+
 # -- a slice of the fuzzer -----------------------------------------------------------------------------------------
 
 

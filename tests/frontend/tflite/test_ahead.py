@@ -218,3 +218,19 @@ def test_exact_bytes_are_left_to_exact_arithmetic() -> None:
     found = layoutsolve.convert(source, quant="exact").session().run({"x": given})
     (truth,) = litert().run(source, [given]).results
     assert all(np.array_equal(each, truth) for each in found.values())
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("operator", ["SOFTMAX", "LEAKY_RELU", "CUMSUM"])
+def test_operators_without_options(operator: str, constant: bool) -> None:
+    """LiteRT takes each option to be 0 where a file has none."""
+    builder, numbers = Builder(), np.linspace(-2, 3, 6, dtype=np.float32)
+    x = builder.input("x", (6,))
+    read = builder.constant("numbers", numbers) if constant else x
+    axis = [builder.constant("axis", np.int32(0))] if operator == "CUMSUM" else []
+    made, result = builder.tensor("made", (6,)), builder.tensor("result", (6,))
+    builder.operator(operator, [read, *axis], [made], None)
+    for each in builder.subgraph.operators:
+        each.builtinOptions, each.builtinOptionsType = None, 0
+    builder.operator("ADD", [x, made], [result], {})
+    same(builder.finish(result), [numbers[::-1].copy()], 1e-6)

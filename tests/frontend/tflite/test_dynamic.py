@@ -101,6 +101,20 @@ def test_inputs_have_sizes_of_their_own() -> None:
     assert set(batches(pair("STABLEHLO_ADD"))) == {"batch"}
 
 
+@pytest.mark.parametrize("given", ["CONCATENATION", "STABLEHLO_ADD", "CUSTOM:NumericVerify"])
+def test_numbers_that_operators_force(given: str) -> None:
+    """An open size that has to be a number is that number, unless a user has opened it."""
+    builder = Builder()
+    x, y = builder.input("x", (2, 3), "float16"), builder.input("y", (1, 1), signature=(-1, -1))
+    z = builder.tensor("z", (2, 3), "float16" if given != "CUSTOM:NumericVerify" else "float32")
+    if given != "CUSTOM:NumericVerify":
+        builder.subgraph.tensors[y].type = builder.subgraph.tensors[x].type
+    builder.operator(given, [x, y], [z], {"axis": 1} if given == "CONCATENATION" else {})
+    ports = layoutsolve.convert(builder.finish(z)).model.graph.input
+    dims = [each.dim_value or each.dim_param for each in ports[1].type.tensor_type.shape.dim]
+    assert dims == ([2, "y_1"] if given == "CONCATENATION" else [2, 3])
+
+
 @pytest.mark.parametrize("operator", ["ADD", "CONCATENATION"])
 @pytest.mark.parametrize("sizes", [(1, 4), (5, 1), (3, 3)])
 def test_different_batches(operator: str, sizes: tuple[int, int]) -> None:

@@ -180,3 +180,13 @@ def test_a_bias_of_a_product_of_int16_by_int16() -> None:
     builder.operator("FULLY_CONNECTED", [x, weights, bias], [out])
     with pytest.raises(UnsupportedError, match="misreads the bias"):
         read(builder.finish(out))
+
+
+@pytest.mark.parametrize("operator", ["DIV", "FLOOR_DIV", "FLOOR_MOD"])
+def test_variables_that_begin_as_zeros_divide_nothing(operator: str) -> None:
+    builder = Builder()
+    x, y = builder.input("x", (3,), "int32"), builder.tensor("y", (3,), "int32", variable=True)
+    z = builder.tensor("z", (3,), "int32")
+    builder.operator(operator, [x, y], [z], {})
+    with pytest.raises(UnsupportedError, match="divides integers by a variable, which begins as zeros"):
+        read(builder.finish(z))
