@@ -382,6 +382,18 @@ def test_both_names_of_the_standard_domain(domain: str, imported: str, opset: in
     assert sorted(found) == ["Softmax", "Transpose"]
 
 
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("bits", range(16))
+def test_weights_of_open_sizes(bits: int, op: str) -> None:
+    """Also where an attribute says what the kernel is."""
+    sizes = ", ".join(f"n{at}" if bits >> at & 1 else str(size) for at, size in enumerate((1, 1, 3, 3)))
+    for attributes in ("kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]", "strides = [1, 1]"):
+        text = f"g (float[1, 1, 5, 5] x, float[{sizes}] w) => (float[1, 1, a, b] y) {{ y = {op}<{attributes}>(x, w) }}"
+        model = parser.parse_model(f"{BEHIND} {text}")
+        made = layoutsolve.convert(model.SerializeToString()).model
+        assert [each.op_type for each in made.graph.node] == [op]
+
+
 # -- a slice of the fuzzer -----------------------------------------------------------------------------------------
 
 
