@@ -3,9 +3,6 @@
 Prints every graph whose answer is beaten, by its seed, with the price and the lower one; then for each objective and
 target how many graphs were tried, called optimal and beaten, and how many were too large to enumerate. A bound above
 the least price counts as beaten. The exit status is 1 if there is any.
-
-With ``--reshapes`` it is Reshapes that are called optimal, of these graphs and of others that broadcast, and all
-groupings are enumerated as well.
 """
 
 from __future__ import annotations
@@ -19,17 +16,12 @@ from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.statement.assignment import Tier
 from layoutsolve.solver.statement.objective import coarse_tiers
 from layoutsolve.solver.statement.target_file import SHIPPED, shipped
-from tests.solver.broadcast_graphs import broadcast_graph
-from tests.solver.every_grouping import fewest_reshapes, lower_first
+from tests.solver.every_grouping import lower_first
 from tests.solver.every_layout import TooLargeError, cheapest
-from tests.solver.inner_graphs import inner_graph
 from tests.solver.mixed_graphs import mixed_graph
 
 STAGED = tuple(name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None)
 """The objectives that are proven of orders alone; of the others, and of time, the first tier is in question."""
-
-FAMILIES = (mixed_graph, broadcast_graph, inner_graph)
-"""The graphs of which groupings are enumerated, in turn."""
 
 STATUSES = ("optimal", "conditional", "feasible", "too large", "beaten")
 """What is counted."""
@@ -53,20 +45,6 @@ def hunted(seed: int, objective: str, target: str) -> tuple[str, str]:
     return found.status, f"{best.known} with bound {found.bound}, by {best.ranks}" if beaten else ""
 
 
-def hunted_reshapes(seed: int, objective: str, target: str) -> tuple[str, str]:
-    """The status of the Reshapes of the answer to a random graph, or of the time that includes theirs, and what beats
-    them: '' if nothing does.
-    """
-    found = assign(FAMILIES[seed % len(FAMILIES)](seed), objective=objective, target=shipped(target))
-    tier = found.tiers[0 if found.goal.timed else -2]
-    if not (found.price.reshapes and tier.bound):
-        return tier.status, ""
-    try:
-        return tier.status, _told(tier, lower_first(found, tier.bound) if found.goal.timed else fewest_reshapes(found))
-    except TooLargeError:
-        return "too large", ""
-
-
 def _told(tier: Tier, least: int | None) -> str:
     """What beats a tier, '' where nothing does."""
     beaten = least is not None and least < tier.bound
@@ -80,15 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first graph's number (default 0)")
     parser.add_argument("--objective", choices=tuple(OBJECTIVES), action="append", help="one objective, instead of all")
     parser.add_argument("--target", choices=SHIPPED, action="append", help="one target, instead of all")
-    parser.add_argument("--reshapes", action="store_true", help="of Reshapes, among all groupings")
     options = parser.parse_args(arguments)
-    hunt = hunted_reshapes if options.reshapes else hunted
     beaten = 0
     for target in options.target or SHIPPED:
-        for objective in options.objective or (STAGED if options.reshapes else tuple(OBJECTIVES)):
+        for objective in options.objective or OBJECTIVES:
             counts: Counter[str] = Counter()
             for seed in range(options.seed, options.seed + options.count):
-                status, lower = hunt(seed, objective, target)
+                status, lower = hunted(seed, objective, target)
                 counts[status] += 1
                 if lower:
                     counts["beaten"] += 1

@@ -43,7 +43,6 @@ from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
 from layoutsolve.solver.search.component import Outcome, solve_component
 from layoutsolve.solver.search.cpsat import Found, searched
 from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
-from layoutsolve.solver.search.known import Known
 from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.search.program import Program, Tier, limited, multiplied
 from layoutsolve.solver.search.relaxed import Relaxed, relaxed
@@ -348,6 +347,18 @@ def compared(name: str, task: Task, seconds: float) -> Compared:
     )
 
 
+def _key(problem: LayoutProblem, domains: Domains, component: Component) -> Hashable:
+    """What alike components have in common: their open rows and how they hang together, with numbers of their own."""
+    own: dict[int, int] = {}
+    operators = []
+    for number in component.operators:
+        operator = problem.operators[number]
+        ports = tuple(own.setdefault(variable, len(own)) for variable in operator.ports)
+        operators.append((ports, operator.inputs, tuple(operator.rows[row] for row in domains[number])))
+    sizes = tuple((problem.variables[variable].sizes, problem.variables[variable].bytes) for variable in own)
+    return tuple(operators), sizes
+
+
 class Tasks:
     """The components of models that are searched; those that are alike are taken once."""
 
@@ -357,7 +368,7 @@ class Tasks:
         if tiers is None:
             raise ValueError(f"{objective} does not choose orders first")
         self.goal, self.tiers, self.plain = Goal(objective), tiers, plain
-        self.known, self.keys = Known(), set[Hashable]()
+        self.keys = set[Hashable]()
 
     def of(self, graph: Graph) -> Iterator[Task]:
         """Those of a graph that no other one before has had."""
@@ -370,7 +381,7 @@ class Tasks:
             problem, domains = smaller.problem, smaller.domains
         start = [domain[0] for domain in domains]
         for component in components(problem, domains):
-            key = self.known.key(problem, domains, component)
+            key = _key(problem, domains, component)
             if prod(len(domains[number]) for number in component.operators) > ENUMERATED and key not in self.keys:
                 self.keys.add(key)
                 yield Task(problem, domains, component, start, self.tiers)

@@ -23,8 +23,6 @@ from layoutsolve.verification.verify import feeds
 from tests.dynamic_networks import Sizes, image_network, sequence_network
 from tests.truth import litert
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "40")) // 3
 
 WAYS: tuple[Mapping[str, Any], ...] = (

@@ -19,8 +19,6 @@ import pytest
 import layoutsolve
 from tests.networks import PLANES, Network, Quantised, minimum
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 
 def test_convolutions() -> None:
     """Both ends, and nothing between them."""

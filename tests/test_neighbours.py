@@ -17,8 +17,6 @@ from experiments.levels import gaps
 from tests.neighbours import FOLLOWERS, KINDS, Neighbours, neighbours
 from tests.truth import HIGHEST_OPSET
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 ROUNDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "1"))
 
 WAYS: tuple[Mapping[str, Any], ...] = (

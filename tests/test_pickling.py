@@ -57,7 +57,6 @@ def test_strategies(strategy: str, tmp_path: Path) -> None:
     check(source, conversion, copy.deepcopy(conversion), tmp_path)
 
 
-@pytest.mark.usefixtures("briefly")
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("boarded", [False, True])
 def test_targets(boarded: bool, seed: int, tmp_path: Path) -> None:

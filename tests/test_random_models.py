@@ -29,8 +29,6 @@ from tests.audited import audited
 from tests.random_models import Network, network
 from tests.truth import HIGHEST_OPSET, litert
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 SEEDS = int(os.environ.get("LAYOUTSOLVE_SEEDS", "40"))
 FIRST = int(os.environ.get("LAYOUTSOLVE_FIRST_SEED", "0"))
 

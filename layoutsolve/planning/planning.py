@@ -18,11 +18,10 @@ from layoutsolve.made import Provenance
 from layoutsolve.planning.plan import Facts, Plan
 from layoutsolve.planning.stating import facts_of, proven
 from layoutsolve.solver.proof.text import arrangement_of, layout_of
-from layoutsolve.solver.statement.assignment import Assignment, Tier
+from layoutsolve.solver.statement.assignment import MOVES, Assignment, Tier
 from layoutsolve.solver.statement.choosing import priced
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.exactly import exactly
-from layoutsolve.solver.statement.halts import VIEWS
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
@@ -104,7 +103,7 @@ def _assignment(graph: Graph, options: Options, facts: Facts) -> Assignment:
     """The rows that a plan says, at the price that they come to."""
     stepped, goal = in_steps(graph), options.goal
     views = frozenset(facts["views"])
-    if not all(number < len(stepped.nodes) and stepped.nodes[number].op in VIEWS for number in views):
+    if not all(number < len(stepped.nodes) and stepped.nodes[number].op in MOVES for number in views):
         raise PlanError("views: the source has no such Transposes and Reshapes")
     statement = Statement(stepped, options.boundary, goal, views)
     wanted = _rows(statement, facts["operators"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from layoutsolve.solver.proof.relaxation import Relaxation, Relaxed
 from layoutsolve.solver.proof.tree import Branch, Question, Step, Tree
-from layoutsolve.solver.search.relaxation import Relaxation, Relaxed
 from layoutsolve.solver.statement.bound import Offers, Open, Place
 from layoutsolve.solver.theory.layout import Layout
 

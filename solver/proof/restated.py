@@ -128,7 +128,7 @@ def _with_recorded(statement: Statement, problem: LayoutProblem, recorded: Seque
     operators = [
         operator
         if any(row.layouts == layouts for row in operator.rows)
-        else replace(operator, rows=(*operator.rows, *statement.rows(number, layouts)))
+        else replace(operator, rows=(*operator.rows, *statement.suggested(number, dict(enumerate(layouts)))))
         for number, (operator, layouts) in enumerate(zip(problem.operators, recorded, strict=True))
     ]
     return replace(problem, operators=tuple(operators))

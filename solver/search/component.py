@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.elimination import MOST, eliminated
+from layoutsolve.solver.search.elimination import eliminated
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.improved import improved
 from layoutsolve.solver.search.nearby import improved_together
@@ -27,19 +27,8 @@ from layoutsolve.solver.statement.problem import LayoutProblem
 if TYPE_CHECKING:
     from layoutsolve.solver.search.relaxed import Relaxed
 
-FEW = 2**16
-"""The entries of tables that are added up in less time than it takes to load what solves linear programs."""
-
-MANY, FOR_EACH = 2_000, 1_000
-"""Of so many rows whose groupings count tables come first that have no more than so many entries for each: it takes
-longer to state as a program what moves take.
-"""
-
 STEP = 0.2
 """The most of what is left of a limit that trying a few totals may use."""
-
-ASKED = 100
-"""The most work of finding out whether anything is cheaper, for each variable and row: mostly that is seen soon."""
 
 NEARBY = 0.25
 """The same of improving what hangs together, where nothing is proven by it."""
@@ -81,15 +70,13 @@ def solve_component(
     if limit.expired:
         return Outcome({number: start[number] for number in component.operators}, (0,) * len(tiers))
     search = _Search(problem, domains, component, start, tiers, limit)
-    small = search.eliminated(limit, search.few)
-    if small is not None:
-        return small
+    found = search.eliminated(limit)
+    if found is not None:
+        return found
     if limit.expired or not search.stated.complete:
-        found = None if limit.expired else search.eliminated(limit)
-        if found is None:
-            limit.searched(0.0, finished=False)
-        return found or search.outcome(())
-    return search.at_once(limit) or search.eliminated(limit) or search.read(limit) or search.searched(limit)
+        limit.searched(0.0, finished=False)
+        return search.outcome(())
+    return search.read(limit) or search.searched(limit)
 
 
 def bound_component(
@@ -157,14 +144,6 @@ class _Search:
         """The program."""
         return self.stated.program()
 
-    @property
-    def few(self) -> int:
-        """How many entries of tables are added up before anything else is tried."""
-        if not any("reshapes" in tier for tier in self.names):
-            return FEW
-        rows = sum(map(len, self.domains.values()))
-        return FOR_EACH * rows if rows >= MANY else 0
-
     def _priced(self, rows: Sequence[int]) -> tuple[int, ...]:
         return ranked(price_of_component(self.problem, rows, self.component), self.names)
 
@@ -198,35 +177,6 @@ class _Search:
         if price < self.price:
             self.rows, self.price = rows, price
 
-    def at_once(self, limit: Limit) -> Outcome | None:
-        """Rows read off the relaxation of all tiers in one sum, where they meet its bound or CP-SAT finds that nothing
-        is below theirs.
-        """
-        from layoutsolve.solver.search.relaxed import relaxed  # with what solves linear programs
-
-        tiers = [self.program.tier(names) for names in self.names]
-        stated = self.program.at_once(tiers)
-        if stated is None:
-            return None
-        whole, counted = stated
-        found = relaxed(self.program, whole, limit)
-        if found is None:
-            return None
-        proven = multiplied(self.program, whole, found.duals)
-
-        def reached() -> int:
-            totals = (tier.total(value) for tier, value in zip(tiers, self.price, strict=True))
-            return sum(each * total for each, total in zip(counted, totals, strict=True))
-
-        if reached() != proven.least:
-            self._round(self.program, found, limit)
-        if reached() == proven.least:
-            return self.outcome(self.price)
-        cheaper = proven.restricted(reached() - 1)
-        if self._eliminated(self._left(cheaper), limit) or self._empty(cheaper, limit):
-            return self.outcome(self.price)
-        return None
-
     def _left(self, program: Program) -> Mapping[int, Sequence[int]]:
         """The rows that a program has left."""
         left: dict[int, list[int]] = {number: [] for number in self.component.operators}
@@ -234,11 +184,11 @@ class _Search:
             left[number].append(row)
         return left
 
-    def _eliminated(self, left: Mapping[int, Sequence[int]], limit: Limit, most: int = MOST) -> bool:
+    def _eliminated(self, left: Mapping[int, Sequence[int]], limit: Limit) -> bool:
         """Whether no rows of those that are left are cheaper than the best ones are now."""
         if not all(left.values()):
             return True
-        found = eliminated(self.problem, {**self.around, **left}, self.component, self.names, limit, most)
+        found = eliminated(self.problem, {**self.around, **left}, self.component, self.names, limit)
         if found is None:
             return False
         rows = list(self.rows)
@@ -246,13 +196,6 @@ class _Search:
             rows[number] = row
         self._keep(rows)
         return True
-
-    def _empty(self, program: Program, limit: Limit) -> bool:
-        """Whether CP-SAT finds that a program has no solution."""
-        from layoutsolve.solver.search.cpsat import searched
-
-        most = limit.attempt(ASKED * (program.count + len(program.rows)))
-        return not limit.expired and searched(program, None, 0, most).empty
 
     def read(self, limit: Limit) -> Outcome | None:
         """Rows that meet the bounds of all tiers, read off a relaxation or found by CP-SAT; None where neither is."""
@@ -281,9 +224,9 @@ class _Search:
         bound = self.proven[0].tier.value(self.proven[0].least) if self.proven else self.price[0]
         return self.price[0] > FAR * bound + ANYWAY
 
-    def eliminated(self, limit: Limit, most: int = MOST) -> Outcome | None:
-        """The cheapest rows, where operators can be eliminated by tables of so many entries; None where they cannot."""
-        return self.outcome(self.price) if self._eliminated(self.domains, limit, most) else None
+    def eliminated(self, limit: Limit) -> Outcome | None:
+        """The cheapest rows, where operators can be eliminated; None where they cannot."""
+        return self.outcome(self.price) if self._eliminated(self.domains, limit) else None
 
     def _narrowed(self, place: int, proven: Multipliers, limit: Limit) -> bool:
         """Whether the best rows are the cheapest now, those before a tier being at their bounds: operators are

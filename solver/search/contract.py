@@ -9,8 +9,8 @@ moves of the same number of bytes, and where none of them may cost more than oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
@@ -23,19 +23,16 @@ from layoutsolve.solver.theory.row import FREE, Row
 
 @dataclass(frozen=True)
 class Contraction:
-    """A smaller problem with the same operators, of which ``follows`` have no choice: they follow their input. Those
-    that have one of the ``leaders`` do as that one does.
-    """
+    """A smaller problem with the same operators, of which ``follows`` have no choice: they follow their input."""
 
     problem: LayoutProblem
     domains: Domains
     follows: dict[int, dict[Layout, int]]
     original: LayoutProblem
-    leaders: Mapping[int, int] = field(default_factory=dict)
 
     def expand(self, rows: Sequence[int]) -> tuple[int, ...]:
         """The rows of the original problem that a solution of the smaller one stands for."""
-        expanded = [rows[self.leaders.get(number, number)] for number in range(len(rows))]
+        expanded = list(rows)
         for number, choices in self.follows.items():
             operator = self.original.operators[number]
             writer = self.original.writers[_input(self.original, operator)]

@@ -25,7 +25,7 @@ from layoutsolve.solver.search.tables import Array, Costs, Scope, Stated, in_one
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 
-LARGEST, MOST = 2**22, 2**26
+LARGEST, MOST = 2**22, 2**24
 """The most entries of a table, and of all tables."""
 
 ENTRIES, EACH = 200, 100
@@ -41,10 +41,9 @@ def eliminated(
     component: Component,
     tiers: Tiers,
     limit: Limit,
-    most: int = MOST,
 ) -> dict[int, int] | None:
     """The cheapest rows of a component's operators among those in ``domains``, which has all that touch its variables;
-    None where finding out takes more than so many entries of tables.
+    None where that takes tables that are too large.
     """
     moved = sum(problem.variables[each].bytes * len(problem.readers[each]) for each in component.variables)
     if moved > TOTAL:
@@ -57,7 +56,7 @@ def eliminated(
     if plan is None:
         return None
     entries = sum(prod(sizes[each] for each in scope) for scope in plan.values())
-    if entries > most:
+    if entries > MOST:
         return None
     limit.spend(entries // ENTRIES + EACH * len(plan))
     if limit.over:

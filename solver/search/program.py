@@ -22,9 +22,6 @@ FIELDS = tuple(each.name for each in fields(Price))
 UNIT = 720_720
 """The parts of one that multipliers are whole numbers of: halves, thirds, .. and sixteenths are exact."""
 
-LARGEST = 2**34
-"""How large a sum of several tiers may become: beyond that the relaxation's solver seldom tells apart what it is of."""
-
 Literals = list[int]
 """Variables, of which at most one is 1."""
 
@@ -90,28 +87,6 @@ class Program:
             },
             {**self.fixed, **dict(chosen.values())},
         )
-
-    def at_once(self, tiers: Sequence[Tier]) -> tuple[Tier, Sequence[int]] | None:
-        """All of some tiers in one sum, and how often each counts: more than all that come after it. None where the sum
-        could become too large to be solved exactly.
-        """
-        counted, weights = [1], dict[int, int]()
-        for tier in reversed(tiers):
-            for literal, weight in tier.terms:
-                weights[literal] = weights.get(literal, 0) + weight * counted[-1]
-            counted.append(counted[-1] * (1 + self._span(tier.terms)))
-            if counted[-1] > LARGEST:
-                return None
-        return Tier([(literal, weight) for literal, weight in weights.items() if weight], 1, 0), counted[-2::-1]
-
-    def _span(self, terms: Terms) -> int:
-        """The most by which sums of some terms differ."""
-        weights = dict(terms)
-        span = 0
-        for literals in self.exactly:
-            own = [weights.pop(literal, 0) for literal in literals]
-            span += max(own) - min(own)
-        return span + sum(map(abs, weights.values()))
 
     def tier(self, names: Sequence[str]) -> Tier:
         """The sum of some fields."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.alike import merged
 from layoutsolve.solver.search.contract import Contraction, contract
 from layoutsolve.solver.search.dominance import dominate
-from layoutsolve.solver.search.known import Answer, Known
 from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.copies import copied_bytes
@@ -38,8 +36,7 @@ class Solution:
     ``values`` are the tiers of what they cost, but for constants that several operators share: how those are stored is
     decided later. ``bounds`` are proven lower bounds on them, as for :class:`Part`, 0 where candidates were left out;
     ``parts`` is what each component came to that had to be searched. ``charged`` are the variables whose moves the
-    bounds have at their price, None for all; ``unseen`` are the factors that they leave out. ``among`` is the problem
-    that they are of, if it has more rows than that of the solution.
+    bounds have at their price, None for all; ``unseen`` are the factors that they leave out.
     """
 
     problem: LayoutProblem
@@ -49,12 +46,6 @@ class Solution:
     parts: tuple[Part, ...]
     charged: frozenset[int] | None = None
     unseen: frozenset[int] = frozenset()
-    among: LayoutProblem | None = None
-
-    @property
-    def candidates(self) -> LayoutProblem:
-        """The problem that has all rows which the bounds are about, each move at its price."""
-        return self.among or self.problem
 
     @property
     def optimal(self) -> bool:
@@ -81,28 +72,27 @@ def solve(
     problem: LayoutProblem,
     tiers: Tiers,
     limit: Limit | None = None,
-    known: Known | None = None,
     start: Solution | None = None,
     least: Solution | None = None,
 ) -> Solution:
-    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT, and those
-    that are ``known`` as before. A ``start`` is a solution of a problem with the same operators, whose rows are taken
-    where they prove to be the cheapest. ``least`` is one of this very problem with no move at more than it may cost:
+    """The cheapest rows of a problem: component by component, small ones by enumeration, others with CP-SAT.
+
+    A ``start`` is a solution of a problem with the same operators, whose rows are taken where they prove to be the
+    cheapest. ``least`` is one of this very problem with no move at more than it may cost:
     what costs no more here is proven.
     """
-    return _answered(problem, tiers, limit or unlimited(), known or Known(), start or least, least)
+    return _answered(problem, tiers, limit or unlimited(), start or least, least)
 
 
-def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit, known: Known | None = None) -> tuple[int, ...]:
+def bounds(problem: LayoutProblem, tiers: Tiers, limit: Limit) -> tuple[int, ...]:
     """What relaxations prove of the tiers, as the bounds of a :class:`Solution`, without looking for one."""
-    return _answered(problem, tiers, limit, known or Known(), bounded=True).bounds
+    return _answered(problem, tiers, limit, bounded=True).bounds
 
 
 def _answered(
     problem: LayoutProblem,
     tiers: Tiers,
     limit: Limit,
-    known: Known,
     start: Solution | None = None,
     least: Solution | None = None,
     bounded: bool = False,
@@ -114,10 +104,13 @@ def _answered(
     rows, regions = _begun(problem, opened, start), components(problem, opened)
     limit.spend(sum(len(region.operators) for region in regions))
     stand = _free(problem, rows, regions, tiers, start) | _proven(problem, rows, regions, least)
-    asked = [region for region in regions if region not in stand]
-    parts = _regions(rows, problem, opened, asked, tiers, limit, known, start, bounded)
+    asked = {number for region in regions if region not in stand for number in region.operators}
+    domains = [domain if number in asked else [rows[number]] for number, domain in enumerate(opened)]
+    contraction = presolved(problem, tiers, limit.part(PRESOLVED), domains)
+    begun = _begun(problem, contraction.domains, start)
+    parts = list(_search(begun, contraction.problem, contraction.domains, tiers, limit, bounded))
     parts += [part for each in stand.values() for part in each]
-    return concluded(problem, rows, tiers, sorted(parts, key=lambda part: part.operators))
+    return concluded(problem, contraction.expand(begun), tiers, sorted(parts, key=lambda part: part.operators))
 
 
 def _free(
@@ -158,36 +151,6 @@ def _parts(regions: Sequence[Component], solution: Solution) -> Iterator[tuple[C
     return zip(regions, found, strict=True)
 
 
-def _regions(
-    rows: list[int],
-    problem: LayoutProblem,
-    opened: Domains,
-    regions: Sequence[Component],
-    tiers: Tiers,
-    limit: Limit,
-    known: Known,
-    start: Solution | None,
-    bounded: bool,
-) -> list[Part]:
-    """Put the cheapest rows of regions in place, those that are alike once; what is known of their components."""
-    keys = [known.key(problem, opened, region, tiers, bounded) for region in regions]
-    answers = {key: answer for key in keys if (answer := known.get(key)) is not None}
-    fresh = {key: region for key, region in zip(keys, regions, strict=True) if key not in answers}
-    asked = {number: key for key, region in fresh.items() for number in region.operators}
-    domains = [domain if number in asked else [rows[number]] for number, domain in enumerate(opened)]
-    contraction = presolved(problem, tiers, limit.part(PRESOLVED), domains)
-    begun = _begun(problem, contraction.domains, start)
-    parts: dict[Hashable, list[Part]] = {key: [] for key in fresh}
-    for part in _search(begun, contraction.problem, contraction.domains, tiers, limit, bounded):
-        parts[asked[part.operators[0]]].append(part)
-    expanded = contraction.expand(begun)
-    for key, region in fresh.items():
-        answers[key] = Answer.of(region, expanded, opened, parts[key])
-        if not limit.expired or all(part.values == part.bounds for part in parts[key]):
-            known.keep(key, answers[key])
-    return [part for key, region in zip(keys, regions, strict=True) for part in answers[key].put(region, rows, opened)]
-
-
 def _begun(problem: LayoutProblem, domains: Domains, start: Solution | None) -> list[int]:
     """Rows to begin with: of each operator that of a solution, if it is open, else the first one that is."""
     rows = [domain[0] for domain in domains]
@@ -223,7 +186,6 @@ def presolved(
     """
     limit, orders = limit or unlimited(), not _grouping(tiers)
     contraction = contract(problem, open_rows(problem, orders) if domains is None else domains, tiers, limit)
-    contraction = merged(contraction) if orders else contraction
     left = dominate(contraction.problem, contraction.domains, tiers, orders, limit)
     return replace(contraction, domains=left)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import KEPT, Graph
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers, ranked
+from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Price, Row
@@ -47,7 +48,14 @@ PRODUCTS, HEADS = frozenset(("MatMul", "Gemm")), " of heads"
 ENTANGLED, COLLECTED = "entangled Reshape", "Scan output"
 """What a Reshape is called whose blocks have no common factors, and what a Loop or Scan collects of its turns."""
 
-_AMONG: Mapping[tuple[str, ...], str] = {("reshapes",): "for these orders", ("copies",): "for these layouts"}
+TIME = ("nanoseconds",)
+"""The tier of time."""
+
+_AMONG: Mapping[tuple[str, ...], str] = {
+    ("reshapes",): "for these orders",
+    ("copies",): "for these layouts",
+    TIME: "but for Reshapes",
+}
 """What tiers of their own are minimised for, where those before them decide what is left to choose."""
 
 
@@ -58,8 +66,9 @@ class Tier:
     ``bound`` is a proven lower bound on it among the assignments that have the least values of the tiers before; 0
     where nothing is known of these. ``status`` is 'optimal' where this tier and those before it are at their bounds,
     'conditional' where it was minimised for what those before it led to alone (Reshapes for the chosen orders, copies
-    for the chosen layouts), or with orders and groupings decided at once among candidates, which are not all, so that
-    other assignments that are as good before it may be better in it, else 'feasible'.
+    for the chosen layouts), where the time of all but Reshapes is proven, or where orders and groupings were decided at
+    once among candidates, which are not all, so that other assignments that are as good before it may be better in it,
+    else 'feasible'.
     It is 'planned' where the rows are those of a plan, of which nothing is proven.
     """
 
@@ -83,9 +92,12 @@ class Tier:
 
 
 def status_of(tiers: Iterable[Tier]) -> str:
-    """'optimal' where the first tier is and every other one is optimal, or at least conditional, else 'feasible'."""
-    first, *others = (tier.status for tier in tiers)
-    return "feasible" if first != "optimal" or "feasible" in others else "optimal"
+    """'optimal' where the first tier is, at least but for Reshapes, and every other one is optimal or conditional, else
+    'feasible'.
+    """
+    first, *others = tiers
+    sure = first.status == "optimal" or (first.status == "conditional" and first.names == TIME)
+    return "optimal" if sure and all(tier.status != "feasible" for tier in others) else "feasible"
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,12 +222,23 @@ class Assignment:
         values = ranked(self.price, tiers)
         holding = list(takewhile(lambda pair: pair[0] <= pair[1], zip(self.bounds, values, strict=False)))
         for place, (names, value) in enumerate(zip(tiers, values, strict=True)):
-            bound = holding[place][0] if status == "optimal" and place < len(holding) else 0
+            least = holding[place][0] if place < len(holding) else 0
+            bound = least if status == "optimal" else 0
             if value != bound or status != "optimal":
                 after = place >= len(coarse_tiers(tiers) or ())
+                after |= place < len(holding) and least == value - (self._regrouping if names == TIME else 0)
                 status = "conditional" if self.completed and after and status != "feasible" else "feasible"
             found.append(Tier(names, value, bound, "planned" if self.planned else status))
         return tuple(found)
+
+    @property
+    def _regrouping(self) -> int:
+        """The nanoseconds of all Reshapes, which follow from the groupings that were found for the orders."""
+        problem, found = self.problem, 0
+        for variable in problem.moving():
+            count = price_of_variable(problem, self.rows, variable).reshapes
+            found += self.goal.target.reshape_price(count, problem.variables[variable].turns, timed=True).nanoseconds
+        return found
 
     @cached_property
     def ends(self) -> dict[tuple[str, bool], tuple[Layout, Layout]]:

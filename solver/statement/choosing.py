@@ -16,9 +16,8 @@ from dataclasses import replace
 from layoutsolve.errors import OptionError
 from layoutsolve.graph import NOTHING, Graph, Node, Value
 from layoutsolve.names import Names
-from layoutsolve.solver.statement.assignment import Assignment
+from layoutsolve.solver.statement.assignment import MOVES, Assignment
 from layoutsolve.solver.statement.boundary import OTHERS, Boundary, Ends
-from layoutsolve.solver.statement.halts import VIEWS
 from layoutsolve.solver.statement.partition import crossings
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import Operator
@@ -177,7 +176,7 @@ class _Following:
         """Whether an operator runs where what it reads is written. Raises :class:`OptionError` where that is two."""
         if number in self.views:
             return False
-        if node.op in VIEWS:
+        if node.op in MOVES:
             return self.graph.values[node.inputs[0]].data is None
         if not self.table.follows(Site(self.graph, node)):
             return False

@@ -10,31 +10,22 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import permutations
-from math import comb, factorial
+from math import factorial
 
 from layoutsolve.errors import OptionError
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.statement.entry import Entry, Orders
-from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.memo import Shared, Walker
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable
 from layoutsolve.solver.statement.stops import BLOCKS, every_order
 from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Group, Layout, Order, finest, in_place, order, whole
-from layoutsolve.solver.theory.move import transposed_alone
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
 
 OTHERS = 2
 """How many layouts a variable may have that do not show what is wanted, where something is."""
-
-UNITS_MOVED = 4
-"""The work of putting dimensions of size 1 elsewhere."""
-
-FREE_DIMENSIONS = 6
-"""The most dimensions of what may have any order of these."""
 
 WITH_STOPS = 4
 """How many times as many layouts a variable may have where slow moves may be made in two."""
@@ -54,21 +45,17 @@ class Closure:
         finest_only: bool = False,
         kept: Orders | None = None,
         seeded: bool = False,
-        moved: Collection[int] | None = None,
         shown: Sequence[Collection[Order]] | None = None,
-        complete: Sequence[int] | None = None,
         enough: int | None = None,
     ) -> None:
         """Where orders are to be ``kept``, they are suggested to operators that nothing else leads to them, with
-        ``seeded`` to all. Of the variables only those that are ``moved`` change their order, by default all may.
+        ``seeded`` to all.
         Where it is said what is to be ``shown`` of each, orders of some atoms, other layouts are few.
-        With ``complete`` no other groupings of what is kept need fewer Reshapes; it says how many dimensions of size 1
-        each operator may have beside its own.
         A problem of more rows than are ``enough`` is of no use: it ends, ``capped``, where it has them.
         """
-        self.complete, self.enough, self.count = complete, enough, 0
+        self.enough, self.count = enough, 0
         self.shown, self.others = shown, Counter[int]()
-        self.seeded, self.moved = seeded, moved
+        self.seeded = seeded
         self.variables, self.entries, self.finest_only, self.kept = variables, entries, finest_only, kept
         self.target, self.timed = target, timed
         self.limit, self.most = limit, most
@@ -106,13 +93,10 @@ class Closure:
         weigh = self.target.weigh(entry.op, kinds, size, seen)
         alike = (entry.op, size, kinds) if weigh else ()
         forms, own = found.forms, entry.own
-        moving = self._moving(number) if self.complete else []
-        filled = (tuple(sorted(self.wanted[number])), self.complete[number]) if self.complete else None
-        key = (limit, alike, forms, ports, filled, *own.items())
+        key = (limit, alike, forms, ports, *own.items())
 
-        def make() -> Generator | Filler:
-            generator = Generator(ports, forms, outputs, limit, finest_only, exact, weigh, own)
-            return Filler(generator, kinds if weigh else (), filled[0], moving, filled[1]) if filled else generator
+        def make() -> Generator:
+            return Generator(ports, forms, outputs, limit, finest_only, exact, weigh, own)
 
         if key not in self.shared:
             self.shared[key] = Shared(make)
@@ -126,28 +110,19 @@ class Closure:
             generator = self.generators[number]
             self._found(number, self._coarse(entry.fixed))
             self._found(number, () if generator is None else generator.start())
-            if self.complete is not None and entry.free:
-                self._found(number, self._permuted(number))
         for variable, each in enumerate(self.variables):
             for logical in each.readings.values():
                 self._rearranged(variable, logical)
         self._exhaust()
         sure = unlimited()
         for number, generator in enumerate(self.generators):
-            if self.kept is not None and self.complete is None and (self.seeded or not self._reaches(number)):
+            if self.kept is not None and (self.seeded or not self._reaches(number)):
                 seeding = self._walker(number, sure) if self.capped else generator
                 for row in self.kept[number]:
                     if not self._in_vain:
                         self._seed(number, row.layouts, seeding)
                 self._exhaust()
         return self._problem()
-
-    def having(self, number: int, layouts: Sequence[Layout]) -> list[Row]:
-        """The rows of an operator with some very layouts, whether or not anything leads to them; of ``complete`` ones
-        none is left out.
-        """
-        found = self.suggested(number, {port: layouts[port] for port in self._moving(number)})
-        return [row for row in found if row.layouts == tuple(layouts)]
 
     def suggested(self, number: int, layouts: Mapping[int, Layout]) -> list[Row]:
         """The rows of an operator that layouts at some ports lead to, and those that it demands by itself."""
@@ -166,17 +141,6 @@ class Closure:
         """
         made = self._going_on(limit, max(self.most, factorial(most)) * WITH_STOPS)
         made.charged = made._with_stops(sorted(charged), most)
-        return made._problem()
-
-    def ordering(self, orders: Mapping[int, Collection[Order]], limit: Limit) -> LayoutProblem:
-        """The problem in which some variables have more orders, whether or not anybody demands them, and each move
-        costs what it does. It goes on from the problem that is stated, as above.
-        """
-        made = self._going_on(limit, self.most + max(map(len, orders.values()), default=0))
-        for variable, each in orders.items():
-            for atoms in sorted(each):
-                made._suggest(variable, finest((atoms,)))
-        made._exhaust()
         return made._problem()
 
     def _going_on(self, limit: Limit, most: int) -> Closure:
@@ -219,11 +183,11 @@ class Closure:
 
     @property
     def _in_vain(self) -> bool:
-        """Whether all layouts are wanted, and there are too many, or more rows than are of use."""
-        if self.enough is not None and self.count > self.enough:
-            self.capped = True
-            return True
-        return self.complete is not None and self.capped
+        """Whether there are more rows than are of use."""
+        if self.enough is None or self.count <= self.enough:
+            return False
+        self.capped = True
+        return True
 
     def _reaches(self, number: int) -> bool:
         """Whether an operator has a row that loses nothing."""
@@ -243,8 +207,6 @@ class Closure:
     def _exhaust(self) -> None:
         while self.queue:
             variable, layout = self.queue.popleft()
-            if self.complete is not None:
-                self._turned(variable, layout)
             for number, port in self.touching[variable]:
                 if self.limit.over or self._in_vain:
                     self.capped = True
@@ -267,14 +229,9 @@ class Closure:
         return frozenset(charged)
 
     def _alike(self, entry: Entry) -> list[object]:
-        """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once.
-
-        Ports that may leave out dimensions are not alike where each row of them counts.
-        """
+        """For each port of an operator what a layout suggested at it leads to depends on: alike ones need it once."""
         found, relations = entry.rule, entry.relations
         if found is None or relations is None or entry.own or not entry.follows:
-            return list(range(len(entry.ports)))
-        if self.complete and any(isinstance(form, Arranged) and form.broadcast for form in found.forms):
             return list(range(len(entry.ports)))
         pinned = [form.pinned for form in found.forms if isinstance(form, Arranged)]
         return [(port, *(number in each for each in pinned)) for number, port in enumerate(relations)]
@@ -302,10 +259,10 @@ class Closure:
                 self._suggest(variable, layout)
 
     def _suggest(self, variable: int, layout: Layout) -> bool:
-        """Have a layout pushed, unless it was; whether it is."""
+        """Have a layout pushed, unless it was, with what a Transpose makes of it; whether it is."""
         fresh = self._noted(variable, layout)
-        if fresh and self.complete is None:
-            self._turned(variable, layout)
+        if fresh:
+            self._rearranged(variable, layout)
         return fresh
 
     def _noted(self, variable: int, layout: Layout) -> bool:
@@ -322,29 +279,18 @@ class Closure:
         self.queue.append((variable, layout))
         return True
 
-    def _turned(self, variable: int, layout: Layout) -> None:
-        """Suggest what a Transpose makes of a layout, where there may be one."""
-        if self.moved is None or variable in self.moved:
-            self._rearranged(variable, layout)
-
     def _rearranged(self, variable: int, layout: Layout) -> None:
         """Suggest the stored dimensions of a layout in all orders that are to be kept: a Transpose that keeps these
         needs no Reshape.
 
         What that leads to is suggested as well, one after the other: there may be more of it than calls can nest.
         """
-        if self.complete is not None:
-            for found in self._reordered(variable, layout):
-                self._noted(variable, found)
-                if () in found and found != layout:
-                    self._suggest_moved(variable, layout, found)
-            return
-        turns, pending = self.moved is None or variable in self.moved, [self._reordered(variable, layout)]
+        pending = [self._reordered(variable, layout)]
         while pending:
             fresh = next(pending[-1], None)
             if fresh is None:
                 pending.pop()
-            elif self._noted(variable, fresh) and turns:
+            elif self._noted(variable, fresh):
                 pending.append(self._reordered(variable, fresh))
 
     def _reordered(self, variable: int, layout: Layout) -> Iterator[Layout]:
@@ -361,16 +307,6 @@ class Closure:
             self.reordered[key] = [each for atoms in wanted if (each := whole(solid, atoms)) is not None]
         for each in self.reordered[key]:
             yield in_place(layout, each)
-
-    def _suggest_moved(self, variable: int, layout: Layout, found: Layout) -> None:
-        """Suggest what a Transpose alone makes of a layout in another order, or a layout of it: what has size 1 may go
-        anywhere.
-        """
-        units = layout.count(())
-        self.limit.spend(UNITS_MOVED * comb(len(layout), units))
-        if not self.limit.over:
-            for other in transposed_alone(layout, found, self.variables[variable].rigid):
-                self._suggest(variable, other)
 
     def _wanted(self, variable: int) -> dict[Order, None]:
         """The orders of a variable that are to be kept, where there are several."""
@@ -398,14 +334,6 @@ class Closure:
             moving = self.moving[number] = [port for port, each in ports if not self.variables[each].constant]
             self.wanted[number] = {_orders(row, moving) for row in ([] if self.kept is None else self.kept[number])}
         return moving
-
-    def _permuted(self, number: int) -> list[Row]:
-        """The rows of an operator that keeps whole dimensions: these in any sequence."""
-        entry = self.entries[number]
-        if len(entry.free[0]) > FREE_DIMENSIONS:
-            self.capped = True
-            return []
-        return [entry.stored(axes) for axes in permutations(range(len(entry.free[0])))]
 
 
 def _shows(layout: Layout, wanted: Collection[Order]) -> bool:

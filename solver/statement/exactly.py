@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.statement.closure import Closure
 from layoutsolve.solver.statement.problem import LayoutProblem
-from layoutsolve.solver.statement.statement import ALL, Statement
+from layoutsolve.solver.statement.statement import CANDIDATES, Statement
 from layoutsolve.solver.theory.layout import order
 from layoutsolve.solver.theory.row import Row
 
@@ -21,7 +21,7 @@ def exactly(statement: Statement, wanted: Sequence[Row]) -> LayoutProblem:
     cannot have that.
     """
     target, timed, kept = statement.target, statement.goal.timed, [[row] for row in wanted]
-    closure = Closure(statement.variables, statement.entries, target, timed, unlimited(), ALL, kept=kept)
+    closure = Closure(statement.variables, statement.entries, target, timed, unlimited(), CANDIDATES, kept=kept)
     operators = []
     for number, (entry, row) in enumerate(zip(statement.entries, wanted, strict=True)):
         found = _rows(closure, number, row) if _fits(statement, number, row) else []

@@ -7,7 +7,6 @@ from dataclasses import field
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.filler import Filler
 from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Row
@@ -22,7 +21,7 @@ class Shared:
     solving does without the collector of garbage.
     """
 
-    def __init__(self, make: Callable[[], Generator | Filler]) -> None:
+    def __init__(self, make: Callable[[], Generator]) -> None:
         self.make = make
         self.root = _Stop(None)
 
@@ -39,7 +38,7 @@ Request = tuple[str, int, Layout]
 class _Stop:
     """A place in the tree, and the generator that has taken all steps to it, if it has not gone on."""
 
-    generator: Generator | Filler | None
+    generator: Generator | None
     capped: bool = False
     steps: dict[Request, _Step] = field(default_factory=dict)
 
@@ -76,8 +75,7 @@ class Walker:
 
     def exactly(self, wanted: Row) -> list[Row]:
         """See :meth:`Generator.exactly`; nothing of it is shared."""
-        generator = self._shared.make()
-        return generator.exactly(wanted) if isinstance(generator, Generator) else []
+        return self._shared.make().exactly(wanted)
 
     def rest(self) -> tuple[Row, ...]:
         """See :meth:`Generator.rest`."""
@@ -99,14 +97,14 @@ class Walker:
         self._steps.append(known)
         return rows
 
-    def _replayed(self) -> Generator | Filler:
+    def _replayed(self) -> Generator:
         generator = self._shared.make()
         for request in self._steps:
             _asked(generator, request)
         return generator
 
 
-def _asked(generator: Generator | Filler, request: Request) -> list[Row]:
+def _asked(generator: Generator, request: Request) -> list[Row]:
     name, port, layout = request
     if name == "push":
         return generator.push(port, layout)

@@ -46,13 +46,6 @@ def without_groupings(tiers: Tiers) -> Tiers:
     return tuple(filter(None, own))
 
 
-def searched_tiers(tiers: Tiers) -> Tiers:
-    """The tiers that are searched over all that there is to choose; what comes after them is decided for the orders, or
-    layouts, that these lead to.
-    """
-    return coarse_tiers(tiers) or tiers[:-1]
-
-
 @dataclass(frozen=True)
 class Goal:
     """What layouts are chosen for: an objective, and the runtime that the model is for."""

@@ -13,7 +13,6 @@ from layoutsolve.solver.statement.entry import Entry, Orders
 from layoutsolve.solver.statement.marks import marked
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
-from layoutsolve.solver.statement.repeated import Repeated
 from layoutsolve.solver.statement.unseen import Tensor, unseen
 from layoutsolve.solver.theory.atoms import Atoms, port_names
 from layoutsolve.solver.theory.layout import Layout, Order, order
@@ -30,9 +29,6 @@ quick answer is wanted first. A problem in which the cap was hit is optimal with
 
 AT_ONCE = 512
 """The same where both are decided at once, which makes far more of them."""
-
-ALL = 2048
-"""The same where all groupings of some orders are wanted, and nothing is proven if there are more."""
 
 TURNS = 10
 """How often the body of a loop is taken to run, for bytes and time: a move outside of it is better than one inside."""
@@ -72,7 +68,6 @@ class Statement:
         self._home: dict[str, int] = {}
         self._rows: dict[Layout, Row] = {}
         self.entries: list[Entry] = []
-        self._repeated = Repeated(self.target, self.goal.timed, ALL)
         self._state()
 
     @property
@@ -146,63 +141,12 @@ class Statement:
         stated = self._closure(limit or unlimited(), most, kept=kept, seeded=seeded).problem()
         return replace(stated, constants=self.constants())
 
-    def rows(self, number: int, layouts: Sequence[Layout]) -> tuple[Row, ...]:
-        """The rows of an operator with some very layouts."""
-        return tuple(self._alone(number, kept=[[Row(tuple(layouts))]], complete=[0]).having(0, layouts))
-
     def suggested(self, number: int, layouts: Mapping[int, Layout]) -> tuple[Row, ...]:
         """The rows of an operator that layouts at some of its ports lead to."""
-        return tuple(self._alone(number).suggested(0, layouts))
-
-    def _alone(self, number: int, kept: Orders | None = None, complete: Sequence[int] | None = None) -> Closure:
-        """What states an operator and the variables at it alone."""
         numbers, entries = _numbered_anew([self.entries[number]])
-        variables, most = [self.variables[each] for each in numbers], AT_ONCE if kept is None else ALL
-        return Closure(
-            variables, entries, self.target, self.goal.timed, unlimited(), most, kept=kept, complete=complete
-        )
-
-    def part(
-        self,
-        free: Mapping[int, Sequence[Row]],
-        fixed: Mapping[int, Row],
-        moved: Collection[int],
-        limit: Limit,
-        enough: int | None = None,
-    ) -> LayoutProblem:
-        """The problem over full layouts of some operators alone, in the sequence that they have.
-
-        ``free`` ones have the orders of some rows to choose from, ``fixed`` ones the very row, and of variables only
-        those that are ``moved`` change their order. More rows than are ``enough`` are not all found.
-        """
-        entries, kept = self._among(free, fixed)
-        return self._closure(
-            limit, CANDIDATES, kept=kept, seeded=True, entries=entries, moved=moved, enough=enough
-        ).problem()
-
-    def groupings(
-        self,
-        free: Mapping[int, Sequence[Row]],
-        fixed: Mapping[int, Row],
-        moved: Collection[int],
-        limit: Limit,
-        enough: int | None = None,
-    ) -> LayoutProblem:
-        """The same over all groupings: no others need fewer Reshapes. It has the variables at these operators alone,
-        which it numbers anew.
-        """
-        entries, kept = self._among(free, fixed)
-        numbers, entries = _numbered_anew(entries)
-        variables = [self.variables[number] for number in numbers]
-        among = {place for place, variable in enumerate(numbers) if variable in moved}
-        return self._repeated.problem(variables, entries, kept, among, limit, enough)
-
-    def _among(self, free: Mapping[int, Sequence[Row]], fixed: Mapping[int, Row]) -> tuple[list[Entry], Orders]:
-        """The operators that have rows to choose from, and those that have one, with these rows."""
-        entries = {number: self.entries[number] for number in free}
-        entries |= {number: self.entries[number].only(row) for number, row in fixed.items()}
-        kept = {**free, **{number: [row] for number, row in fixed.items()}}
-        return [entries[number] for number in sorted(kept)], [kept[number] for number in sorted(kept)]
+        variables = [self.variables[each] for each in numbers]
+        alone = Closure(variables, entries, self.target, self.goal.timed, unlimited(), AT_ONCE)
+        return tuple(alone.suggested(0, layouts))
 
     def first(self, limit: Limit) -> LayoutProblem:
         """The problem that is searched first: over orders, where all that groupings decide comes after them."""
@@ -220,13 +164,11 @@ class Statement:
         kept: Orders | None = None,
         seeded: bool = False,
         shown: Sequence[Collection[Order]] | None = None,
-        entries: Sequence[Entry] | None = None,
-        moved: Collection[int] | None = None,
         enough: int | None = None,
     ) -> Closure:
         return Closure(
             self.variables,
-            self.entries if entries is None else entries,
+            self.entries,
             self.target,
             self.goal.timed,
             limit,
@@ -234,7 +176,6 @@ class Statement:
             finest_only,
             kept,
             seeded,
-            moved=moved,
             shown=shown,
             enough=enough,
         )

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.known import Known
 from layoutsolve.solver.search.presolve import uneven
 from layoutsolve.solver.search.search import Solution, bounds, solve
 from layoutsolve.solver.statement.closure import Closure
@@ -94,18 +93,18 @@ class _Search:
     """A search among orders of one statement: what it has solved once, it knows."""
 
     def __init__(self, tiers: Tiers) -> None:
-        self.tiers, self.known = tiers, Known()
+        self.tiers = tiers
 
     def _solved(
         self, problem: LayoutProblem, limit: Limit, start: Solution | None = None, least: Solution | None = None
     ) -> Solution:
-        return solve(problem, self.tiers, limit, self.known, start, least)
+        return solve(problem, self.tiers, limit, start, least)
 
     def cheapest(
         self, problem: LayoutProblem, candidates: Closure, limit: Limit, before: Solution | None = None
     ) -> Solution:
         """The cheapest orders of a problem, those found ``before`` where none of its ``candidates`` are cheaper."""
-        if before is not None and bounds(problem, self.tiers, limit.part(NARROW), self.known) == before.values:
+        if before is not None and bounds(problem, self.tiers, limit.part(NARROW)) == before.values:
             found = replace(before, bounds=before.values)
         else:
             found = self._first(problem, limit.part(NARROW))
@@ -167,5 +166,4 @@ def _known_by(proof: Solution | None, found: Solution) -> Solution:
         return found
     problem = replace(found.problem, capped=proof.problem.capped)
     known = {name: getattr(proof, name) for name in ("bounds", "parts", "charged", "unseen")}
-    among = proof.problem.charging(None) if proof.charged and not proof.unseen else None
-    return replace(found, problem=problem, among=among, **known)
+    return replace(found, problem=problem, **known)

@@ -99,11 +99,6 @@ def in_place(layout: Layout, solid: Layout) -> Layout:
     return tuple([next(rest) if group else () for group in layout])
 
 
-def with_units(layout: Layout) -> Iterator[Layout]:
-    """The stored dimensions of a layout with those of size 1 anywhere among the others."""
-    yield from interspersed([group for group in layout if group], layout.count(()))
-
-
 def interspersed(groups: Sequence[tuple[Item, ...]], count: int) -> Iterator[tuple[tuple[Item, ...], ...]]:
     """Some groups in their sequence, with so many empty ones anywhere among them."""
     for places in combinations_with_replacement(range(len(groups) + 1), count):

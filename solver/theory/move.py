@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise, product
 
 from layoutsolve.records import dataclass
-from layoutsolve.solver.theory.layout import Group, Layout, Order, interspersed, order, whole, with_units
+from layoutsolve.solver.theory.layout import Group, Layout, Order, order, whole
 from layoutsolve.solver.theory.motion import Motion, motion_of
 
 Pattern = tuple[bool, ...]
@@ -155,26 +155,6 @@ def hindered(source: Layout, perm: Sequence[int]) -> bool:
     solid = [axis for axis in axes if source[axis]]
     ranks = {axis: rank for rank, axis in enumerate(sorted(solid))}
     return motion_of([ranks[axis] for axis in solid])[0] != Motion.GENERAL
-
-
-@lru_cache(maxsize=65536)
-def transposed_alone(source: Layout, target: Layout, rigid: bool = False) -> tuple[Layout, ...]:
-    """The layouts, beside ``target`` all that have its dimensions of size 1 elsewhere, between which and ``source`` a
-    Transpose alone is enough one way or the other. The two have the same dimensions. Of a ``rigid`` tensor it always
-    is.
-    """
-    if rigid:
-        return tuple(with_units(target))
-    solid = tuple(filter(None, target))
-    return tuple([filled(pattern, solid) for pattern in _moved_alone(pattern_of(source), turned(source, target))])
-
-
-@lru_cache(maxsize=65536)
-def _moved_alone(given: Pattern, turn: tuple[int, ...]) -> tuple[Pattern, ...]:
-    """The same for any layouts of which dimensions are in these places."""
-    back = tuple(sorted(range(len(turn)), key=turn.__getitem__))
-    patterns = map(pattern_of, interspersed([(each,) for each in turn], given.count(False)))
-    return tuple(each for each in patterns if alone_in(given, turn, each) or alone_in(each, back, given))
 
 
 def alone(source: Layout, target: Layout) -> bool:

@@ -15,8 +15,6 @@ from layoutsolve.solver import assign
 from tests.graphs import GraphBuilder, feeds, run
 from tests.solver.random_graphs import CONTROL, random_graph
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 
 def layers() -> Graph:
     """Layers with constants of all sizes, two of which read the same."""

@@ -73,7 +73,6 @@ def board(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.usefixtures("briefly")
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_chosen_runs_and_is_proven(seed: int, board: Path) -> None:
     source = network(seed).source

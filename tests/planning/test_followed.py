@@ -18,8 +18,6 @@ from tests.planning.thin_models import thin_model
 from tests.random_models import network
 from tests.random_onnx import random_model
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 TARGETS = (*SYSTEMS, "ort-cpu")
 FORMS = [name for name in SYSTEMS if name != "onnx"]
 

@@ -20,8 +20,6 @@ from tests.golden.models import MODELS
 from tests.random_models import network
 from tests.random_onnx import random_model
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 TARGETS = (*SYSTEMS, "ort-cpu")
 
 

@@ -19,12 +19,12 @@ from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.entry import Entry
 from layoutsolve.solver.statement.generator import Generator
-from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.placer import Placer
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Arrangement, Price, Row
-from tests.solver.every_layout import SLOTS, Orders, TooLargeError, cheapest_rows, tiers_of_orders
+from tests.solver.every_layout import SLOTS, Orders, TooLargeError, cheapest_rows
 
 ROWS = 1500
 """The most rows of all forms of an operator: with more, a graph is too large."""
@@ -32,21 +32,11 @@ ROWS = 1500
 Layouts = tuple[Layout, ...]
 
 
-def fewest_reshapes(found: Assignment, boundary: Boundary | None = None, seconds: float = 60.0) -> int:
-    """The fewest Reshapes of the answers that are as good as an optimal assignment in all tiers before.
-
-    Raises :class:`TooLargeError` where there are too many layouts, or too little time, and ValueError where nothing
-    costs as little.
-    """
-    tiers = tiers_of_orders(found.goal.tiers)
-    return _Model(found, boundary, tiers, ranked(found.price, tiers), seconds).least(("reshapes",), seconds)
-
-
 def lower_first(found: Assignment, limit: int, boundary: Boundary | None = None, seconds: float = 60.0) -> int | None:
     """The least of the first tier of all orders and groupings if it is below a limit, else None.
 
     The answer's bound as the limit is asked for quickly: few graphs have orders that come as low. Raises
-    :class:`TooLargeError` as above.
+    :class:`TooLargeError` where there are too many layouts, or too little time.
     """
     if limit <= 0:
         return None

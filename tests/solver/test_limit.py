@@ -32,8 +32,6 @@ from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.strategies.test_mincut import TIERS, random_problem
 from tests.solver.test_optimality import conflicting_grid
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 BUDGETS = (0, 1, 100, 1_000, 10_000, 100_000)
 
 

@@ -112,7 +112,6 @@ def test_layouts_equal_brute_force() -> None:
 def test_few_candidates_first_lose_nothing(graph, few: int) -> None:
     tiers = OBJECTIVES["min-executed"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("layoutsolve.solver.strategies.staged.NEEDED", 0)  # orders are compared, not their groupings
         expected = assign(graph)
         assume(not expected.ended)
         patch.setattr("layoutsolve.solver.strategies.orders.FEW", few)
@@ -168,9 +167,7 @@ def test_file_price_and_heuristics(graph) -> None:
     ranks = {}
     for strategy in STRATEGIES:
         try:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("layoutsolve.solver.strategies.staged.NEEDED", 30_000)
-                found = assign(graph, strategy=strategy, objective="min-transpose")
+            found = assign(graph, strategy=strategy, objective="min-transpose")
         except StrategyError:
             assert strategy == "mincut"
             continue

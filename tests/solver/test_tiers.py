@@ -11,10 +11,9 @@ import pytest
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Assignment, Goal, Price, Tier, assign
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search import component, program, search
+from layoutsolve.solver.search import component, search
 from layoutsolve.solver.search import relaxed as relaxation
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.solver.strategies import staged
 from tests.graphs import GraphBuilder
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.statement.test_copies import two_orders
@@ -60,10 +59,9 @@ def test_tiers_equal_brute_force(objective: str, relaxed: bool, monkeypatch: pyt
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose"])
 def test_the_first_tier_is_proven_before_the_others(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where tiers are too large to be one sum, and operators cannot be eliminated, a search that work ends proves more
+    """Where operators cannot be eliminated, a search that work ends proves more
     and more of them, the first one first.
     """
-    monkeypatch.setattr(program, "LARGEST", 0)
     monkeypatch.setattr(component, "eliminated", lambda *given: None)
     graph = conflicting_grid(3, 1)
     best = assign(graph, objective=objective)
@@ -90,24 +88,15 @@ def split() -> Graph:
     return b.graph(b.op("Softmax", x, shape=b.shape(x), axis=3))
 
 
-def test_reshapes_depend_on_the_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are the fewest for the orders that were chosen, and of all orders where others are looked at."""
-    assert known(split())[3] == "reshapes 1 (optimal)"
+def test_reshapes_depend_on_the_orders() -> None:
+    """They are the fewest for the orders that were chosen: others may need fewer."""
+    assert known(split())[3] == "reshapes 1 (for these orders)"
     assert known(split(), "min-nodes") == [
-        "transposes + reshapes 1 (optimal)",
-        "hidden 0 (optimal)",
-        "bytes 0 (optimal)",
-        "copies 0 (optimal)",
+        "transposes + reshapes 1 (among candidates)",
+        "hidden 0 (among candidates)",
+        "bytes 0 (among candidates)",
+        "copies 0 (for these layouts)",
     ]
-    graph = random_graph(134, 1 + 134 % 9, CONTROL)
-    monkeypatch.setattr(staged, "WIDENED", 0)
-    monkeypatch.setattr(staged, "WIDENED_EACH", 0)
-    monkeypatch.setattr(staged, "NEEDED", 0)
-    assert known(graph)[3] == "reshapes 3 (for these orders)"
-    monkeypatch.setattr(staged, "WIDENED", 10_000_000)
-    assert known(graph)[3] == "reshapes 2 (for these orders)"
-    monkeypatch.undo()
-    assert known(graph)[3] == "reshapes 2 (optimal)"
 
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-nodes"])

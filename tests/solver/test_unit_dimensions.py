@@ -46,10 +46,8 @@ def unit_graph(seed: int) -> tuple[Graph, int]:
 
 @pytest.mark.parametrize("part", range(2))
 def test_no_more_operators_than_were_planted(part: int) -> None:
-    """What is written has what the price says, slow Transposes as well, and no grouping of any order has less. What is
-    not called optimal has two Reshapes or more where other orders would have as many Transposes.
-    """
-    hindered = compared = optimal = 0
+    """What is written has what the price says, slow Transposes as well, and no grouping of any order has less."""
+    hindered = compared = 0
     for seed in range(part, 40, 2):
         graph, planted = unit_graph(seed)
         found = assign(graph, objective="min-nodes")
@@ -57,14 +55,13 @@ def test_no_more_operators_than_were_planted(part: int) -> None:
         assert tier.value <= planted, seed
         audited(serialise(apply(found)), found, graph)
         hindered += tier.value > 0 and found.price.hidden > 0
-        optimal += tier.status == "optimal"
         try:
             least = lower_first(found, tier.value + 1, seconds=2.0)
         except TooLargeError:
             continue
         assert least == tier.value or not tier.value, seed
         compared += 1
-    assert hindered > 2 and compared > 10 and optimal > 17
+    assert hindered > 2 and compared > 10
 
 
 def test_where_time_counts_first_no_transpose_is_hindered() -> None:

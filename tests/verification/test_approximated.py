@@ -9,8 +9,6 @@ import layoutsolve
 from experiments.verdicts import broken
 from tests.builder import Builder, Quant
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 
 def products(dtype: str, seed: int) -> bytes:
     """Products over one or two axes, which LiteRT rounds after each factor."""

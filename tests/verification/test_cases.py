@@ -13,8 +13,6 @@ from tests.conformance.cases import Case
 from tests.conformance.families import every_case
 from tests.networks import Network, Quantised
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 EACH = 1
 """How many cases of each operator are tried; with more they are spread over all that it has."""
 

@@ -13,8 +13,6 @@ from layoutsolve import Conversion
 from layoutsolve.verification import verify as verification
 from tests.random_models import network
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 KINDS = ("float32", "int8", "uint8", "dynamic")
 """Kinds of random networks."""
 

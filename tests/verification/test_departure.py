@@ -18,8 +18,6 @@ from tests.builder import Builder, Quant
 from tests.frontend.passes.test_infinities import masked
 from tests.random_models import network
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 FAULTS = 2
 """How many faults are tried in each network."""
 

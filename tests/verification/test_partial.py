@@ -14,8 +14,6 @@ from layoutsolve.verification.repacked import opened, packed
 from tests.builder import Builder
 from tests.random_models import network
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 NETWORKS = {1: "another stride", 8: "", 13: "another axis", 21: "dimensions not kept", 24: "another dilation"}
 NETWORKS |= {26: "another axis", 28: "outputs swapped", 30: "dimensions not kept", 39: "slice begins one later"}
 """Seeds of networks with a fault that each has, beside the operator that becomes a custom one."""

@@ -17,8 +17,6 @@ from tests.builder import Quant
 from tests.dynamic_networks import Dynamic
 from tests.graphs import GraphBuilder, assert_same, feeds
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 Inner = Callable[[GraphBuilder, str], str]
 
 

@@ -12,8 +12,6 @@ from layoutsolve.verification.verify import verify
 from tests.builder import Builder
 from tests.dynamic_networks import DEPTH, Dynamic
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 Sizes = Callable[[Builder, Sequence[int]], list[int]]
 """From the scalars batch, height and width to the entries of the shape that is reshaped to."""
 

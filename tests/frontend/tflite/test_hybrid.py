@@ -18,8 +18,6 @@ from tests.builder import Builder, Quant
 from tests.conformance.cases import Case, Model
 from tests.conformance.running import judge
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 SMALL = 63
 """The largest weight that has a sign in a target: two products of it by 255 do not saturate 16 bits."""
 

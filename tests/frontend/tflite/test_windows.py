@@ -16,8 +16,6 @@ from layoutsolve.verification.runtimes import OnnxRuntime
 from tests.builder import Builder, Quant
 from tests.truth import litert
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 DEPTH = 2
 POOLS = ("MAX_POOL_2D", "AVERAGE_POOL_2D", "L2_POOL_2D")
 CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "CONV_3D")

@@ -28,8 +28,6 @@ from tests.graphs import GraphBuilder
 from tests.solver.random_graphs import CONTROL, LAYERS, random_graph
 from tests.solver.strategies.test_mincut import random_problem
 
-pytestmark = pytest.mark.usefixtures("briefly")
-
 COMBINATIONS = 2000
 
 

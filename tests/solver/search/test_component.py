@@ -10,7 +10,7 @@ import pytest
 
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search import component, cpsat, program, relaxed
+from layoutsolve.solver.search import component, relaxed
 from layoutsolve.solver.search.changing import Changing
 from layoutsolve.solver.search.component import _Search
 from layoutsolve.solver.search.improved import SWEEPS, improved
@@ -41,7 +41,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]
 
 def test_rows_that_are_optimal_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that begins at the cheapest rows gives these, and rounds nothing where a relaxation proves them."""
-    monkeypatch.setattr(component, "FEW", 0)
+    monkeypatch.setattr(component, "eliminated", lambda *given: None)
     rounded = counted(monkeypatch, _Search, "_round")
     fresh = begun = 0
     for graph in family():
@@ -53,24 +53,6 @@ def test_rows_that_are_optimal_are_not_looked_for(monkeypatch: pytest.MonkeyPatc
         fresh, begun = fresh + between - before, begun + len(rounded) - between
         assert again.values == again.bounds == found.values
     assert begun < fresh / 2
-
-
-def test_small_components_need_no_linear_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where few operators hang together they are eliminated first, which comes to the same price."""
-    relaxations = counted(monkeypatch, relaxed, "relaxed")
-    fewer = 0
-    for graph in family():
-        problem = Statement(graph, goal=Goal(OBJECTIVE)).orders()
-        found, asked = [], []
-        for few in (0, component.FEW):
-            monkeypatch.setattr(component, "FEW", few)
-            del relaxations[:]
-            found.append(solve(problem, TIERS))
-            asked.append(len(relaxations))
-        assert found[0].values == found[1].values == found[1].bounds
-        fewer += asked[1] < asked[0]
-        assert asked[1] <= asked[0]
-    assert fewer > len(family()) / 3
 
 
 def test_rows_of_other_problems_are_a_start() -> None:
@@ -85,28 +67,9 @@ def test_rows_of_other_problems_are_a_start() -> None:
             assert solve(stated, TIERS, start=least).values == start.values
 
 
-def test_a_gap_takes_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a relaxation leaves a gap below the rows that are known to be the cheapest, CP-SAT closes it at once, if
-    operators cannot be eliminated.
-    """
-    monkeypatch.setattr(component, "eliminated", lambda *given: None)
-    relaxations = counted(monkeypatch, _Search, "read")
-    searches, gaps = counted(monkeypatch, cpsat, "searched"), 0
-    for graph in family():
-        problem = Statement(graph, goal=Goal(OBJECTIVE)).orders()
-        found = solve(problem, TIERS)
-        del relaxations[:], searches[:]
-        again = solve(problem, TIERS, start=found)
-        assert again.optimal and not relaxations
-        gaps += len(searches)
-        assert len(searches) <= len(again.parts)
-    assert gaps
-
-
 def test_no_relaxation_is_solved_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not where tiers are searched one after the other either, since no rows meet all bounds."""
     monkeypatch.setattr(component, "eliminated", lambda *given: None)
-    monkeypatch.setattr(program, "LARGEST", 0)
     asked, searches = counted(monkeypatch, relaxed, "relaxed"), counted(monkeypatch, _Search, "searched")
     for graph in family():
         del asked[:]

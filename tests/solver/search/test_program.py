@@ -11,7 +11,7 @@ from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.component import solve_component
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
-from layoutsolve.solver.search.program import FIELDS, LARGEST, UNIT, Program, Tier, multiplied
+from layoutsolve.solver.search.program import FIELDS, UNIT, Program, multiplied
 from layoutsolve.solver.search.relaxed import relaxed
 from layoutsolve.solver.search.search import bounds, enumerated, solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
@@ -67,27 +67,6 @@ def test_multipliers(seed: int) -> None:
             own = left.tier(("transposes",))
             values = [own.value(sum(each[at] * weight for at, weight in own.terms)) for each in solutions(left)]
             assert sorted(values) == sorted(each * tier.scale for each in known if each <= total)
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_tiers_at_once(seed: int) -> None:
-    """Sums of several tiers are ordered as these are one after the other, and add up to what each counts."""
-    random = np.random.default_rng(seed)
-    program = random_program(random)
-    for name in ("hidden", "bytes"):
-        program.terms[name].extend((each, int(random.integers(-1, 4))) for each in range(program.count))
-    tiers = [program.tier((name,)) for name in ("hidden", "transposes", "bytes")]
-    stated = program.at_once(tiers)
-    assert stated is not None
-    whole, counted = stated
-    found = []
-    for values in solutions(program):
-        each = [sum(values[at] * weight for at, weight in tier.terms) for tier in tiers]
-        total = sum(values[at] * weight for at, weight in whole.terms)
-        assert total == sum(times * value for times, value in zip(counted, each, strict=True))
-        found.append((total, each))
-    assert [each for _, each in sorted(found)] == sorted(each for _, each in found)
-    assert program.at_once([*tiers, Tier([(0, LARGEST)], 1, 0)]) is None
 
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
