@@ -28,7 +28,6 @@ from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
 from layoutsolve.solver import assign
 from layoutsolve.solver.search import component, search
-from layoutsolve.solver.search.contract import Contraction
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
 from layoutsolve.solver.strategies import orders, staged
 from layoutsolve.source import load
@@ -54,16 +53,11 @@ def _found(found: Any, *given: Any) -> Any:
 
 
 STAGES: Mapping[str, Sequence[Patch]] = {
-    "contraction": [(search, "contract", lambda problem, domains, *_: Contraction(problem, domains, {}, problem))],
-    "dominance": [(search, "dominate", lambda problem, domains, *_: domains)],
-    "enumeration": [(search, "ENUMERATED", 0)],
     "elimination": [(component, "eliminated", _nothing)],
-    "relaxation tier by tier": [(component._Search, "read", _nothing)],
-    "local improvement": [(component, "improved", _nothing)],
     "improvement of several at a time": [(component, "improved_together", _nothing)],
     "few candidates first": [(orders, "FEW", orders.CANDIDATES)],
     "orders of some atoms": [(orders.SomeAtoms, "look", _nothing), (orders.SomeAtoms, "charge", _nothing)],
-    "stops": [(orders._Search, "_with_stops", lambda self, problem, candidates, found, *_: found)],
+    "stops": [(orders, "_with_stops", lambda candidates, found, *_: found)],
     "views as operators": [(staged, "_held_against_views", _found)],
     "tie by groupings": [(search, "TIE", ())],
     "steps of concatenations": [(staged, "settled", lambda graph, problem, rows, tiers: rows)],

@@ -1,6 +1,6 @@
-"""Formulations and solvers compared: the components that the search does not enumerate, each stated in several ways.
+"""Formulations and solvers compared: components with many combinations of rows, each stated in several ways.
 
-Every model is stated over orders with few candidates and presolved, which is where the search begins; components that
+Every model is stated over orders with few candidates, which is where the search begins; components that
 are alike are taken once. Each is solved tier by tier, within one limit, by
 
 * ``cp-sat, pairs``: a literal for each move of a variable from one layout to another order, which is 1 where the one is
@@ -46,7 +46,6 @@ from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
 from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.search.program import Program, Tier, limited, multiplied
 from layoutsolve.solver.search.relaxed import Relaxed, relaxed
-from layoutsolve.solver.search.search import ENUMERATED, presolved
 from layoutsolve.solver.statement.concat_steps import in_steps
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -359,15 +358,18 @@ def _key(problem: LayoutProblem, domains: Domains, component: Component) -> Hash
     return tuple(operators), sizes
 
 
+COMBINATIONS = 4096
+"""Components with at most so many combinations of rows are left out."""
+
+
 class Tasks:
     """The components of models that are searched; those that are alike are taken once."""
 
-    def __init__(self, objective: str, plain: bool = False) -> None:
-        """With ``plain`` nothing that is no choice is struck out before."""
+    def __init__(self, objective: str) -> None:
         tiers = coarse_tiers(OBJECTIVES[objective])
         if tiers is None:
             raise ValueError(f"{objective} does not choose orders first")
-        self.goal, self.tiers, self.plain = Goal(objective), tiers, plain
+        self.goal, self.tiers = Goal(objective), tiers
         self.keys = set[Hashable]()
 
     def of(self, graph: Graph) -> Iterator[Task]:
@@ -376,13 +378,10 @@ class Tasks:
         limit = Limit.of(len(stepped.nodes))
         problem = Statement(stepped, goal=self.goal).orders(limit, FEW)
         domains = open_rows(problem)
-        if not self.plain:
-            smaller = presolved(problem, self.tiers, limit)
-            problem, domains = smaller.problem, smaller.domains
         start = [domain[0] for domain in domains]
         for component in components(problem, domains):
             key = _key(problem, domains, component)
-            if prod(len(domains[number]) for number in component.operators) > ENUMERATED and key not in self.keys:
+            if prod(len(domains[number]) for number in component.operators) > COMBINATIONS and key not in self.keys:
                 self.keys.add(key)
                 yield Task(problem, domains, component, start, self.tiers)
 
@@ -438,11 +437,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="models whose names contain TEXT")
     objectives = [name for name, tiers in OBJECTIVES.items() if coarse_tiers(tiers) is not None]
     parser.add_argument("--objective", default=Goal().objective, choices=objectives)
-    parser.add_argument("--plain", action="store_true", help="strike out nothing before that is no choice")
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="for each component and way")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to FILE")
     options = parser.parse_args(arguments)
-    tasks, found, count = Tasks(options.objective, options.plain), list[Compared](), 0
+    tasks, found, count = Tasks(options.objective), list[Compared](), 0
     for name, made in graphs(options.folder, options.families, options.only):
         try:
             graph = made if isinstance(made, Graph) else reference(load(made), Reading(), Stages(load(made)))

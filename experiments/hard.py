@@ -1,9 +1,9 @@
 """Where the time of solving goes, over families of networks that are hard and, if asked for, a folder of models.
 
-Every model is solved in a process of its own. A row has its operators, seconds of stating it, of striking out what is
-no choice and of searching, the seconds and the peak of memory of all that, what is proven, and the Transposes beside
-those that the other strategies leave; a star marks a price that another strategy's is below. Then follows, for families
-of several sizes, the exponent of time over operators. Seconds are the processor's: other processes do not count.
+Every model is solved in a process of its own. A row has its operators, seconds of stating it and of searching, the
+seconds and the peak of memory of all that, what is proven, and the Transposes beside those that the other strategies
+leave; a star marks a price that another strategy's is below. Then follows, for families of several sizes, the exponent
+of time over operators. Seconds are the processor's: other processes do not count.
 
     python -m experiments.hard [--only swin] [--folder FOLDER] [--objective min-executed]
 """
@@ -39,7 +39,6 @@ from layoutsolve.stages import Stages
 
 STAGES = {
     "stating": ((Statement, "_state"), (Statement, "_closure"), (Closure, "problem"), (Closure, "charging")),
-    "presolve": ((search, "presolved"),),
     "search": ((search, "_search"),),
 }
 """The functions that make up a stage."""
@@ -182,8 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--alone", action="store_true", help="do not ask the other strategies")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to FILE")
     options = parser.parse_args(arguments)
-    print("| model | operators | components | Booleans | stating | presolve | search | seconds | MB | status ", end="")
-    print("| price | bound | Transposes | others |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("| model | operators | components | Booleans | stating | search | seconds | MB | status ", end="")
+    print("| price | bound | Transposes | others |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     families: dict[str, list[Measured]] = {}
     for family, name, make in works(options.only, options.folder):
         found = apart(partial(measure, name, make, options.objective, not options.alone))

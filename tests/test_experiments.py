@@ -23,7 +23,7 @@ MODELS = "{models}"
 """Stands for a folder of models, ``{scratch}`` for an empty one, ``{onnx}`` for one of an ONNX model."""
 
 COMMANDS = {
-    "ablation": [MODELS, "--networks", "0", "--only", "dominance"],
+    "ablation": [MODELS, "--networks", "0", "--only", "elimination"],
     "agreement": [MODELS, "--samples", "1"],
     "batch": [MODELS],
     "certificates": [MODELS, "--every", "3"],

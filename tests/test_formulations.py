@@ -14,9 +14,9 @@ from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.presolve import components
 from layoutsolve.solver.search.relaxed import relaxed
-from layoutsolve.solver.search.search import enumerated
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers
 from layoutsolve.solver.statement.statement import Statement
+from tests.solver.enumeration import enumerated
 from tests.solver.random_graphs import CONTROL, random_graph
 
 SECONDS = 60.0

@@ -11,8 +11,8 @@ from layoutsolve.solver.search.presolve import Component, price_of_component
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 
-TOGETHER = 24
-"""How many operators are chosen anew at a time: of a grid the tables of these are small."""
+TOGETHER = (40, 20, 8)
+"""How many operators are chosen anew at a time: as many as have tables that are small enough."""
 
 
 def improved_together(
@@ -29,15 +29,22 @@ def improved_together(
     near = _Near(problem, component)
     waiting = dict.fromkeys(component.operators)
     while waiting and not limit.expired:
-        around = near.around(next(iter(waiting)))
-        for number in around[: TOGETHER // 2]:
+        first = next(iter(waiting))
+        del waiting[first]
+        for count in TOGETHER:
+            around = near.around(first, count)
+            part = Component(tuple(sorted(around)), near.variables(around))
+            at = {number for variable in part.variables for number, _ in problem.places(variable)}
+            open_rows = {number: [rows[number]] for number in at} | {number: domains[number] for number in around}
+            found = eliminated(problem, open_rows, part, tiers, limit)
+            if found is not None:
+                break
+        else:
+            continue
+        for number in around[: count // 2]:
             waiting.pop(number, None)
-        part = Component(tuple(sorted(around)), near.variables(around))
-        at = {number for variable in part.variables for number, _ in problem.places(variable)}
-        open_rows = {number: [rows[number]] for number in at} | {number: domains[number] for number in around}
-        before = ranked(price_of_component(problem, rows, part), tiers)
-        tried, found = list(rows), eliminated(problem, open_rows, part, tiers, limit)
-        for number, row in (found or {}).items():
+        before, tried = ranked(price_of_component(problem, rows, part), tiers), list(rows)
+        for number, row in found.items():
             tried[number] = row
         if ranked(price_of_component(problem, tried, part), tiers) < before:
             rows[:] = tried
@@ -58,13 +65,13 @@ class _Near:
             for number in dict.fromkeys(numbers):
                 self.touched[number].append(variable)
 
-    def around(self, number: int) -> list[int]:
-        """The operators nearest to one, that one first."""
+    def around(self, number: int, count: int) -> list[int]:
+        """So many operators nearest to one, that one first."""
         found, queue = {number: None}, deque([number])
-        while queue and len(found) < TOGETHER:
+        while queue and len(found) < count:
             for variable in self.touched[queue.popleft()]:
                 for other in self.at[variable]:
-                    if other not in found and len(found) < TOGETHER:
+                    if other not in found and len(found) < count:
                         found[other] = None
                         queue.append(other)
         return list(found)

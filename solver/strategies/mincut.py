@@ -22,8 +22,8 @@ from typing import Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.presolve import Component, Domains, components, uneven, varying
-from layoutsolve.solver.search.search import Solution, concluded, part_of, presolved
+from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, uneven, varying
+from layoutsolve.solver.search.search import Solution, concluded, part_of
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
@@ -76,19 +76,17 @@ def _cut_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
 def cut_orders(problem: LayoutProblem, tiers: Tiers, limit: Limit | None = None) -> Solution:
     """The cheapest rows of a problem over orders. Raises :class:`StrategyError`."""
     limit = limit or unlimited()
-    contraction = presolved(problem, tiers, limit)
-    rows = [domain[0] for domain in contraction.domains]
-    found = components(contraction.problem, contraction.domains)
+    domains = open_rows(problem)
+    rows = [domain[0] for domain in domains]
+    found = components(problem, domains)
     for component in found:
-        limit.spend(sum(len(contraction.domains[number]) for number in component.operators))
+        limit.spend(sum(len(domains[number]) for number in component.operators))
         if limit.expired:
             raise StrategyError(_OVER)
-        for number, row in cut(contraction.problem, contraction.domains, component, tiers).rows.items():
+        for number, row in cut(problem, domains, component, tiers).rows.items():
             rows[number] = row
-    parts = [
-        part_of(contraction.problem, contraction.domains, rows, component, tiers, "min cut") for component in found
-    ]
-    return concluded(problem, contraction.expand(rows), tiers, parts)
+    parts = [part_of(problem, domains, rows, component, tiers, "min cut") for component in found]
+    return concluded(problem, rows, tiers, parts)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.presolve import uneven
-from layoutsolve.solver.search.search import Solution, bounds, solve
+from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.closure import Closure
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
@@ -39,11 +39,6 @@ has more is not solved in what is left of a limit, and takes memory out of propo
 LARGE = 5_000
 """The rows of a problem that is searched last where it has not even all candidates."""
 
-MANY = 5_000
-"""The operators of a problem that is searched with moves at the least that they may cost before all else: mostly they
-cost no more, and that has to be searched in any case.
-"""
-
 
 def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solution:
     """The cheapest orders: among few candidates first, then, if more of them could be cheaper, among those that show
@@ -51,14 +46,14 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
 
     Where few candidates are a large problem already they come last, and there is no time for all.
     """
-    first, search = limit.part(NARROW), _Search(tiers)
+    first = limit.part(NARROW)
     candidates, some = statement.candidates(first.part(STATED), FEW), SomeAtoms(statement, tiers)
     problem = candidates.problem()
     if problem.capped and sum(len(operator.rows) for operator in problem.operators) > LARGE:
         some.look((1,), limit.part(GLANCE))
         if some.proves((1,)):
             return _cheapest_of_many(problem, some, limit)
-    few = search.cheapest(problem, candidates, first.part(CAPPED) if problem.capped else first)
+    few = _cheapest(problem, candidates, tiers, first.part(CAPPED) if problem.capped else first)
     del candidates
     if few.optimal or not few.problem.capped or limit.expired:
         return few
@@ -70,7 +65,7 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
         return _known_by(some.proof, best)
     enough = ENOUGH + ENOUGH_EACH * len(statement.entries)
     candidates = statement.candidates(limit.part(STATED), CANDIDATES, enough)
-    wide = search.cheapest(candidates.problem(), candidates, limit, best)
+    wide = _cheapest(candidates.problem(), candidates, tiers, limit, best)
     best = _least([wide, best])
     if wide.bounds < best.values:
         some.charge(best.values, limit)
@@ -89,70 +84,46 @@ def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> 
     return _known_by(some.proof, best)
 
 
-class _Search:
-    """A search among orders of one statement: what it has solved once, it knows."""
+def _cheapest(
+    problem: LayoutProblem, candidates: Closure, tiers: Tiers, limit: Limit, before: Solution | None = None
+) -> Solution:
+    """The cheapest orders of a problem, among its ``candidates``; a search begins at those found ``before``."""
+    found = solve(problem, tiers, limit.part(NARROW), before)
+    if problem.capped or not any(found.values) or not uneven(problem):
+        return found
+    few = _with_stops(candidates, found, tiers, limit, FEW_BLOCKS)
+    if few.optimal or limit.expired:
+        return few
+    more = _with_stops(candidates, found, tiers, limit, BLOCKS)
+    return _known_by(max(few, more, key=lambda each: each.bounds), _least([few, more]))
 
-    def __init__(self, tiers: Tiers) -> None:
-        self.tiers = tiers
 
-    def _solved(
-        self, problem: LayoutProblem, limit: Limit, start: Solution | None = None, least: Solution | None = None
-    ) -> Solution:
-        return solve(problem, self.tiers, limit, start, least)
+def _with_stops(candidates: Closure, found: Solution, tiers: Tiers, limit: Limit, most: int) -> Solution:
+    """The cheapest orders, where two moves may be cheaper than one.
 
-    def cheapest(
-        self, problem: LayoutProblem, candidates: Closure, limit: Limit, before: Solution | None = None
-    ) -> Solution:
-        """The cheapest orders of a problem, those found ``before`` where none of its ``candidates`` are cheaper."""
-        if before is not None and bounds(problem, self.tiers, limit.part(NARROW)) == before.values:
-            found = replace(before, bounds=before.values)
-        else:
-            found = self._first(problem, limit.part(NARROW))
-        if problem.capped or not any(found.values) or not uneven(problem):
-            return found
-        few = self._with_stops(problem, candidates, found, limit, FEW_BLOCKS)
-        if few.optimal or limit.expired:
-            return few
-        more = self._with_stops(problem, candidates, found, limit, BLOCKS)
-        return _known_by(max(few, more, key=lambda each: each.bounds), _least([few, more]))
-
-    def _first(self, problem: LayoutProblem, limit: Limit) -> Solution:
-        """The cheapest orders of a problem; of a large one where every move costs the least that it may, which is a
-        bound, and then wherever that is not what they cost.
-        """
-        least = None
-        if len(problem.operators) > MANY and uneven(problem):
-            least = self._solved(problem.charging(frozenset()), limit)
-        return self._solved(problem, limit, least=least)
-
-    def _with_stops(
-        self, problem: LayoutProblem, candidates: Closure, found: Solution, limit: Limit, most: int
-    ) -> Solution:
-        """The cheapest orders, where two moves may be cheaper than one.
-
-        Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the
-        least price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in
-        it, and those around them, at which such a move might be made as well. They have all orders: what is cheapest
-        then is a lower bound again, and mostly an answer. What is known is where each search begins. What has more than
-        so many blocks at ``most`` is not charged.
-        """
-        reach, problem = 1, problem.charging(frozenset())
-        least = replace(found, problem=problem)
-        proofs: list[Solution] = []
-        while True:
-            more = wider(problem, candidates, least, reach, limit, most)
-            if more is not None:
-                problem, reach = more, 2 * reach
-            elif proofs:
-                break
-            least = replace(self._solved(problem, limit, least), charged=problem.charged)
-            proofs.append(least)
-            found = _least([found, least.at_full_price(self.tiers)])
-            if limit.expired or found.values == least.values:
-                break
-        if problem.charged and found.values != least.values and not limit.expired:
-            found = _least([found, self._solved(problem.charging(None), limit)])
-        return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
+    Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the least
+    price is a lower bound. Where an answer costs more, those variables are charged whose moves are dearer in it, and
+    those around them, at which such a move might be made as well. They have all orders: what is cheapest then is a
+    lower bound again, and mostly an answer. What is known is where each search begins. What has more than so many
+    blocks at ``most`` is not charged.
+    """
+    reach, problem = 1, found.problem.charging(frozenset())
+    least = replace(found, problem=problem)
+    proofs: list[Solution] = []
+    while True:
+        more = wider(problem, candidates, least, reach, limit, most)
+        if more is not None:
+            problem, reach = more, 2 * reach
+        elif proofs:
+            break
+        least = replace(solve(problem, tiers, limit, least), charged=problem.charged)
+        proofs.append(least)
+        found = _least([found, least.at_full_price(tiers)])
+        if limit.expired or found.values == least.values:
+            break
+    if problem.charged and found.values != least.values and not limit.expired:
+        found = _least([found, solve(problem.charging(None), tiers, limit)])
+    return _known_by(max(proofs, key=lambda proof: proof.bounds), found)
 
 
 def _least(found: Sequence[Solution]) -> Solution:

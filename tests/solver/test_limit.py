@@ -22,12 +22,12 @@ from layoutsolve.solver.limit import LOOK, Limit, unlimited
 from layoutsolve.solver.search import formulation
 from layoutsolve.solver.search.component import solve_component
 from layoutsolve.solver.search.presolve import components, price_of_component
-from layoutsolve.solver.search.search import enumerated, presolved
 from layoutsolve.solver.statement.objective import coarse_tiers, ranked
 from layoutsolve.solver.statement.statement import CANDIDATES, Statement
 from layoutsolve.solver.strategies import orders
 from tests.frontend.tflite.test_signal_library import model, packed, short
 from tests.graphs import feeds, run
+from tests.solver.enumeration import enumerated
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.strategies.test_mincut import TIERS, random_problem
 from tests.solver.test_optimality import conflicting_grid
@@ -185,10 +185,9 @@ def test_seconds_end_after_few_looks(looks: int) -> None:
 
 
 def test_steps_between_looks_are_small() -> None:
-    """Stating and presolving count their work in steps of a few looks at most."""
+    """Stating counts its work in steps of a few looks at most."""
     Watched.most = 0
-    limit = Watched()
-    presolved(Statement(conflicting_grid(3, 2)).orders(limit), TIERS, limit)
+    Statement(conflicting_grid(3, 2)).orders(Watched())
     assert 0 < Watched.most <= 10 * LOOK
 
 

@@ -15,8 +15,6 @@ from layoutsolve.emit import apply, serialise
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, assign
-from layoutsolve.solver.search.contract import contract
-from layoutsolve.solver.search.presolve import open_rows
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import Goal, Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.price import price
@@ -146,18 +144,6 @@ def test_a_view_between_fast_transposes_may_beat_a_slow_one(seed: int, size: int
         np.testing.assert_allclose(result, each, rtol=1e-4, atol=1e-5)
 
 
-@checked
-@given(larger_graphs)
-def test_contraction_loses_nothing(graph) -> None:
-    tiers = coarse_tiers(OBJECTIVES["min-transpose"])
-    assert tiers is not None
-    problem = Statement(graph).orders()
-    contraction = contract(problem, open_rows(problem), tiers)
-    rows = tuple(domain[0] for domain in contraction.domains)
-    expanded = contraction.expand(rows)
-    assert ranked(price(problem, expanded), tiers) == ranked(price(contraction.problem, rows), tiers)
-
-
 @settings(checked, max_examples=15)
 @given(larger_graphs)
 def test_file_price_and_heuristics(graph) -> None:
@@ -229,7 +215,7 @@ def test_time_limit() -> None:
 
 @pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
 def test_any_losses_equal_brute_force(objective: str) -> None:
-    """Whatever the motions of a target lose, what is struck out and contracted before the search is no loss."""
+    """Whatever the motions of a target lose, nothing that is left out before the search is a loss."""
     tiers, force = coarse_tiers(OBJECTIVES[objective]) or (), BruteForce()
 
     @settings(checked, max_examples=150)

@@ -12,13 +12,13 @@ import pytest
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import component as solving
 from layoutsolve.solver.search import elimination, formulation
-from layoutsolve.solver.search.component import _Search
 from layoutsolve.solver.search.elimination import eliminated
 from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
-from layoutsolve.solver.search.search import enumerated, solve
+from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
+from tests.solver.enumeration import enumerated
 from tests.solver.mixed_graphs import mixed_graph
 from tests.solver.random_graphs import CONTROL, random_graph
 from tests.solver.test_optimality import conflicting_grid, narrow_graph
@@ -116,7 +116,6 @@ def test_searches_with_and_without_it_agree(monkeypatch: pytest.MonkeyPatch) -> 
     """What is conflicting leaves a gap, which is closed by elimination among what multipliers leave, tier by tier, at
     the price that CP-SAT comes to.
     """
-    monkeypatch.setattr(_Search, "eliminated", lambda *given: None)
     answers: list[bool] = []
 
     def noted(*given: Any) -> dict[int, int] | None:

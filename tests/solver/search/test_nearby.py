@@ -7,8 +7,8 @@ import pytest
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import nearby
 from layoutsolve.solver.search.nearby import improved_together
-from layoutsolve.solver.search.presolve import components, price_of_component
-from layoutsolve.solver.search.search import presolved, solve
+from layoutsolve.solver.search.presolve import components, open_rows, price_of_component
+from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.statement import Statement
 from tests.solver.test_optimality import conflicting_grid
@@ -18,8 +18,8 @@ TIERS = coarse_tiers(OBJECTIVES["min-executed"]) or ()
 
 def improved(size: int, depth: int, limit: Limit) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
     """What the components of a grid cost at first, and when they are improved."""
-    smaller = presolved(Statement(conflicting_grid(size, depth)).orders(), TIERS)
-    problem, domains = smaller.problem, smaller.domains
+    problem = Statement(conflicting_grid(size, depth)).orders()
+    domains = open_rows(problem)
     first = [domain[0] for domain in domains]
     before, after = [], []
     for component in components(problem, domains):
@@ -47,7 +47,7 @@ def test_without_work_nothing_changes() -> None:
 
 def test_all_at_once_is_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where as many are chosen anew as there are, what is left is what the search proves."""
-    monkeypatch.setattr(nearby, "TOGETHER", 2**62)
+    monkeypatch.setattr(nearby, "TOGETHER", (2**62,))
     problem = Statement(conflicting_grid(2, 2)).orders()
     found = solve(problem, TIERS)
     assert found.optimal

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from layoutsolve.solver.limit import unlimited
+from layoutsolve.solver.search import component as component_search
 from layoutsolve.solver.search.component import solve_component
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.program import FIELDS, UNIT, Program, multiplied
 from layoutsolve.solver.search.relaxed import relaxed
-from layoutsolve.solver.search.search import bounds, enumerated, solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import Statement
+from tests.solver.enumeration import enumerated
 from tests.solver.random_graphs import CONTROL, random_graph
 
 
@@ -69,23 +70,12 @@ def test_multipliers(seed: int) -> None:
             assert sorted(values) == sorted(each * tier.scale for each in known if each <= total)
 
 
-@pytest.mark.parametrize("objective", ["min-executed", "min-transpose", "min-bytes"])
-def test_bounds(objective: str) -> None:
-    """What relaxations prove is no more than the optimum, and mostly all of it."""
-    tiers = coarse_tiers(OBJECTIVES[objective])
-    assert tiers is not None
-    met = 0
-    for seed in range(40):
-        problem = Statement(random_graph(seed, 14, CONTROL)).orders()
-        proven, least = bounds(problem, tiers, unlimited()), solve(problem, tiers).values
-        assert proven <= least
-        met += proven == least
-    assert met >= 30
-
-
 @pytest.mark.parametrize("objective", ["min-executed", "min-bytes", "min-nodes"])
-def test_components_equal_enumeration(objective: str) -> None:
-    """The least of all tiers that count, and bounds that meet it."""
+@pytest.mark.parametrize("eliminating", [False, True])
+def test_components_equal_enumeration(eliminating: bool, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least of all tiers that count, and bounds that meet it, whether operators can be eliminated or not."""
+    if not eliminating:
+        monkeypatch.setattr(component_search, "eliminated", lambda *given: None)
     tiers, compared = coarse_tiers(OBJECTIVES[objective]) or OBJECTIVES[objective], 0
     for seed in range(40):
         statement = Statement(random_graph(seed, 9, CONTROL))

@@ -100,7 +100,7 @@ def test_steps_that_stay(kernel: int, batch: object) -> None:
 
 
 @pytest.mark.parametrize("objective", ["min-transpose", "min-executed"])
-@pytest.mark.parametrize(("anchors", "kernel"), [((2, 2, 6), 1), ((1, 1, 2), 3), ((2, 1, 1), 1)])
+@pytest.mark.parametrize(("anchors", "kernel"), [((1, 1, 2), 3), ((2, 1, 1), 1)])
 def test_no_step_for_nothing(anchors: Sequence[int], kernel: int, objective: str) -> None:
     """Where steps save no Transpose and no Reshape there are none."""
     b = GraphBuilder()
