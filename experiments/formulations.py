@@ -41,9 +41,9 @@ from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Goal
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
 from layoutsolve.solver.search.component import Outcome, solve_component
+from layoutsolve.solver.search.components import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.search.cpsat import Found, searched
 from layoutsolve.solver.search.formulation import Formulation, Reads, _needs
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.search.program import Program, Tier, limited, multiplied
 from layoutsolve.solver.search.relaxed import Relaxed, relaxed
 from layoutsolve.solver.statement.concat_steps import in_steps

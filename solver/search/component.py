@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.components import Component, price_of_component
 from layoutsolve.solver.search.elimination import eliminated
 from layoutsolve.solver.search.formulation import Formulation
 from layoutsolve.solver.search.nearby import improved_together
-from layoutsolve.solver.search.presolve import Component, price_of_component
 from layoutsolve.solver.search.program import Multipliers, Program, Tier, limited, multiplied
 from layoutsolve.solver.statement.objective import Tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem

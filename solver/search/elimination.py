@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.presolve import Component
+from layoutsolve.solver.search.components import Component
 from layoutsolve.solver.search.tables import Array, Costs, Scope, Stated, in_one
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem

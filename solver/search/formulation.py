@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from layoutsolve.solver.limit import Limit
+from layoutsolve.solver.search.components import Component
 from layoutsolve.solver.search.near import by_order, near
-from layoutsolve.solver.search.presolve import Component
 from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem

@@ -9,7 +9,7 @@ from math import prod
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.component import solve_component
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, price_of_component
+from layoutsolve.solver.search.components import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.copies import copied_bytes
 from layoutsolve.solver.statement.objective import TIE, Tiers, ranked

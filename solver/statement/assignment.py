@@ -109,7 +109,7 @@ class Assignment:
     written, by number. Assignments are compared without the two: all else is plain data.
     ``bounds`` are proven lower bounds on the first tiers of the objective, each where those before it are as low as
     their bounds; ``completed`` says that what orders alone do not decide (:func:`coarse_tiers`) was minimised too.
-    ``components`` counts the independent parts the problem fell into after presolve, ``branched`` the Boolean variables
+    ``components`` counts the independent parts the problem fell into, ``branched`` the Boolean variables
     that reached the solver. ``parts`` has what is known about each component; it is empty for strategies that prove
     nothing. ``ended`` is the limit that cut the search off: 'work', 'seconds' or '' for none. Where orders
     come before groupings, ``charged`` are the numbers of the variables whose moves the bounds have at their price; they

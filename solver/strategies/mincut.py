@@ -6,7 +6,7 @@ The rows of an operator can be cut where they are closed under taking the lower,
 distributive lattice): just such sets are what edges of infinite capacity between pairs of ports leave. Which of a
 variable's two orders is the lower one is chosen so that this holds.
 
-The cut shares nothing with CP-SAT or enumeration but the statement of the problem, so it also serves to check them.
+The cut shares nothing with CP-SAT or elimination but the statement of the problem, so it also serves to check them.
 The only file that imports networkx.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver.limit import Limit, unlimited
-from layoutsolve.solver.search.presolve import Component, Domains, components, open_rows, uneven, varying
+from layoutsolve.solver.search.components import Component, Domains, components, open_rows, uneven, varying
 from layoutsolve.solver.search.search import Solution, concluded, part_of
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary

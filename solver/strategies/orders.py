@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.search.presolve import uneven
+from layoutsolve.solver.search.components import uneven
 from layoutsolve.solver.search.search import Solution, solve
 from layoutsolve.solver.statement.closure import Closure
 from layoutsolve.solver.statement.objective import Tiers

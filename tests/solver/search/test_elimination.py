@@ -12,8 +12,8 @@ import pytest
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import component as solving
 from layoutsolve.solver.search import elimination, formulation
+from layoutsolve.solver.search.components import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.elimination import eliminated
-from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, Goal, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem

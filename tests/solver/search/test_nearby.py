@@ -6,8 +6,8 @@ import pytest
 
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search import nearby
+from layoutsolve.solver.search.components import components, open_rows, price_of_component
 from layoutsolve.solver.search.nearby import improved_together
-from layoutsolve.solver.search.presolve import components, open_rows, price_of_component
 from layoutsolve.solver.search.search import solve
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked
 from layoutsolve.solver.statement.statement import Statement

@@ -10,8 +10,8 @@ import pytest
 from layoutsolve.solver.limit import unlimited
 from layoutsolve.solver.search import component as component_search
 from layoutsolve.solver.search.component import solve_component
+from layoutsolve.solver.search.components import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.formulation import Formulation
-from layoutsolve.solver.search.presolve import Component, Domains, components, price_of_component
 from layoutsolve.solver.search.program import FIELDS, UNIT, Program, multiplied
 from layoutsolve.solver.search.relaxed import relaxed
 from layoutsolve.solver.statement.objective import OBJECTIVES, coarse_tiers, ranked

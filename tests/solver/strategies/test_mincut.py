@@ -16,7 +16,7 @@ from layoutsolve.errors import OptionError, StrategyError
 from layoutsolve.solver import OBJECTIVES, assign
 from layoutsolve.solver.limit import Limit, unlimited
 from layoutsolve.solver.search.component import solve_component
-from layoutsolve.solver.search.presolve import components, open_rows, price_of_component
+from layoutsolve.solver.search.components import components, open_rows, price_of_component
 from layoutsolve.solver.search.search import Solution
 from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem, Operator, Variable

@@ -1,6 +1,4 @@
-"""Making a layout problem small before anything searches: what is decided already, and what does not depend on each
-other.
-"""
+"""The parts of a layout problem that do not depend on each other, and what is open in them."""
 
 from __future__ import annotations
 
