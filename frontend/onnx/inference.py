@@ -64,10 +64,7 @@ class Types:
             if _is_tensor(info.type):
                 info.type.tensor_type.ClearField("shape")
         stated = {dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
-        if any(map(standins.stand, model.graph.node)):
-            calls = list(model.graph.node)
-            del model.graph.node[:]
-            model.graph.node.extend(standins.standing_in(calls))
+        standins.substitute(model.graph)
         shield(model.graph)
         graph = self._inferred(model, within).graph
         found = {info.name: info.type for info in (*graph.output, *graph.value_info, *graph.input)}

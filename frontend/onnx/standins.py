@@ -1,5 +1,5 @@
-"""What stands in for operators whose types and sizes the library does not infer, as ONNX Runtime's own, while those of
-others are inferred: operators of ONNX whose results have the same.
+"""What stands in for operators whose types and sizes the library does not infer, as ONNX Runtime's own, or infers
+wrongly, while those of others are inferred: operators of ONNX whose results have the same.
 
 Most are those that ONNX Runtime's optimiser writes, and its quantiser (``docs/ContribOperators.md`` there).
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from layoutsolve.protos import AttributeProto, NodeProto, TensorProto, attribute
+from layoutsolve.frontend.onnx import einsum
+from layoutsolve.protos import DOMAINS, AttributeProto, GraphProto, NodeProto, TensorProto, attribute, graphs_in
 
 CONTRIB = "com.microsoft"
 """The domain of these operators."""
@@ -33,15 +34,25 @@ _TYPED = {"DequantizeLinear": 1, "MatMulIntegerToFloat": 2, "QuantizeLinear": 2}
 """The input whose type a result has, where that is not the first one."""
 
 
-def standing_in(nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """All nodes, those that can be replaced by others with the same results."""
-    return [each for node in nodes for each in (stand_ins(node) or [node])]
+def substitute(graph: GraphProto) -> None:
+    """Replace, in a graph and those within it, the nodes that others stand in for."""
+    if any(map(_stand, graph.node)):
+        made = [each for node in graph.node for each in (stand_ins(node) or [node])]
+        kept = [NodeProto.FromString(node.SerializeToString()) for node in made]
+        del graph.node[:]
+        graph.node.extend(kept)
+    for node in graph.node:
+        for each in node.attribute:
+            for inner in graphs_in(each):
+                substitute(inner)
 
 
 def stand_ins(node: NodeProto) -> list[NodeProto]:
-    """Operators of ONNX whose results are called as those of one of ONNX Runtime's are; none where none is known."""
+    """Operators of ONNX whose results are called as those of another operator are; none where none are known."""
     if not node.output:
         return []
+    if node.op_type == "Einsum" and node.domain in DOMAINS:
+        return list(einsum.stand_ins(node))
     if node.op_type in _OTHERS.get(node.domain, ()) and node.input:
         return list(_of_others(node))
     if node.domain != CONTRIB:
@@ -53,9 +64,10 @@ def stand_ins(node: NodeProto) -> list[NodeProto]:
         return []
 
 
-def stand(node: NodeProto) -> bool:
+def _stand(node: NodeProto) -> bool:
     """Whether something may stand in for an operator."""
-    return node.domain == CONTRIB or node.op_type in _OTHERS.get(node.domain, ())
+    domain = "" if node.domain in DOMAINS else node.domain
+    return domain == CONTRIB or node.op_type in _OTHERS.get(domain, ()) or (not domain and node.op_type == "Einsum")
 
 
 def _of_others(node: NodeProto) -> Iterator[NodeProto]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from layoutsolve.errors import Gap, UnsupportedError
 from layoutsolve.frontend.onnx.draft import Call
+from layoutsolve.frontend.onnx.einsum import written
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.operators.views import alias, stands_for
 from layoutsolve.frontend.shapes import axis_of, broadcast, same_pads
@@ -351,6 +352,22 @@ def broadcasting(call: Call) -> bool:
     names, storage = call.operands()
     call.draft.declare(call.outputs[0], made)
     call.emit(call.op, names, call.outputs, call.attributes, storage)
+    return True
+
+
+@lowering("Einsum")
+def summed(call: Call) -> bool:
+    """With the sizes of all labels, in an equation of which onnx infers the same."""
+    if any(not name or not call.known(number) for number, name in enumerate(call.inputs)) or call.stores:
+        return False
+    shapes = [call.value(number).shape for number in range(len(call.inputs))]
+    found = written(call.attribute("equation", ""), shapes, call.arithmetic)
+    if found is None:
+        return False
+    equation, made = found
+    names, storage = call.operands()
+    call.draft.declare(call.outputs[0], made)
+    call.emit("Einsum", names, call.outputs, {"equation": equation}, storage)
     return True
 
 

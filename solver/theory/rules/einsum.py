@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import ascii_letters
 
-from layoutsolve.graph import Dim, Shape
+from layoutsolve.graph import Shape
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Dims, Rule, Site, Step, Way, rule
@@ -56,9 +56,7 @@ def einsum(site: Site) -> Rule | None:
 
 
 def _terms(equation: str, shapes: list[Shape]) -> Terms | None:
-    """The terms of an equation whose ellipses are letters; None where an operand is repeated along one of these: ONNX's
-    inference knows nothing of repeated operands but by an ellipsis.
-    """
+    """The terms of an equation whose ellipses are letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if not arrow:
@@ -73,13 +71,7 @@ def _terms(equation: str, shapes: list[Shape]) -> Terms | None:
         count and ELLIPSIS not in term for count, term in zip(hidden, terms, strict=True)
     ):
         return None
-    found = tuple(tuple(_spelt(term, more, count)) for term, count in zip(terms, hidden, strict=True))
-    sizes = {letter: set[Dim]() for letter in more}
-    for term, shape in zip(found, shapes, strict=True):
-        for letter, dim in zip(term, shape, strict=True):
-            if letter in sizes:
-                sizes[letter].add(dim)
-    return found if all(len(each) == 1 for each in sizes.values()) else None
+    return tuple(tuple(_spelt(term, more, count)) for term, count in zip(terms, hidden, strict=True))
 
 
 def _spelt(term: str, more: list[str], count: int) -> Iterator[str]:
