@@ -648,12 +648,19 @@ def _gather(push: Push) -> Pushed | None:
 
 @pushes("Resize")
 def _resize(push: Push) -> Pushed | None:
+    given = push.node.attributes
     number = 3 if len(push.node.inputs) > 3 else 2
-    numbers = push.given(number)
-    flat = push.node.attributes.get("mode", "nearest") != "nearest"
+    numbers, part = push.given(number), push.given(1)
+    flat = given.get("mode", "nearest") != "nearest"
     if push.port or numbers is None or (flat and {*push.perm[:1], *push.perm[-1:]} != {0, push.rank - 1}):
         return None
-    return Pushed((push.perm,), constants={number: numbers[[*_inverse(push.perm)]].copy()})
+    moved = [push.perm[axis] for axis in given.get("axes") or range(push.rank)]
+    order = np.argsort(moved)
+    constants = {number: numbers[order]}
+    if part is not None and part.size:
+        constants[1] = part.reshape(2, -1)[:, order].reshape(-1)
+    attributes = {"axes": sorted(moved)} if given.get("axes") else {}
+    return Pushed((push.perm,), attributes, constants=constants)
 
 
 @pushes("LayerNormalization")
