@@ -304,7 +304,7 @@ _RULES: Mapping[str, Callable[[NodeProto], str]] = {
 """What operators ask for beyond their schemas, where native code trusts that it is so."""
 
 
-# -- operators whose inference ends the process --------------------------------------------------------------------
+# -- operators whose inference is not to be run --------------------------------------------------------------------
 
 
 def _cast(node: NodeProto) -> Iterator[NodeProto]:
@@ -337,24 +337,38 @@ _VALUES: Mapping[str, int] = {
 """The attributes that hold what a LabelEncoder gives, with its type unless they tell that themselves."""
 
 
+def _attended(node: NodeProto) -> Iterator[NodeProto]:
+    """Attention, whose inference takes open sizes for 0: types, and how many dimensions there are."""
+    flat = any(each.name == "q_num_heads" for each in node.attribute)
+    for output, number in zip(node.output, (0, 1, 2, 0), strict=False):
+        given = node.input[number] if output and number < len(node.input) else ""
+        if given and flat and output != node.output[0]:
+            made = [attribute("equation", "abc,def->abcd")]
+            yield NodeProto(op_type="Einsum", input=[given, given], output=[f"{output}/heads"], attribute=made)
+            given = f"{output}/heads"
+        if given:
+            yield NodeProto(op_type="Tile", input=[given, given], output=[output])
+
+
 def _nothing(node: NodeProto) -> Iterator[NodeProto]:
     """An operator of whose results nothing is inferred."""
     yield from ()
 
 
 _FRAGILE: Mapping[tuple[str, str], Callable[[NodeProto], Iterator[NodeProto]]] = {
+    ("", "Attention"): _attended,
     ("", "EyeLike"): _cast,
     ("", "RegexFullMatch"): _matches,
     (_ML, "LabelEncoder"): _encoded,
     **dict.fromkeys([(_ML, op) for op in ("DictVectorizer", "OneHotEncoder", "TreeEnsemble")], _nothing),
 }
-"""Operators whose inference ends the process where the type of their input is not known, and what has the results of
-the same types and sizes.
+"""Operators whose inference ends the process where the type of their input is not known, or mistakes open sizes, and
+what has the results of the same types, and of the same sizes where these are inferred.
 """
 
 
 def is_fragile(node: NodeProto) -> bool:
-    """Whether the inference of types and sizes may end the process at a valid node."""
+    """Whether the inference of types and sizes may end the process at a valid node, or is wrong."""
     return ("" if node.domain in DOMAINS else node.domain, node.op_type) in _FRAGILE
 
 

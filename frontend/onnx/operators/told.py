@@ -9,10 +9,14 @@ import numpy as np
 from layoutsolve.frontend.onnx.draft import Call
 from layoutsolve.frontend.onnx.operators.registry import lowering
 from layoutsolve.frontend.onnx.versions import opset_of
-from layoutsolve.graph import Dim, Value
+from layoutsolve.graph import Dim, Value, product
 
 _AXIS_AS_INPUT = 20
 """The operator set from which on DFT has its axis as an input."""
+
+
+_ROWS = 3
+"""The dimensions of queries, keys and values whose heads lie in one dimension."""
 
 
 @lowering("Range")
@@ -109,3 +113,49 @@ def largest(call: Call) -> bool:
         if name and name not in call.draft.values:
             call.draft.declare(name, shape)
     return False
+
+
+@lowering("Attention")
+def attended(call: Call) -> bool:
+    """As it stands. Inference takes sizes of heads, and of past and new keys together, for 0 where they are open."""
+    if not all(map(call.known, range(3))):
+        return False
+    queries, keys, values = (call.value(number).shape for number in range(3))
+    flat, old = len(queries) == _ROWS, [call.value(number).shape for number in (4, 5) if call.known(number)]
+    heads, groups = (call.attribute(name, 0) if flat else 0 for name in ("q_num_heads", "kv_num_heads"))
+    if len({len(queries), len(keys), len(values)}) > 1 or any(len(shape) != _ROWS + 1 for shape in old):
+        return False
+    if len(old) != call.has(4) + call.has(5) or len(old) == 1 or (flat and min(heads, groups) <= 0):
+        return False
+    known, every = call.arithmetic, (queries, keys, values, *old)
+    batch = _same(call, [shape[0] for shape in every])
+    lengths = [known.total([each[-2], *(shape[-2] for shape in before)]) for each, before in
+               ((keys, old[:1]), (values, old[1:]))]  # fmt: skip
+    total = _same(call, lengths)
+    if flat:
+        deep, wide = (
+            _same(call, [known.quotient(each[-1], groups), *(shape[-1] for shape in before)])
+            for each, before in ((keys, old[:1]), (values, old[1:]))
+        )
+        first = [batch, queries[1], product((heads, wide))]
+    elif len(queries) == _ROWS + 1:
+        heads, groups = queries[1], _same(call, [shape[1] for shape in every[1:]])
+        deep = _same(call, [shape[-1] for shape in (queries, keys, *old[:1])])
+        wide = _same(call, [shape[-1] for shape in (values, *old[1:])])
+        first = [batch, heads, queries[2], wide]
+    else:
+        return False
+    shapes = first, [batch, groups, total, deep], [batch, groups, total, wide], [batch, heads, queries[-2], total]
+    for name, shape in zip(call.outputs, shapes, strict=False):
+        if name and name not in call.draft.values:
+            call.draft.declare(name, shape)
+    return False
+
+
+def _same(call: Call, dims: Sequence[Dim]) -> Dim:
+    """What sizes are that are equal: a number where one of them is."""
+    found = next((dim for dim in dims if isinstance(dim, int)), dims[0])
+    for dim in dims:
+        if dim != found:
+            call.draft.equate(dim, found)
+    return found
