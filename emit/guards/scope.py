@@ -29,7 +29,10 @@ def widened(graph: GraphProto, constants: Mapping[str, TensorProto]) -> dict[str
     """The constants of float16 by the names of what they are cast to, float32, and those of equal parts by the names of
     what they are expanded to: runtimes compute that on loading.
     """
-    made = (node for node in graph.node if node.op_type in ("Cast", "Expand") and constants.keys() >= {*node.input})
+    counts = {"Cast": 1, "Expand": 2}
+    made = (
+        node for node in graph.node if counts.get(node.op_type) == len(node.input) and constants.keys() >= {*node.input}
+    )
     return {node.output[0]: constants[node.input[0]] for node in made if _is_loaded(node, constants)}
 
 
