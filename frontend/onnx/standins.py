@@ -90,6 +90,8 @@ def _written(node: NodeProto, given: dict[str, AttributeProto], last: bool) -> I
         yield _node("Identity", [inputs[0]], _before(op, output))
         if op.startswith("Skip") and len(node.output) > 3 and node.output[3]:
             yield _node("Identity", [inputs[0]], node.output[3])
+    elif op == "QLinearGlobalAveragePool" and last:
+        yield from _first_and_last(inputs[0], output)
     elif function is not None:
         kind, numbers, kept = function
         sizes = [given[name] for name in kept if name in given]
@@ -174,6 +176,19 @@ def _channels_first(node: NodeProto, rank: int) -> Iterator[NodeProto]:
     yield _node("Transpose", [node.input[0]], first, [attribute("perm", [0, rank + 1, *range(1, rank + 1)])])
     yield _node(node.op_type, [first, *node.input[1:]], made, node.attribute)
     yield _node("Transpose", [made], node.output[0], [attribute("perm", [0, *range(2, rank + 2), 1])])
+
+
+def _first_and_last(tensor: str, output: str) -> Iterator[NodeProto]:
+    """What has the first and the last dimension of a tensor, and size 1 for all between, however many these are."""
+    back, first, last = (f"{output}/{name}" for name in ("back", "first", "last"))
+    axis = [attribute("axis", 1)]
+    yield _node("Transpose", [tensor], back)
+    for source, name in ((tensor, first), (back, f"{last}/back")):
+        yield _node("GlobalMaxPool", [source], f"{name}/two")
+        yield _node("ArgMax", [f"{name}/two"], name, axis)
+    yield _node("Transpose", [f"{last}/back"], last)
+    yield _node("Add", [first, last], f"{output}/sizes")
+    yield _node("CastLike", [f"{output}/sizes", tensor], output)
 
 
 def _before(op: str, output: str) -> str:

@@ -108,6 +108,6 @@ def test_operators_of_other_domains() -> None:
 def test_large_constants_are_not_copied() -> None:
     """A constant beyond what a message can hold goes through the check, since it has no bytes there."""
     graph = lone("Neg", "float32")
-    data = np.broadcast_to(np.float32(1), (1 << 20, 1))
+    data = np.arange(1 << 20, dtype=np.float32)
     values = {"x": Value("x", "float32", data.shape, None, data), "y": Value("y", "float32", data.shape)}
     assert len(serialise(replace(graph, values=values, inputs=())).graph.initializer) == 1
