@@ -103,7 +103,7 @@ def test_constants_that_are_shared_or_computed_are_right(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_small_constants_are_computed_while_converting(seed: int) -> None:
     nodes = layoutsolve.convert(of_constants(seed, most=1 << 10)).model.graph.node
-    assert {node.op_type for node in nodes} == {"Identity"}
+    assert {node.op_type for node in nodes} <= {"Identity", "Expand"}
 
 
 def test_numbers_counted_at_run_time_are_right() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from time import process_time, sleep
@@ -11,12 +10,11 @@ import pytest
 
 import layoutsolve
 from layoutsolve import api
-from layoutsolve.solver import OBJECTIVES, Assignment, assign
+from layoutsolve.solver import OBJECTIVES, Assignment
 from layoutsolve.solver.limit import Limit
 from layoutsolve.source import Content, Source, load
 from tests.families import LINEAR, many_orders
 from tests.random_models import network
-from tests.solver.test_optimality import conflicting_grid
 
 AT_ONCE = 1e-6
 """Seconds in which nothing can be searched: what a conversion takes then cannot be shortened."""
@@ -78,12 +76,3 @@ def test_what_writing_takes_is_set_aside() -> None:
     now = 103.0
     part.keep_back()
     assert part.seconds == pytest.approx(2.5 - 1 - 1.5, abs=0.01)
-
-
-def test_a_solver_is_loaded_only_where_there_is_time_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, now = conflicting_grid(2, 2), 0.0
-    monkeypatch.delitem(sys.modules, "layoutsolve.solver.search.cpsat", raising=False)
-    found = assign(graph, limit=Limit(seconds=0.15, clock=lambda: now))
-    assert "layoutsolve.solver.search.cpsat" not in sys.modules
-    assert (found.status, found.ended) == ("feasible", "seconds")
-    assert assign(graph, limit=Limit(seconds=100.0, clock=lambda: now)).status == "optimal"
