@@ -19,7 +19,7 @@ from layoutsolve.emit.guards.instead import (
     put_barrier,
     scale_itself,
     take_all,
-    take_images,
+    take_first,
     write_sum,
 )
 from layoutsolve.emit.guards.scope import Fresh, Scope, widened
@@ -61,7 +61,7 @@ GUARDS = (
     Guard("SkipLayerNormFusion", ("Add",), floats.normalised, write_sum),
     Guard("MatMulScaleFusion", ("Gemm",), floats.scaled, scale_itself),
     Guard("MatmulTransposeFusion", ("MatMul",), floats.of_vectors, copy_matrix),
-    Guard("NhwcTransformer", ("Resize",), floats.reached_by_transposes, take_images),
+    Guard("NhwcTransformer", ("Resize",), floats.reached_by_transposes, take_first),
     Guard("ExpandElimination", ("Expand",), floats.emptied, cut_to_nothing),
 )
 """All guards, by the transformers of ONNX Runtime that they are against."""

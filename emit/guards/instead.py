@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,7 +47,9 @@ def take_all(scope: Scope, _: NodeProto, readers: Sequence[NodeProto]) -> None:
     """Let Transposes read all along the first axis whose size is known, and not too large to be listed."""
     for reader in readers:
         sizes = dict(zip(permutation(reader) or (), scope.shape(reader.output[0]), strict=False))
-        _take_along(scope, reader, sizes, "all")
+        axis = min((axis for axis, size in sizes.items() if 0 < size <= _LISTED), default=None)
+        if axis is not None and id(reader) not in scope.ahead:
+            _gather(scope, reader, np.arange(sizes[axis]), "all", axis)
 
 
 def scale_itself(scope: Scope, gemm: NodeProto, products: Sequence[NodeProto]) -> None:
@@ -92,20 +94,13 @@ def name_axes(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
     node.input.extend([""] * (3 - len(node.input)) + [axes.name])
 
 
-def take_images(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
-    """Let a node read all along the first axis whose size is known, most often the one image of a batch; of bytes
-    before they are made real numbers.
-    """
+def take_first(scope: Scope, node: NodeProto, _: Sequence[NodeProto]) -> None:
+    """Let a node read the first of a batch of one; of bytes before they are made real numbers."""
     before = scope.producers.get(node.input[0])
     reader = before if before is not None and before.op_type == "DequantizeLinear" else node
-    _take_along(scope, reader, dict(enumerate(scope.shape(node.input[0]))), "images")
-
-
-def _take_along(scope: Scope, reader: NodeProto, sizes: Mapping[int, int], label: str) -> None:
-    """Let a node read all along the first axis whose size is known, and not too large to be listed."""
-    axis = min((axis for axis, size in sizes.items() if 0 < size <= _LISTED), default=None)
-    if axis is not None and id(reader) not in scope.ahead:
-        _gather(scope, reader, np.arange(sizes[axis]), label, axis)
+    if id(reader) in scope.ahead:
+        return
+    _gather(scope, reader, np.zeros(1, np.int64), "first")
 
 
 def _gather(scope: Scope, reader: NodeProto, indices: Array, label: str, axis: int = 0) -> None:
