@@ -472,11 +472,10 @@ def test_dequantised_rows_that_are_multiplied(rows: tuple[int, ...], opset: int)
     check(b.finish(b.then("TANH", [y], (*rows, 3))), [[data]], [{"opset": opset}])
 
 
-@pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 @pytest.mark.parametrize("between", ["", "Relu", "Add", "quantised"])
 @pytest.mark.parametrize("factor", ["scales", "sizes"])
-def test_transposes_before_a_resize_that_names_its_axes(factor: str, between: str, dtype: str, images: int) -> None:
+def test_transposes_before_a_resize_that_names_its_axes(factor: str, between: str, dtype: str) -> None:
     """Beside a convolution of bytes, for which ONNX Runtime moves all Transposes: unguarded the model fails."""
     make, random = onnx.helper.make_node, np.random.default_rng(0)
     scale, zero, weights = np.float32(0.05), np.uint8(9), random.integers(-99, 99, (4, 4, 3, 3)).astype(np.int8)
@@ -498,13 +497,13 @@ def test_transposes_before_a_resize_that_names_its_axes(factor: str, between: st
     nodes.append(make("Resize", ["given", *how], ["large"], axes=[1, 2], mode="linear"))
     nodes.append(make("Transpose", ["large"], ["z"], perm=[0, 3, 1, 2]))
     ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "yz"]
-    given = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [images, 4, 5, 6])
+    given = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4, 5, 6])
     constants = [onnx.numpy_helper.from_array(np.asarray(data), name) for name, data in named.items()]
     graph = onnx.helper.make_graph(nodes, "resized", [given], ports, constants)
     plain = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
-    guarded = onnx.shape_inference.infer_shapes(plain)
+    guarded = onnx.ModelProto.FromString(plain.SerializeToString())
     barriers.guard(guarded.graph, 18, str)
-    data = {"x": random.uniform(-1, 9, (images, 4, 5, 6)).astype(np.float32)}
+    data = {"x": random.uniform(-1, 9, (1, 4, 5, 6)).astype(np.float32)}
     expected = OnnxRuntime(plain.SerializeToString(), level="none").run(data)
     for level in LEVELS:
         for found, wanted in zip(
