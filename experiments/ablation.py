@@ -19,19 +19,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from experiments.corpus import models, write_json
+from experiments.corpus import graph_of, models, write_json
 from experiments.hard_networks import FAMILIES
 from experiments.zoo import zoo
-from layoutsolve import api
 from layoutsolve.errors import ConversionError
-from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
 from layoutsolve.solver import assign
 from layoutsolve.solver.search import component, search
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE, OBJECTIVES
 from layoutsolve.solver.strategies import orders, staged
-from layoutsolve.source import load
-from layoutsolve.stages import Stages
 
 Patch = tuple[Any, str, Any]
 
@@ -95,8 +91,7 @@ def graphs(folder: Path | None, networks: int, every: int, hard: bool) -> Iterat
     sources += ((f"{name}:{size}", make(size)) for name, (make, sizes) in FAMILIES.items() if hard for size in sizes)
     for name, source in sources:
         try:
-            made = source if isinstance(source, Graph) else load(source)
-            yield name, made if isinstance(made, Graph) else api.reference(made, Reading(), Stages(made))
+            yield name, graph_of(source)
         except ConversionError:
             continue
 

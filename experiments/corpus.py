@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import layoutsolve
+from layoutsolve import api
+from layoutsolve.frontend import Reading
+from layoutsolve.graph import Graph
 from layoutsolve.solver.statement.objective import DEFAULT_OBJECTIVE
+from layoutsolve.source import load
+from layoutsolve.stages import Stages
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,14 @@ def models(folder: Path, only: str = "", ending: str = ".tflite") -> Iterator[Co
         name = path.relative_to(folder).as_posix()
         if only in name:
             yield CorpusModel(name.removesuffix(ending), path, records.get(name, {}))
+
+
+def graph_of(source: bytes | Graph) -> Graph:
+    """The reference graph of a model, or of what is one. Raises :class:`ConversionError`."""
+    if isinstance(source, Graph):
+        return source
+    content = load(source)
+    return api.reference(content, Reading(), Stages(content))
 
 
 def manifest(folder: Path) -> dict[str, Mapping[str, Any]]:

@@ -1,7 +1,7 @@
 """Formulations and solvers compared: components with many combinations of rows, each stated in several ways.
 
-Every model is stated over orders with few candidates, which is where the search begins; components that
-are alike are taken once. Each is solved tier by tier, within one limit, by
+Every model is stated over orders with few candidates, which is where the search begins; components that are alike are
+taken once. Each is solved tier by tier, within one limit, by
 
 * ``cp-sat, pairs``: a literal for each move of a variable from one layout to another order, which is 1 where the one is
   written and any reader has the other;
@@ -32,11 +32,10 @@ from pathlib import Path
 from ortools.linear_solver.linear_solver_pb2 import MPModelProto, MPSolutionResponse
 from ortools.linear_solver.pywraplp import Solver
 
-from experiments.corpus import models, write_json
+from experiments.corpus import graph_of, models, write_json
 from experiments.hard_networks import FAMILIES
 from experiments.scale import network
 from layoutsolve import ConversionError
-from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, Goal
 from layoutsolve.solver.limit import DETERMINISTIC_SECOND, Limit
@@ -51,9 +50,6 @@ from layoutsolve.solver.statement.objective import Tiers, coarse_tiers, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import FEW, Statement
 from layoutsolve.solver.theory.layout import Layout
-from layoutsolve.source import load
-from layoutsolve.stages import Stages
-from layoutsolve.translation import reference
 
 NEAR = 1e-6
 """What a solver of floats takes for zero."""
@@ -443,7 +439,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tasks, found, count = Tasks(options.objective), list[Compared](), 0
     for name, made in graphs(options.folder, options.families, options.only):
         try:
-            graph = made if isinstance(made, Graph) else reference(load(made), Reading(), Stages(load(made)))
+            graph = graph_of(made)
         except ConversionError as error:
             print(f"{name}: {type(error).__name__}")
             continue

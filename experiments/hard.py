@@ -22,20 +22,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from experiments.corpus import models, write_json
+from experiments.corpus import graph_of, models, write_json
 from experiments.hard_networks import FAMILIES
 from experiments.scale import exponent
-from layoutsolve import api
 from layoutsolve.errors import StrategyError
-from layoutsolve.frontend import Reading
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, Assignment, Goal, assign
 from layoutsolve.solver.search import search
 from layoutsolve.solver.statement.closure import Closure
 from layoutsolve.solver.statement.objective import ranked
 from layoutsolve.solver.statement.statement import Statement
-from layoutsolve.source import load
-from layoutsolve.stages import Stages
 
 STAGES = {
     "stating": ((Statement, "_state"), (Statement, "_closure"), (Closure, "problem"), (Closure, "charging")),
@@ -91,8 +87,7 @@ def solved(graph: Graph, objective: str) -> tuple[Assignment, float, dict[str, f
 
 def measure(name: str, make: Callable[[], bytes | Graph], objective: str, compare: bool) -> Measured:
     """Solve a model, and, where that is wanted, ask the other strategies as well."""
-    made = make()
-    graph = made if isinstance(made, Graph) else api.reference(load(made), Reading(), Stages(load(made)))
+    graph = graph_of(make())
     found, seconds, spent = solved(graph, objective)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     tiers, others, above = OBJECTIVES[objective], {}, []

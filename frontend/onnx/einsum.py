@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from string import ascii_letters
 
+from layoutsolve.equation import ELLIPSIS, terms_of
 from layoutsolve.frontend.arithmetic import Arithmetic
 from layoutsolve.frontend.shapes import broadcast
 from layoutsolve.graph import Dim, Shape
 from layoutsolve.protos import NodeProto, attribute
-
-ELLIPSIS = "..."
-"""The label of all dimensions that an equation does not name."""
 
 
 def written(equation: str, shapes: Sequence[Shape], arithmetic: Arithmetic) -> tuple[str, list[Dim]] | None:
@@ -24,7 +22,7 @@ def written(equation: str, shapes: Sequence[Shape], arithmetic: Arithmetic) -> t
     None where operands do not have the dimensions that their terms name, or letters do not suffice. Raises
     :class:`ModelError` where a label has two sizes of which none is 1.
     """
-    operands, result = _terms(equation)
+    operands, result = terms_of(equation)
     named = [len(term.replace(ELLIPSIS, "")) for term in operands]
     hidden = [len(shape) - count for shape, count in zip(shapes, named, strict=True)]
     letters = iter([letter for letter in ascii_letters if letter not in equation])
@@ -60,7 +58,7 @@ def stand_ins(node: NodeProto) -> Iterator[NodeProto]:
     """Operators whose sizes onnx infers as those of an Einsum are, where operands share a label of its result: each
     operand is summed to each of these, sums of a label are added, and the result is their outer product.
     """
-    operands, result = _terms(
+    operands, result = terms_of(
         next((each.s.decode("latin-1") for each in node.attribute if each.name == "equation"), "")
     )
     before, dots, after = result.partition(ELLIPSIS)
@@ -76,17 +74,6 @@ def stand_ins(node: NodeProto) -> Iterator[NodeProto]:
             yield _einsum([node.input[number]], part, f"{operands[number]}->{label}")
         yield NodeProto(op_type="Sum", input=parts, output=sums[-1:])
     yield _einsum(sums, output, f"{','.join(among)}->{result}")
-
-
-def _terms(equation: str) -> tuple[list[str], str]:
-    """The terms of the operands and of the result. That is, where it is not stated, all letters that stand once, in
-    their order, behind the ellipsis.
-    """
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    if not arrow:
-        once = sorted(letter for letter in {*left} if letter.isalpha() and left.count(letter) == 1)
-        right = (ELLIPSIS if ELLIPSIS in left else "") + "".join(once)
-    return left.split(","), right
 
 
 def _einsum(inputs: Sequence[str], output: str, equation: str) -> NodeProto:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from layoutsolve.solver.search.linear import Linear, Optimum
 from layoutsolve.solver.statement.bound import Offers, Open, Place
-from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.statement.objective import Tiers, grouping, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.row import Price
@@ -81,7 +81,7 @@ class Relaxation:
         self.orders: dict[int, tuple[Place, Order]] = {}
         self.shares: list[dict[int, int]] = []
         self.free = (0,) * len(tiers)
-        self.reshapes = any("reshapes" in names for names in tiers)
+        self.reshapes = grouping(tiers)
         for number in range(len(problem.operators)):
             self._operator(number)
         for variable in problem.moving():

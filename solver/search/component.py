@@ -106,9 +106,6 @@ class _Search:
         rows = list(self.rows)
         for number, row in found.items():
             rows[number] = row
-        self._keep(rows)
-
-    def _keep(self, rows: list[int]) -> None:
         price = self._priced(rows)
         if price < self.price:
             self.rows, self.price = rows, price
@@ -192,22 +189,21 @@ class _Search:
         """
         from layoutsolve.solver.search.cpsat import searched
 
-        for total in (None,) if proven is None else (proven.least, None):
+        shares = (SEARCHED,) if proven is None else (STEP, SEARCHED)
+        for share in shares:
             known = tier.total(self.price[place])
             if self.limit.expired or known <= least:
                 break
-            among = (
-                program if proven is None else proven.restricted(known if total is None else total, total is not None)
-            )
+            near = share == STEP
+            among = program if proven is None else proven.restricted(least if near else known, told=near)
             sought = among.tier(self.names[place])
-            limit = self.limit.part(SEARCHED if total is None else STEP)
-            tried = searched(among, sought, sought.total(tier.value(least)), limit)
+            tried = searched(among, sought, sought.total(tier.value(least)), self.limit.part(share))
             if tried.rows is not None:
                 self._take(tried.rows)
             if not tried.empty:
                 least = max(least, tier.total(sought.value(tried.bound)))
-            elif total is not None:
-                least = total + 1
+            elif near:
+                least += 1
         return least
 
 

@@ -19,7 +19,7 @@ from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.components import Component
 from layoutsolve.solver.search.near import by_order, near
 from layoutsolve.solver.search.program import FIELDS, Literals, Program, Row, Terms
-from layoutsolve.solver.statement.objective import Tiers
+from layoutsolve.solver.statement.objective import Tiers, grouping
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout
 
@@ -45,7 +45,7 @@ class Formulation:
         limit: Limit,
     ) -> None:
         self.problem, self.domains, self.limit = problem, domains, limit
-        self.reshapes = any("reshapes" in tier for tier in tiers)
+        self.reshapes = grouping(tiers)
         self.apart = not self.reshapes and not {"hidden", "nanoseconds"}.isdisjoint(tiers[0])
         self.count = 0
         self.choices: dict[tuple[int, int], int] = {}

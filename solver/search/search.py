@@ -12,7 +12,7 @@ from layoutsolve.solver.search.component import solve_component
 from layoutsolve.solver.search.components import Component, Domains, components, open_rows, price_of_component
 from layoutsolve.solver.statement.assignment import Part
 from layoutsolve.solver.statement.copies import copied_bytes
-from layoutsolve.solver.statement.objective import TIE, Tiers, ranked
+from layoutsolve.solver.statement.objective import TIE, Tiers, grouping, ranked
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.problem import LayoutProblem, chosen
 from layoutsolve.solver.theory.row import Row
@@ -94,11 +94,6 @@ def concluded(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers, parts: 
 def _values(problem: LayoutProblem, rows: Sequence[int], tiers: Tiers) -> tuple[int, ...]:
     total = price(problem, rows)
     return ranked(replace(total, copies=total.copies - copied_bytes(problem, rows)), tiers)
-
-
-def grouping(tiers: Tiers) -> bool:
-    """Whether groupings are chosen, not orders alone."""
-    return any("reshapes" in tier for tier in tiers)
 
 
 def _search(rows: list[int], problem: LayoutProblem, domains: Domains, tiers: Tiers, limit: Limit) -> Sequence[Part]:

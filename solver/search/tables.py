@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.near import by_order, near
-from layoutsolve.solver.statement.objective import Tiers, ranked
+from layoutsolve.solver.statement.objective import Tiers, grouping, ranked
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.theory.layout import Layout, Order, order
 
@@ -116,7 +116,7 @@ class Stated:
         self, problem: LayoutProblem, domains: Mapping[int, Sequence[int]], tiers: Tiers, limit: Limit
     ) -> None:
         self.problem, self.domains, self.tiers, self.limit = problem, domains, tiers, limit
-        self.reshapes = any("reshapes" in tier for tier in tiers)
+        self.reshapes = grouping(tiers)
         self.known: dict[Hashable, Moves] = {}
 
     def of_rows(self, number: int) -> Costs:

@@ -49,9 +49,8 @@ class Closure:
         enough: int | None = None,
     ) -> None:
         """Where orders are to be ``kept``, they are suggested to operators that nothing else leads to them, with
-        ``seeded`` to all.
-        Where it is said what is to be ``shown`` of each, orders of some atoms, other layouts are few.
-        A problem of more rows than are ``enough`` is of no use: it ends, ``capped``, where it has them.
+        ``seeded`` to all. Where it is said what is to be ``shown`` of each, orders of some atoms, other layouts are
+        few. A problem of more rows than are ``enough`` is of no use: it ends, ``capped``, where it has them.
         """
         self.enough, self.count = enough, 0
         self.shown, self.others = shown, Counter[int]()

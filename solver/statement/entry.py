@@ -48,12 +48,6 @@ class Entry:
         """The row of an operator that keeps whole dimensions in a sequence of these."""
         return Row(tuple(tuple(logical[axis] for axis in axes) for logical in self.free))
 
-    def only(self, row: Row) -> Entry:
-        """The same operator with one row."""
-        return Entry(
-            self.title, self.node, self.ports, self.inputs, (row,), self.op, tensors=self.tensors, end=self.end
-        )
-
     def operator(self, rows: tuple[Row, ...]) -> Operator:
         ports = tuple(self.ports)
         return Operator(self.title, self.node, ports, self.inputs, rows, self.end, self.tensors, self.follows)

@@ -40,6 +40,11 @@ def coarse_tiers(tiers: Tiers) -> Tiers | None:
     return tiers[:-2] if tiers[-2:] == (("reshapes",), ("copies",)) else None
 
 
+def grouping(tiers: Tiers) -> bool:
+    """Whether groupings are chosen, not orders alone."""
+    return any("reshapes" in tier for tier in tiers)
+
+
 def without_groupings(tiers: Tiers) -> Tiers:
     """What orders alone decide of the tiers: no Reshapes, and no copies of constants."""
     own = (tuple(name for name in tier if name not in ("reshapes", "copies")) for tier in tiers)

@@ -43,12 +43,12 @@ more, up to several times as much as the proof, and of none of them has it come 
 def solve_graph(graph: Graph, boundary: Boundary, goal: Goal, limit: Limit) -> Assignment:
     """The cheapest assignment of a graph.
 
-    Where Reshapes come last in the objective, orders are chosen first and groupings then. Otherwise both are chosen at
-    once. What is not proven is compared with
-    heuristics, each with as much work as it would have by itself, so that none is better; of seconds a share is left
-    for them, and the quickest runs in any case. Where both were to be chosen at once, one after the other is among
-    them, with the orders of other objectives; and what is proven is compared as well, as it is proven of candidates: a
-    view of the source may do with one operator what a move between layouts does with two.
+    Where Reshapes come last in the objective, orders are chosen first and groupings then. Otherwise both are chosen
+    at once. What is not proven is compared with heuristics, each with as much work as it would have by itself, so
+    that none is better; of seconds a share is left for them, and the quickest runs in any case. Where both were to
+    be chosen at once, one after the other is among them, with the orders of other objectives; and what is proven is
+    compared as well, as it is proven of candidates: a view of the source may do with one operator what a move
+    between layouts does with two.
     """
     statement = Statement(graph, boundary, goal)
     limit.keep_back()

@@ -11,8 +11,8 @@ the empty group, and size-1 dimensions carry no order. With atoms N=0, H=1, W=2,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, combinations_with_replacement
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from layoutsolve.graph import Dim, Shape, product
@@ -97,16 +97,6 @@ def in_place(layout: Layout, solid: Layout) -> Layout:
         return solid
     rest = iter(solid)
     return tuple([next(rest) if group else () for group in layout])
-
-
-def interspersed(groups: Sequence[tuple[Item, ...]], count: int) -> Iterator[tuple[tuple[Item, ...], ...]]:
-    """Some groups in their sequence, with so many empty ones anywhere among them."""
-    for places in combinations_with_replacement(range(len(groups) + 1), count):
-        found: list[tuple[Item, ...]] = []
-        for place in range(len(groups) + 1):
-            found += [()] * places.count(place)
-            found += groups[place : place + 1]
-        yield tuple(found)
 
 
 def permutation(logical: Layout, stored: Layout) -> tuple[int, ...]:

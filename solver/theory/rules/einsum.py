@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import ascii_letters
 
+from layoutsolve.equation import ELLIPSIS, terms_of
 from layoutsolve.graph import Shape
 from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import Row
 from layoutsolve.solver.theory.rule import Dims, Rule, Site, Step, Way, rule
-
-ELLIPSIS = "..."
-"""What stands for the dimensions that an equation does not name."""
 
 SPARE = 8
 """Letters that have to be left for dimensions of size 1."""
@@ -57,12 +55,8 @@ def einsum(site: Site) -> Rule | None:
 
 def _terms(equation: str, shapes: list[Shape]) -> Terms | None:
     """The terms of an equation whose ellipses are letters."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if not arrow:
-        once = sorted(letter for letter in {*left} if letter.isalpha() and left.count(letter) == 1)
-        right = (ELLIPSIS if ELLIPSIS in left else "") + "".join(once)
-    terms.append(right)
+    operands, result = terms_of(equation)
+    terms = [*operands, result]
     if len(terms) != len(shapes):
         return None
     hidden = [len(shape) - len(term.replace(ELLIPSIS, "")) for term, shape in zip(terms, shapes, strict=True)]

@@ -75,14 +75,13 @@ def family(seed: int) -> Graph:
     return image(random, channels, width, kernel, stride, before, produced, batch, after=after)
 
 
-@pytest.mark.parametrize("seed", range(32))
+@pytest.mark.parametrize("seed", sorted({*range(33)} - {20}))  # of which the plain form takes less time
 def test_results_stay_what_they_are(seed: int) -> None:
     """Byte for byte, at all levels; the file has what the price says."""
     graph = family(seed)
     found = assign(graph, target=shipped(TARGET), objective=OBJECTIVE)
     grouped, plain = apply(found), apply(assign(graph, target=shipped(TARGET)))
-    if Counter(node.op for node in grouped.nodes)["Transpose"] < 3:
-        pytest.skip("the plain form takes less time")
+    assert Counter(node.op for node in grouped.nodes)["Transpose"] >= 3
     model = serialise(grouped)
     audited(model, found, graph)
     (name,) = graph.inputs

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise, permutations, product
+from itertools import combinations_with_replacement, pairwise, permutations, product
 
 import numpy as np
 import pytest
 
 from layoutsolve.solver.search.near import near
-from layoutsolve.solver.theory.layout import Layout, Order, interspersed, order
+from layoutsolve.solver.theory.layout import Layout, Order, order
 from layoutsolve.solver.theory.move import alone, hindered, move
 
 
@@ -18,6 +18,16 @@ def groupings(atoms: Order) -> Iterator[Layout]:
     for cuts in product((False, True), repeat=len(atoms) - 1):
         ends = [0, *(place for place, cut in enumerate(cuts, 1) if cut), len(atoms)]
         yield tuple(atoms[start:end] for start, end in pairwise(ends))
+
+
+def interspersed(groups: Layout, count: int) -> Iterator[Layout]:
+    """Some dimensions in their sequence, with so many of size 1 anywhere among them."""
+    for places in combinations_with_replacement(range(len(groups) + 1), count):
+        found = list[tuple[int, ...]]()
+        for place in range(len(groups) + 1):
+            found += [()] * places.count(place)
+            found += groups[place : place + 1]
+        yield tuple(found)
 
 
 def some_layouts(random: np.random.Generator, atoms: int, count: int) -> list[Layout]:
