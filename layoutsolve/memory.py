@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import mmap
 
-NEEDED = 96 << 20
-"""What it takes to load NumPy and the program, less than the smallest conversion does. NumPy's library for matrices
-ends the process with words of its own where it gets none.
+NEEDED = 128 << 20
+"""A little more than the smallest conversion takes, with the program and its libraries. With less, a library that is
+loaded ends the process with words of its own, or none.
 """
 
 _SIGNS = ("failed to map segment", "cannot allocate memory", "cannot enable executable stack", "bad_alloc")
