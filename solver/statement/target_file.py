@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from layoutsolve.errors import OptionError
-from layoutsolve.solver.statement import fields
-from layoutsolve.solver.statement.kinds import Class
-from layoutsolve.solver.statement.table import DEAREST, Table
-from layoutsolve.solver.statement.table_file import table
+from layoutsolve.solver.statement import schema
+from layoutsolve.solver.statement.kinds import Class, Key
+from layoutsolve.solver.statement.schema import FieldError, Reader, array, choice, mapping, record, whole
+from layoutsolve.solver.statement.table import ANYTHING, DEAREST, POLICIES, PORTS, Backend, Line, Match, Table
 from layoutsolve.solver.statement.target import DOMAINS, Cost, Latency, Target
+from layoutsolve.solver.theory.letters import letters
 from layoutsolve.solver.theory.motion import Motion
 from layoutsolve.solver.theory.offer import IDIOMS
 from layoutsolve.solver.theory.rules import RULES
 from layoutsolve.storage import COUNTS, FLAGS, WEIGHTS, Dynamic, Storage
 from layoutsolve.wording import nearest, printable
-
-T = TypeVar("T")
 
 DEFAULT_TARGET, CONTRIB_TARGET = "ort-cpu", "ort-cpu-contrib"
 """ONNX Runtime on the CPU; the same with operators that only ONNX Runtime has."""
@@ -45,21 +46,14 @@ ALIASES = {"ort-x86-vnni": DEFAULT_TARGET}
 FOLDER = Path(__file__).with_name("targets")
 """Where those are that come with the package."""
 
-LARGEST_FILE = 1 << 20
-"""The most bytes of a target's file."""
+LARGEST_FILE, MOST_LINES = 1 << 20, 1000
+"""The most bytes of a target's file, and lines of its table."""
 
-_FIELDS = (
-    "name", "runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator", "hidden", "unsupported",
-    "kernels", "classes", "extra", "latency", "forms", "backends", "choose",
-)  # fmt: skip
-_MAY_LACK = (
-    *("runtime", "extends", "domains", "storage", "idioms", "dynamic", "qoperator", "latency"),
-    *("forms", "backends", "choose"),
-)
+MOST_HIDDEN, MOST_SECONDS, MOST_BYTES = 100, 1.0, 64
+"""The most that a file may say: transpositions that a way is worth, seconds of a part of a cost, bytes of an element.
+"""
+
 _JSON, _TOML = _ENDINGS = (".json", ".toml")
-_MOVING = tuple(motion.name.lower() for motion in Motion if motion)
-_OPERATORS = frozenset({*RULES, "Transpose"})
-_COST = ("fixed", "per_byte", "per_block")
 
 
 @lru_cache(maxsize=len(KNOWN))
@@ -106,13 +100,13 @@ def parsed(content: bytes, said: str) -> Target:
     """
     try:
         if len(content) > LARGEST_FILE:
-            raise fields.WrongError("", f"it has more than {LARGEST_FILE} bytes")
+            raise FieldError("", f"it has more than {LARGEST_FILE} bytes")
         try:
             found = _facts(content.decode(), said)
         except (ValueError, RecursionError) as error:
-            raise fields.WrongError("", f"it is no {'TOML' if said.endswith(_TOML) else 'JSON'} ({error})") from error
-        return _target(_completed(fields.table("", found)))
-    except fields.WrongError as error:
+            raise FieldError("", f"it is no {'TOML' if said.endswith(_TOML) else 'JSON'} ({error})") from error
+        return _target(_completed(schema.obj("", found)))
+    except FieldError as error:
         where = f"{error.field}: " if error.field else ""
         raise OptionError(f"target '{printable(said)}': {printable(f'{where}{error.reason}')}") from error
 
@@ -133,7 +127,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise fields.WrongError(name, "it is there twice")
+            raise FieldError(name, "it is there twice")
         found[name] = value
     return found
 
@@ -147,19 +141,16 @@ def _completed(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a file with those of the target that it extends; all that a target needs is there. What it
     ``extends`` is then a list.
     """
-    fields.known("", facts, _FIELDS)
+    schema.fields("", facts, _FIELDS)
     if "extends" in facts:
-        base = fields.text("extends", facts["extends"])
+        base = schema.text("extends", facts["extends"])
         base = ALIASES.get(base, base)
         if base not in KNOWN:
-            raise fields.WrongError("extends", f"unknown target '{base}': use one of {', '.join(KNOWN)}")
+            raise FieldError("extends", f"unknown target '{base}': use one of {', '.join(KNOWN)}")
         extended = _shipped(base)
         line = [base, *extended.get("extends", ())]
         facts = {**_merged(extended, facts), "name": facts.get("name"), "extends": line}
-    for field in _FIELDS:
-        if facts.get(field) is None and field not in _MAY_LACK:
-            raise fields.WrongError(field, "it is missing")
-    return facts
+    return schema.fields("", {name: fact for name, fact in facts.items() if fact is not None}, _FIELDS, _NEEDED)
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -172,127 +163,194 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def _target(facts: dict[str, Any]) -> Target:
-    name = fields.text("name", facts["name"])
-    if name in DOMAINS:
-        raise fields.WrongError("name", f"'{name}' is a domain of operators")
-    fields.text("runtime", facts.get("runtime", "any"))
-    refused = _of_operators("unsupported", facts["unsupported"], _kinds)
-    domains = [fields.one("domains", domain, DOMAINS) for domain in fields.items("domains", facts.get("domains", []))]
+    read = {name: _FIELDS[name](name, fact) for name, fact in facts.items()}
+    if read["name"] in DOMAINS:
+        raise FieldError("name", f"'{read['name']}' is a domain of operators")
+    refused = ((operator, kind) for operator, kinds in read["unsupported"].items() for kind in kinds)
+    latency: Latency = read.get("latency", Latency())
+    said = {"forms": "lines", "backends": "backends", "choose": "chooses"}
+    forms = {argument: read[name] for name, argument in said.items() if name in read}
+    plain = ("hidden", "kernels", "classes", "storage", "idioms", "dynamic", "qoperator")
     return Target(
-        name,
-        _by_kind("hidden", facts["hidden"], fields.count),
-        frozenset((operator, kind) for operator, kinds in refused.items() for kind in kinds),
-        _latency(facts.get("latency"), _by_kind("extra", facts["extra"], fields.seconds)),
-        frozenset(domains),
-        _by_kind("kernels", facts["kernels"], fields.flag),
-        _of_operators("classes", facts["classes"], _classes),
-        frozenset({name, *facts.get("extends", ())}),
-        _storage(fields.table("storage", facts.get("storage", {}))),
-        _idioms(fields.table("idioms", facts.get("idioms", {}))),
-        _dynamic(facts.get("dynamic")),
-        fields.flag("qoperator", facts.get("qoperator", True)),
-        _table(facts),
+        read["name"],
+        unsupported=frozenset(refused),
+        latency=replace(latency, extra=read["extra"]),
+        domains=frozenset(read.get("domains", ())),
+        names=frozenset({read["name"], *read.get("extends", ())}),
+        table=_table(**forms) if read.get("choose") or "forms" in read or "backends" in read else None,
+        **{name: read[name] for name in plain if name in read},
     )
 
 
-def _table(facts: dict[str, Any]) -> Table | None:
-    chooses = fields.flag("choose", facts.get("choose", False))
-    if not chooses and "forms" not in facts and "backends" not in facts:
-        return None
-    found = table(facts.get("forms", []), facts.get("backends", {}), chooses)
-    if chooses and not found.backends:
-        raise fields.WrongError("choose", "there are no backends to choose from: name some in backends")
-    for name, each in found.backends.items() if chooses else ():
-        if each.crossing > DEAREST:
-            raise fields.WrongError(f"backends.{name}.crossing", f"where backends are chosen, it is at most {DEAREST}")
+T = TypeVar("T")
+
+_COUNT = whole(MOST_HIDDEN)
+_DTYPES = ("float32", "float16", "float64", "int8", "uint8", "int16", "int32")
+_MOTIONS = tuple(motion.name.lower() for motion in Motion if motion)
+
+
+def _seconds(field: str, value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= MOST_SECONDS:
+        raise FieldError(field, f"it must be a number from 0 to {MOST_SECONDS:g}, in seconds")
+    return float(value)
+
+
+def _costs(field: str, value: Any) -> dict[tuple[Motion, int], Cost]:
+    """The costs of Transposes by motion and bytes of an element."""
+    found: dict[tuple[Motion, int], Cost] = {}
+    for name, sizes in schema.fields(field, value, _MOTIONS, _MOTIONS).items():
+        place = schema.path(field, name)
+        for size, cost in schema.obj(place, sizes).items():
+            if size not in map(str, range(1, MOST_BYTES + 1)):
+                said = f"the bytes of an element must be a whole number from 1 to {MOST_BYTES}"
+                raise FieldError(schema.path(place, size), said)
+            found[Motion[name.upper()], int(size)] = _COST(schema.path(place, size), cost)
+        if not sizes:
+            raise FieldError(place, "it has no costs: give those of one element size at least")
     return found
 
 
-def _storage(facts: dict[str, Any]) -> Storage:
-    fields.known("storage", facts, ("weights", *FLAGS, *COUNTS))
-    weights = fields.one("storage.weights", facts.get("weights", "source"), WEIGHTS)
-    found: dict[str, Any] = {name: fields.flag(f"storage.{name}", facts.get(name, False)) for name in FLAGS}
-    found |= {name: fields.count(f"storage.{name}", facts.get(name, 0)) for name in COUNTS}
-    return Storage(weights=weights, **found)
+def _of_operators(item: Reader[T]) -> Reader[dict[str, T]]:
+    """Reads an object whose fields are operators; kinds of Transposes are motions."""
+    operators = mapping(item, frozenset({*RULES, "Transpose"}))
+
+    def read(field: str, value: Any) -> dict[str, T]:
+        facts = schema.obj(field, value)
+        for operator in ("Transpose", "Reshape") if field in ("unsupported", "kernels") else ():
+            if operator in facts:
+                raise FieldError(schema.path(field, operator), "no target can do without")
+        if "Transpose" in facts:
+            schema.fields(schema.path(field, "Transpose"), facts["Transpose"], _MOTIONS)
+        return operators(field, facts)
+
+    return read
 
 
-def _dynamic(facts: Any) -> Dynamic | None:
-    if facts is None:
-        return None
-    fields.known("dynamic", facts, ("tensor", "rows"), needed=True)
-    return Dynamic(*(fields.whole(f"dynamic.{steps}", facts[steps]) for steps in ("tensor", "rows")))
+def _by_kind(item: Reader[T]) -> Reader[dict[Key, T]]:
+    """Reads an object of operators, each an object of kinds."""
+    operators = _of_operators(mapping(item))
+
+    def read(field: str, value: Any) -> dict[Key, T]:
+        nested = operators(field, value)
+        return {(operator, kind): each for operator, kinds in nested.items() for kind, each in kinds.items()}
+
+    return read
 
 
-def _idioms(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+def _classes(field: str, value: Any) -> tuple[Class, ...]:
+    given = mapping(_CLASS)(field, value)
+    return tuple(Class(name=schema.text(schema.path(field, name), name), **facts) for name, facts in given.items())
+
+
+def _idioms(field: str, value: Any) -> dict[str, tuple[str, ...]]:
     names: dict[str, list[str]] = {}
     for operator, name in sorted(IDIOMS):
         names.setdefault(operator, []).append(name)
-    fields.known("idioms", facts, names)
-    return {
-        operator: tuple(
-            fields.one(f"idioms.{operator}", each, tuple(names[operator]))
-            for each in fields.items(f"idioms.{operator}", value)
-        )
-        for operator, value in facts.items()
-    }
+    facts = schema.fields(field, value, names)
+    return {name: array(choice(names[name]))(schema.path(field, name), each) for name, each in facts.items()}
 
 
-def _latency(facts: Any, extra: Mapping[tuple[str, str], float]) -> Latency:
-    """The times of a target, none where it tells none."""
-    if facts is None:
-        return Latency(extra=extra)
-    fields.known("latency", facts, ("transpose", "reshape"), needed=True)
-    motions = fields.table("latency.transpose", facts["transpose"])
-    fields.known("latency.transpose", motions, _MOVING, needed=True)
-    costs: dict[tuple[Motion, int], Cost] = {}
-    for name, sizes in motions.items():
-        field = f"latency.transpose.{name}"
-        for size, cost in fields.table(field, sizes).items():
-            costs[Motion[name.upper()], fields.size(field, size)] = _cost(f"{field}.{size}", cost)
-        if not sizes:
-            raise fields.WrongError(field, "it has no costs: give those of one element size at least")
-    return Latency(costs, _cost("latency.reshape", facts["reshape"]), extra)
+def _letters(field: str, value: Any) -> str:
+    said = schema.text(field, value)
+    try:
+        letters(said)
+    except ValueError as error:
+        raise FieldError(field, f"'{said}' says no order of dimensions: {error}") from error
+    return said
 
 
-def _cost(field: str, value: object) -> Cost:
-    facts = fields.table(field, value)
-    fields.known(field, facts, _COST)
-    return Cost(**{part: fields.seconds(f"{field}.{part}", facts.get(part, 0.0)) for part in _COST})
+def _window(field: str, value: Any) -> tuple[int, ...]:
+    """The size of a window, as in ``3x3``."""
+    said = schema.text(field, value)
+    if not re.fullmatch(r"[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){0,2}", said):
+        raise FieldError(field, f"'{said}' is no size of a window, as 3x3 is one")
+    return tuple(map(int, said.split("x")))
 
 
-def _by_kind(field: str, value: object, read: Callable[[str, object], T]) -> dict[tuple[str, str], T]:
-    nested = _of_operators(
-        field,
-        value,
-        lambda place, kinds: {kind: read(f"{place}.{kind}", item) for kind, item in fields.table(place, kinds).items()},
-    )
-    return {(operator, kind): item for operator, kinds in nested.items() for kind, item in kinds.items()}
+def _match(kernel: Any = (), dtype: Any = (), name: Any = (), **others: Any) -> Match:
+    return Match(kernel, dtype, name, **others)
 
 
-def _of_operators(field: str, value: object, read: Callable[[str, object], T]) -> dict[str, T]:
-    facts = fields.table(field, value)
-    fields.known(field, facts, _OPERATORS)
-    for operator in ("Transpose", "Reshape") if field in ("unsupported", "kernels") else ():
-        if operator in facts:
-            raise fields.WrongError(f"{field}.{operator}", "no target can do without")
-    if "Transpose" in facts:
-        fields.known(f"{field}.Transpose", facts["Transpose"], _MOVING)
-    return {operator: read(f"{field}.{operator}", item) for operator, item in facts.items()}
+_SIZES, _SOME_TEXTS = mapping(whole(), ("channels", "produced")), array(schema.text, some=True)
+_MATCH: Mapping[str, Reader[Any]] = {
+    "kernel": array(_window, some=True),
+    "dtype": array(choice(_DTYPES), some=True),
+    **dict.fromkeys(("name", "after", "before"), _SOME_TEXTS),
+    **dict.fromkeys(("depthwise", "grouped"), schema.flag),
+    **dict.fromkeys(("least", "most"), _SIZES),
+}
+_LINE: Mapping[str, Reader[Any]] = {
+    "operators": array(choice((ANYTHING, *RULES)), some=True),
+    "policy": choice(POLICIES),
+    "price": _COUNT,
+    "backend": schema.text,
+    "match": record(_match, _MATCH),
+    **dict.fromkeys(PORTS, _letters),
+}
 
 
-def _kinds(field: str, value: object) -> list[str]:
-    return [fields.text(field, kind) for kind in fields.items(field, value)]
+def _lines(field: str, value: Any) -> tuple[Line, ...]:
+    """Reads the lines of a table."""
+    given = array(lambda _, each: each)(field, value)
+    if len(given) > MOST_LINES:
+        raise FieldError(field, f"there are more than {MOST_LINES} of them")
+    return tuple(_line(f"{field}[{number}]", each) for number, each in enumerate(given))
 
 
-def _classes(field: str, value: object) -> tuple[Class, ...]:
-    found = []
-    for name, facts in fields.table(field, value).items():
-        place = f"{field}.{name}"
-        fields.known(place, facts, ("of", "least", "most"))
-        least, most = (_sizes(f"{place}.{bound}", facts.get(bound, {})) for bound in ("least", "most"))
-        found.append(Class(fields.text(f"{place}.of", facts.get("of")), fields.text(place, name), least, most))
-    return tuple(found)
+def _line(field: str, value: Any) -> Line:
+    facts = record(dict[str, Any], _LINE, needed=("operators",))(field, value)
+    ports = {name: facts.pop(name) for name in PORTS if name in facts}
+    if facts.get("policy") == "follow" and "backend" in facts:
+        raise FieldError(schema.path(field, "backend"), "what follows is in the backend of what it reads: leave it out")
+    if "policy" in facts and (ports or "price" in facts):
+        raise FieldError(schema.path(field, "policy"), "a line is either a policy or a form with letters")
+    if "policy" not in facts and not ports:
+        raise FieldError(field, f"it says neither letters ({', '.join(PORTS)}) nor a policy")
+    if "data" in ports:
+        ports.setdefault("out", ports["data"])
+    return Line(ports=ports, **facts)
 
 
-def _sizes(field: str, value: object) -> dict[str, int]:
-    return {size: fields.whole(f"{field}.{size}", number) for size, number in fields.table(field, value).items()}
+def _table(lines: tuple[Line, ...] = (), backends: Mapping[str, Backend] | None = None, chooses: bool = False) -> Table:
+    """The table of some lines and backends. Raises :class:`FieldError` where these do not fit."""
+    known = backends or {}
+    for number, line in enumerate(lines):
+        if line.backend:
+            choice(tuple(known))(f"forms[{number}].backend", line.backend)
+    for name, each in known.items():
+        schema.text(f"backends.{name}", name)
+        if chooses and each.crossing > DEAREST:
+            raise FieldError(f"backends.{name}.crossing", f"where backends are chosen, it is at most {DEAREST}")
+    if chooses and not known:
+        raise FieldError("choose", "there are no backends to choose from: name some in backends")
+    return Table(lines, known, chooses)
+
+
+_COST: Reader[Cost] = record(Cost, dict.fromkeys(("fixed", "per_byte", "per_block"), _seconds))
+_CLASS: Reader[dict[str, Any]] = record(
+    dict, {"of": schema.text, **dict.fromkeys(("least", "most"), mapping(whole()))}, needed=("of",)
+)
+_LATENCY = {"transpose": _costs, "reshape": _COST}
+_DYNAMIC = dict.fromkeys(("tensor", "rows"), whole())
+_STORAGE = {"weights": choice(WEIGHTS), **dict.fromkeys(FLAGS, schema.flag), **dict.fromkeys(COUNTS, _COUNT)}
+
+_FIELDS: Mapping[str, Reader[Any]] = {
+    "name": schema.text,
+    "runtime": schema.text,
+    "extends": lambda _, bases: bases,
+    "domains": array(choice(DOMAINS)),
+    "storage": record(Storage, _STORAGE),
+    "idioms": _idioms,
+    "dynamic": record(Dynamic, _DYNAMIC, needed=_DYNAMIC),
+    "qoperator": schema.flag,
+    "hidden": _by_kind(_COUNT),
+    "unsupported": _of_operators(array(schema.text)),
+    "kernels": _by_kind(schema.flag),
+    "classes": _of_operators(_classes),
+    "extra": _by_kind(_seconds),
+    "latency": record(Latency, _LATENCY, needed=_LATENCY),
+    "forms": _lines,
+    "backends": mapping(record(Backend, {"crossing": _COUNT})),
+    "choose": schema.flag,
+}
+_NEEDED = ("name", "hidden", "unsupported", "kernels", "classes", "extra")

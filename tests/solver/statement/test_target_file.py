@@ -117,7 +117,7 @@ def test_extending_replaces_what_is_said() -> None:
         ({"hidden": {"Transpose": {"still": 1}}}, "hidden.Transpose.still: there is no such field"),
         ({"idioms": {"Relu": ["limits"]}}, "idioms.Relu: there is no such field (did you mean 'PRelu'"),
         ({"idioms": {"PRelu": "limits"}}, "idioms.PRelu: it must be a list"),
-        ({"classes": {"Conv": {"x": {"most": {}}}}}, "classes.Conv.x.of: it must be a text"),
+        ({"classes": {"Conv": {"x": {"most": {}}}}}, "classes.Conv.x.of: it is missing"),
         ({"classes": {"Conv": {"x": {"of": "y", "more": {}}}}}, "classes.Conv.x.more: there is no such field"),
         ({"classes": {"Conv": {"x": {"of": "y", "least": 1}}}}, "classes.Conv.x.least: it must be an object"),
         (
