@@ -29,12 +29,12 @@ from layoutsolve.errors import StrategyError
 from layoutsolve.graph import Graph
 from layoutsolve.solver import OBJECTIVES, STRATEGIES, Assignment, Goal, assign
 from layoutsolve.solver.search import search
-from layoutsolve.solver.statement.closure import Closure
+from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.objective import ranked
 from layoutsolve.solver.statement.statement import Statement
 
 STAGES = {
-    "stating": ((Statement, "_state"), (Statement, "_closure"), (Closure, "problem"), (Closure, "charging")),
+    "stating": ((Statement, "_state"), (Candidates, "problem"), (Candidates, "charging")),
     "search": ((search, "_search"),),
 }
 """The functions that make up a stage."""

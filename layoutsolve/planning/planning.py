@@ -21,7 +21,6 @@ from layoutsolve.solver.proof.text import arrangement_of, layout_of
 from layoutsolve.solver.statement.assignment import MOVES, Assignment, Tier
 from layoutsolve.solver.statement.choosing import priced
 from layoutsolve.solver.statement.concat_steps import in_steps
-from layoutsolve.solver.statement.exactly import exactly
 from layoutsolve.solver.statement.price import price
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.statement.target import Target
@@ -107,7 +106,7 @@ def _assignment(graph: Graph, options: Options, facts: Facts) -> Assignment:
         raise PlanError("views: the source has no such Transposes and Reshapes")
     statement = Statement(stepped, options.boundary, goal, views)
     wanted = _rows(statement, facts["operators"])
-    problem = exactly(statement, wanted)
+    problem = statement.recorded(wanted)
     for operator in problem.operators:
         if not operator.rows:
             raise PlanError(f"operator '{operator.title}' has no such form in the layouts that the plan says")

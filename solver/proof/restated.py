@@ -114,7 +114,7 @@ def restate(
     statement = Statement(marking, boundary if marking is bare else fixed(boundary, marking), goal)
     _check_shapes(statement.source(), recorded)
     kept = None if coarse_tiers(goal.tiers) is None else [[Row(layouts)] for layouts in recorded]
-    fine = _with_recorded(statement, statement.layouts(kept, seeded=True), recorded)
+    fine = _with_recorded(statement, statement.layouts(kept), recorded)
     alike = tuple(_alike(operator, layouts) for operator, layouts in zip(fine.operators, recorded, strict=True))
     if not set(charged) <= set(fine.moving()):
         raise CertificateError("the certificate charges moves of what the source does not compute")
@@ -128,10 +128,15 @@ def _with_recorded(statement: Statement, problem: LayoutProblem, recorded: Seque
     operators = [
         operator
         if any(row.layouts == layouts for row in operator.rows)
-        else replace(operator, rows=(*operator.rows, *statement.suggested(number, dict(enumerate(layouts)))))
+        else replace(operator, rows=(*operator.rows, *_suggested(statement, number, layouts)))
         for number, (operator, layouts) in enumerate(zip(problem.operators, recorded, strict=True))
     ]
     return replace(problem, operators=tuple(operators))
+
+
+def _suggested(statement: Statement, number: int, layouts: Layouts) -> list[Row]:
+    """The rows of an operator that have some layouts."""
+    return [row for row in statement.suggested(number, dict(enumerate(layouts))) if row.layouts == layouts]
 
 
 def _check_shapes(problem: LayoutProblem, recorded: Sequence[Layouts]) -> None:

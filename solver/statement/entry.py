@@ -1,15 +1,16 @@
-"""Operators of a layout problem before their rows are known."""
+"""Operators of a layout problem before their rows are known, and what these rows follow from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 
 from layoutsolve.records import dataclass
-from layoutsolve.solver.statement.problem import Operator
+from layoutsolve.solver.statement.problem import Operator, Variable
+from layoutsolve.solver.statement.target import Target
 from layoutsolve.solver.theory.layout import Layout, permutation, whole_dimensions
-from layoutsolve.solver.theory.relation import Arranged, Port
-from layoutsolve.solver.theory.row import Row
+from layoutsolve.solver.theory.relation import Arranged, Form, Port
+from layoutsolve.solver.theory.row import Price, Row
 from layoutsolve.solver.theory.rule import Rule
 
 
@@ -48,9 +49,59 @@ class Entry:
         """The row of an operator that keeps whole dimensions in a sequence of these."""
         return Row(tuple(tuple(logical[axis] for axis in axes) for logical in self.free))
 
+    def symmetric(self) -> list[Hashable]:
+        """For each port what a layout suggested there leads to depends on: symmetric ports need it once."""
+        if self.rule is None or self.relations is None or self.own or not self.follows:
+            return list(range(len(self.ports)))
+        pinned = [form.pinned for form in self.rule.forms if isinstance(form, Arranged)]
+        return [(port, *(number in each for each in pinned)) for number, port in enumerate(self.relations)]
+
     def operator(self, rows: tuple[Row, ...]) -> Operator:
         ports = tuple(self.ports)
         return Operator(self.title, self.node, ports, self.inputs, rows, self.end, self.tensors, self.follows)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What the rows of an operator follow from: its ports and forms, and the number of ports that are written. ``own``
+    are the ports of forms, by number, that have labels of their own. ``weigh`` prices a row by itself, None if it
+    cannot be run; without it all rows are free. It is the same for all operators that are ``weighed`` alike.
+    """
+
+    ports: tuple[Port, ...]
+    forms: tuple[Form, ...]
+    outputs: int
+    own: Mapping[int, tuple[Port, ...]] = field(default_factory=dict)
+    weigh: Callable[[Row], Price | None] | None = None
+    weighed: Hashable = ()
+
+    @property
+    def key(self) -> Hashable:
+        """What operators with the same rows have in common."""
+        return self.weighed, self.forms, self.ports, *self.own.items()
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What rows are found for: variables, operators, and the target that prices rows, in time as well if ``timed``."""
+
+    variables: Sequence[Variable]
+    entries: Sequence[Entry]
+    target: Target
+    timed: bool
+
+    def relation(self, number: int) -> Relation | None:
+        """That of an operator, None for one that has fixed rows alone, or keeps whole dimensions."""
+        entry = self.entries[number]
+        if entry.rule is None or entry.relations is None:
+            return None
+        size = max((self.variables[variable].bytes for variable in entry.ports), default=0) if self.timed else 0
+        kinds = tuple(self.target.named(entry.op, way) for way in entry.rule.ways)
+        seen = not any(port.unseen for port in entry.relations)
+        weigh = self.target.weigh(entry.op, kinds, size, seen)
+        weighed = (entry.op, size, kinds) if weigh else ()
+        outputs = len(entry.ports) - entry.inputs
+        return Relation(entry.relations, entry.rule.forms, outputs, entry.own, weigh, weighed)
 
 
 Orders = Sequence[Sequence[Row]]

@@ -1,4 +1,4 @@
-"""Looking up rows instead of finding them again: the operators of a network repeat, and so do their neighbours."""
+"""Memoised rows: the operators of a network repeat, and so do their neighbours."""
 
 from __future__ import annotations
 
@@ -7,105 +7,90 @@ from dataclasses import field
 
 from layoutsolve.records import dataclass
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.generator import Generator
+from layoutsolve.solver.statement.alternatives import Alternatives
 from layoutsolve.solver.theory.layout import Layout
 from layoutsolve.solver.theory.row import Row
 
+Request = tuple[str, int, Layout]
+"""A method of :class:`Alternatives` and its arguments, if it has some."""
 
-class Shared:
-    """The rows of all operators that are alike: what is found for one is looked up for the next.
 
-    Operators of a network repeat, and so do the layouts that are suggested to them. Each operator walks a tree of
-    requests from the root; a step that was taken before gives the same rows, a new one is made by a generator that
-    has taken the same steps. Nothing in the tree refers back to where it comes from: a cycle would stay in memory, as
-    solving does without the collector of garbage.
+@dataclass(slots=True)
+class _State:
+    """What some requests lead to, and the alternatives that have answered just these, if they have not gone on.
+
+    A state does not refer back to that before it: a cycle would stay in memory, as solving does without the collector
+    of garbage.
     """
 
-    def __init__(self, make: Callable[[], Generator]) -> None:
-        self.make = make
-        self.root = _Stop(None)
-
-    def walker(self, limit: Limit) -> Walker:
-        """One operator, at the root, of which new steps spend from a limit."""
-        return Walker(self, limit, self.root, [])
-
-
-Request = tuple[str, int, Layout]
-"""A method of :class:`Generator` and its arguments."""
-
-
-@dataclass(slots=True)
-class _Stop:
-    """A place in the tree, and the generator that has taken all steps to it, if it has not gone on."""
-
-    generator: Generator | None
+    alternatives: Alternatives | None
     capped: bool = False
-    steps: dict[Request, _Step] = field(default_factory=dict)
+    steps: dict[Request, tuple[_State, tuple[Row, ...], Request]] = field(default_factory=dict)
 
 
-_Step = tuple[_Stop, tuple[Row, ...], Request]
-"""Where a request leads to, the rows that it gives, and itself: one object for all that take the step."""
+class Memo:
+    """The rows of all operators that are alike, as a tree of requests: what was asked before is looked up."""
+
+    def __init__(self, make: Callable[[], Alternatives]) -> None:
+        self.make = make
+        self.root = _State(None)
+
+    def operator(self, limit: Limit) -> Memoised:
+        """One operator, of which nothing is asked yet; new rows spend from a limit."""
+        return Memoised(self, limit, self.root, [])
 
 
 @dataclass(slots=True)
-class Walker:
-    """An operator on its way through the tree of a :class:`Shared`; it answers as a :class:`Generator` does."""
+class Memoised:
+    """The rows of one operator; it answers as :class:`Alternatives` do."""
 
-    _shared: Shared
+    _memo: Memo
     _limit: Limit
-    _stop: _Stop
-    _steps: list[Request]
+    _state: _State
+    _asked: list[Request]
 
-    def copy(self, limit: Limit) -> Walker:
-        """Another operator that has come as far, of which new steps spend from a limit."""
-        return Walker(self._shared, limit, self._stop, list(self._steps))
+    def copy(self, limit: Limit) -> Memoised:
+        """Another operator of which the same was asked, and whose new rows spend from a limit."""
+        return Memoised(self._memo, limit, self._state, list(self._asked))
 
     @property
     def capped(self) -> bool:
         """Whether rows were left out because there were too many."""
-        return self._stop.capped
+        return self._state.capped
 
     def start(self) -> tuple[Row, ...]:
-        """See :meth:`Generator.start`."""
-        return self._step(("start", -1, ()))
+        return self._ask(("start", -1, ()))
 
     def push(self, port: int, layout: Layout) -> tuple[Row, ...]:
-        """See :meth:`Generator.push`."""
-        return self._step(("push", port, layout))
-
-    def exactly(self, wanted: Row) -> list[Row]:
-        """See :meth:`Generator.exactly`; nothing of it is shared."""
-        return self._shared.make().exactly(wanted)
+        return self._ask(("push", port, layout))
 
     def rest(self) -> tuple[Row, ...]:
-        """See :meth:`Generator.rest`."""
-        return self._step(("rest", -1, ()))
+        return self._ask(("rest", -1, ()))
 
     def source(self) -> tuple[Row, ...]:
-        """See :meth:`Generator.source`."""
-        return self._step(("source", -1, ()))
+        return self._ask(("source", -1, ()))
 
-    def _step(self, request: Request) -> tuple[Row, ...]:
-        stop = self._stop
-        if request not in stop.steps:
-            generator = stop.generator or self._replayed()
-            stop.generator = None
-            generator.spend_from(self._limit)
-            rows = tuple(_asked(generator, request))
-            stop.steps[request] = (_Stop(generator, generator.capped), rows, request)
-        self._stop, rows, known = stop.steps[request]
-        self._steps.append(known)
+    def _ask(self, request: Request) -> tuple[Row, ...]:
+        state = self._state
+        if request not in state.steps:
+            alternatives = state.alternatives or self._replayed()
+            state.alternatives = None
+            alternatives.spend_from(self._limit)
+            rows = tuple(_answer(alternatives, request))
+            state.steps[request] = (_State(alternatives, alternatives.capped), rows, request)
+        self._state, rows, known = state.steps[request]
+        self._asked.append(known)
         return rows
 
-    def _replayed(self) -> Generator:
-        generator = self._shared.make()
-        for request in self._steps:
-            _asked(generator, request)
-        return generator
+    def _replayed(self) -> Alternatives:
+        alternatives = self._memo.make()
+        for request in self._asked:
+            _answer(alternatives, request)
+        return alternatives
 
 
-def _asked(generator: Generator, request: Request) -> list[Row]:
+def _answer(alternatives: Alternatives, request: Request) -> list[Row]:
     name, port, layout = request
     if name == "push":
-        return generator.push(port, layout)
-    return {"start": generator.start, "rest": generator.rest, "source": generator.source}[name]()
+        return alternatives.push(port, layout)
+    return {"start": alternatives.start, "rest": alternatives.rest, "source": alternatives.source}[name]()

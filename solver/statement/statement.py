@@ -1,4 +1,4 @@
-"""Stating a graph as a layout problem: its variables, and by closure the rows of its operators."""
+"""Stating a graph as a layout problem: its variables, and by candidates the rows of its operators."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from layoutsolve.graph import Graph, Region, Value, element_bytes, memory, static_elements
 from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.statement.alternatives import Alternatives, Mode
 from layoutsolve.solver.statement.boundary import Boundary, Permutation
-from layoutsolve.solver.statement.closure import Closure
-from layoutsolve.solver.statement.entry import Entry, Orders
+from layoutsolve.solver.statement.candidates import Candidates
+from layoutsolve.solver.statement.entry import Entry, Network, Orders
 from layoutsolve.solver.statement.marks import marked
 from layoutsolve.solver.statement.objective import Goal, coarse_tiers
 from layoutsolve.solver.statement.problem import Constant, LayoutProblem, Variable
@@ -69,6 +70,7 @@ class Statement:
         self._rows: dict[Layout, Row] = {}
         self.entries: list[Entry] = []
         self._state()
+        self.network = Network(self.variables, self.entries, self.target, self.goal.timed)
 
     @property
     def rules(self) -> Mapping[int, Rule]:
@@ -92,13 +94,13 @@ class Statement:
         """
         limit = limit or unlimited()
         if without:
-            closure = self.without(without).candidates(limit, most)
-            problem = replace(closure.problem(), charged=frozenset(), partial=True)
-            return self.marked(closure.charging(charged, limit), without) if charged else problem
-        closure = self.candidates(limit, most)
-        problem = closure.problem()
+            candidates = self.without(without).candidates(limit, most)
+            problem = replace(candidates.problem(), charged=frozenset(), partial=True)
+            return self.marked(candidates.charging(charged, limit), without) if charged else problem
+        candidates = self.candidates(limit, most)
+        problem = candidates.problem()
         if charged:
-            return closure.charging(charged, limit)
+            return candidates.charging(charged, limit)
         return problem if charged is None else replace(problem, charged=frozenset())
 
     def without(self, factors: Collection[int]) -> Statement:
@@ -110,17 +112,15 @@ class Statement:
         left_out = [{atom for atom, factor in enumerate(each) if factor in without} for each in self._factors]
         return marked(replace(problem, partial=True), self.entries, left_out)
 
-    def candidates(self, limit: Limit, most: int, enough: int | None = None) -> Closure:
-        """What states the problem of :meth:`orders`, with more and more variables charged; not all of its rows where
-        they are more than are ``enough``.
-        """
-        return self._closure(limit, most, finest_only=True, enough=enough)
+    def candidates(self, limit: Limit, most: int) -> Candidates:
+        """What states the problem of :meth:`orders`, with more and more variables charged."""
+        return Candidates(self.network, limit, most, Mode.ORDERS)
 
     def showing(self, shown: Sequence[Collection[Order]], limit: Limit, most: int) -> LayoutProblem:
         """The problem over orders with few candidates but those in which some atoms of each variable lie as in one of
         the orders that are to be ``shown``.
         """
-        return self._closure(limit, most, finest_only=True, shown=shown).problem()
+        return Candidates(self.network, limit, most, Mode.ORDERS, shown=shown).problem()
 
     def unseen(self, most: int) -> frozenset[int]:
         """The factors to leave out so that no variable has more than ``most`` atoms."""
@@ -132,21 +132,49 @@ class Statement:
                 for layout in variable.readings.values():
                     yield tuple(tuple(factors[atom] for atom in group) for group in layout)
 
-    def layouts(self, kept: Orders | None = None, limit: Limit | None = None, seeded: bool = False) -> LayoutProblem:
-        """The problem over full layouts; with ``kept``, over those that have the orders of the given rows.
-
-        With ``seeded`` the layouts of these rows are among them, whatever else leads to them.
-        """
-        most = AT_ONCE if kept is None else CANDIDATES
-        stated = self._closure(limit or unlimited(), most, kept=kept, seeded=seeded).problem()
+    def layouts(self, kept: Orders | None = None, limit: Limit | None = None) -> LayoutProblem:
+        """The problem over full layouts; with ``kept``, over those that have the orders of the given rows."""
+        most, mode = (AT_ONCE, Mode.BOTH) if kept is None else (CANDIDATES, Mode.GROUPINGS)
+        stated = Candidates(self.network, limit or unlimited(), most, mode, kept).problem()
         return replace(stated, constants=self.constants())
 
-    def suggested(self, number: int, layouts: Mapping[int, Layout]) -> tuple[Row, ...]:
-        """The rows of an operator that layouts at some of its ports lead to."""
-        numbers, entries = _numbered_anew([self.entries[number]])
-        variables = [self.variables[each] for each in numbers]
-        alone = Closure(variables, entries, self.target, self.goal.timed, unlimited(), AT_ONCE)
-        return tuple(alone.suggested(0, layouts))
+    def suggested(self, number: int, layouts: Mapping[int, Layout]) -> list[Row]:
+        """The rows of an operator that layouts at some of its ports lead to, and those that it demands by itself."""
+        relation = self.network.relation(number)
+        if relation is None:
+            return []
+        alternatives = Alternatives(relation, Mode.BOTH, unlimited())
+        found = alternatives.start()
+        for port, layout in layouts.items():
+            found += alternatives.push(port, layout)
+        return found
+
+    def recorded(self, rows: Sequence[Row]) -> LayoutProblem:
+        """The problem over layouts in which each operator has the row that is recorded of it and no other; none, where
+        it cannot have that.
+
+        Rows are otherwise told apart by their layouts. Where dimensions have size 1, several arrangements of an
+        operator are in the same layouts, and what is written depends on which.
+        """
+        operators = []
+        for number, (entry, row) in enumerate(zip(self.entries, rows, strict=True)):
+            found = [each for each in self._recorded(number, row) if each.same(row)] if self._fits(entry, row) else []
+            operators.append(entry.operator(tuple(found[:1])))
+        return LayoutProblem(
+            tuple(self.variables), tuple(operators), False, self.target, self.goal.timed, constants=self.constants()
+        )
+
+    def _recorded(self, number: int, row: Row) -> list[Row]:
+        """Rows of an operator, a recorded one among them if there is one."""
+        entry, relation = self.entries[number], self.network.relation(number)
+        if relation is None:
+            return [*entry.fixed, *entry.following(0, row.layouts[0])]
+        return [*entry.fixed, *Alternatives(relation, Mode.GROUPINGS, unlimited()).exactly(row)]
+
+    def _fits(self, entry: Entry, row: Row) -> bool:
+        """Whether a row has a layout for each port, of just the atoms that are there."""
+        atoms = [list(range(len(self.variables[variable].sizes))) for variable in entry.ports]
+        return [sorted(order(layout)) for layout in row.layouts] == atoms
 
     def first(self, limit: Limit) -> LayoutProblem:
         """The problem that is searched first: over orders, where all that groupings decide comes after them."""
@@ -155,30 +183,6 @@ class Statement:
     def source(self) -> LayoutProblem:
         """The problem in which every operator has little more than its row of the source model."""
         return self.layouts(limit=Limit(0))
-
-    def _closure(
-        self,
-        limit: Limit,
-        most: int,
-        finest_only: bool = False,
-        kept: Orders | None = None,
-        seeded: bool = False,
-        shown: Sequence[Collection[Order]] | None = None,
-        enough: int | None = None,
-    ) -> Closure:
-        return Closure(
-            self.variables,
-            self.entries,
-            self.target,
-            self.goal.timed,
-            limit,
-            most,
-            finest_only,
-            kept,
-            seeded,
-            shown=shown,
-            enough=enough,
-        )
 
     def constants(self) -> tuple[Constant, ...]:
         """The constants that are wanted more than once, but for small ones; those in the same memory are one."""
@@ -312,13 +316,6 @@ class Statement:
                 moved, motion, order(target)[len(target) - together :], 0, self.goal.timed
             )
         return (Row(layouts, price=replace(price, transposes=1, reshapes=0, bytes=moved.bytes)),)
-
-
-def _numbered_anew(entries: Sequence[Entry]) -> tuple[list[int], list[Entry]]:
-    """The variables at some operators alone, and the operators with the places of these."""
-    numbers = sorted({variable for entry in entries for variable in entry.ports})
-    places = {variable: place for place, variable in enumerate(numbers)}
-    return numbers, [replace(entry, ports=[places[each] for each in entry.ports]) for entry in entries]
 
 
 def _bytes(value: Value) -> int:

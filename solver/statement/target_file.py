@@ -150,7 +150,8 @@ def _completed(facts: dict[str, Any]) -> dict[str, Any]:
         extended = _shipped(base)
         line = [base, *extended.get("extends", ())]
         facts = {**_merged(extended, facts), "name": facts.get("name"), "extends": line}
-    return schema.fields("", {name: fact for name, fact in facts.items() if fact is not None}, _FIELDS, _NEEDED)
+    told = {name: fact for name, fact in facts.items() if fact is not None or name not in _NULLABLE}
+    return schema.fields("", told, _FIELDS, _NEEDED)
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -354,3 +355,5 @@ _FIELDS: Mapping[str, Reader[Any]] = {
     "choose": schema.flag,
 }
 _NEEDED = ("name", "hidden", "unsupported", "kernels", "classes", "extra")
+_NULLABLE = (*_NEEDED, "latency", "dynamic")
+"""The fields that are not there where they are null."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.search import Solution
-from layoutsolve.solver.statement.closure import Closure
+from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.price import price_of_variable
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.stops import FEW_BLOCKS, blocks
@@ -15,7 +15,7 @@ STATED = 0.6
 
 
 def wider(
-    problem: LayoutProblem, candidates: Closure, least: Solution, reach: int, limit: Limit, most: int
+    problem: LayoutProblem, candidates: Candidates, least: Solution, reach: int, limit: Limit, most: int
 ) -> LayoutProblem | None:
     """The problem in which more variables are charged than in one, among them those whose moves are dearer than they
     are in its solution, of no more blocks than it takes; ``reach`` says how far around. None where no move is dearer,

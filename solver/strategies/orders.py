@@ -12,7 +12,7 @@ from dataclasses import replace
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.search.components import uneven
 from layoutsolve.solver.search.search import Solution, solve
-from layoutsolve.solver.statement.closure import Closure
+from layoutsolve.solver.statement.candidates import Candidates
 from layoutsolve.solver.statement.objective import Tiers
 from layoutsolve.solver.statement.problem import LayoutProblem
 from layoutsolve.solver.statement.statement import CANDIDATES, FEW, Statement
@@ -64,8 +64,8 @@ def cheapest_orders(statement: Statement, tiers: Tiers, limit: Limit) -> Solutio
     if some.proves(best.values) or limit.expired:
         return _known_by(some.proof, best)
     enough = ENOUGH + ENOUGH_EACH * len(statement.entries)
-    candidates = statement.candidates(limit.part(STATED), CANDIDATES, enough)
-    wide = _cheapest(candidates.problem(), candidates, tiers, limit, best)
+    candidates = statement.candidates(limit.part(STATED), CANDIDATES)
+    wide = _cheapest(candidates.problem(enough), candidates, tiers, limit, best)
     best = _least([wide, best])
     if wide.bounds < best.values:
         some.charge(best.values, limit)
@@ -85,7 +85,7 @@ def _cheapest_of_many(problem: LayoutProblem, some: SomeAtoms, limit: Limit) -> 
 
 
 def _cheapest(
-    problem: LayoutProblem, candidates: Closure, tiers: Tiers, limit: Limit, before: Solution | None = None
+    problem: LayoutProblem, candidates: Candidates, tiers: Tiers, limit: Limit, before: Solution | None = None
 ) -> Solution:
     """The cheapest orders of a problem, among its ``candidates``; a search begins at those found ``before``."""
     found = solve(problem, tiers, limit.part(NARROW), before)
@@ -98,7 +98,7 @@ def _cheapest(
     return _known_by(max(few, more, key=lambda each: each.bounds), _least([few, more]))
 
 
-def _with_stops(candidates: Closure, found: Solution, tiers: Tiers, limit: Limit, most: int) -> Solution:
+def _with_stops(candidates: Candidates, found: Solution, tiers: Tiers, limit: Limit, most: int) -> Solution:
     """The cheapest orders, where two moves may be cheaper than one.
 
     Where every move costs the least that one of its variable may, no order pays that nobody demands, so that the least

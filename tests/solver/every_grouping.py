@@ -15,12 +15,12 @@ from itertools import combinations_with_replacement, pairwise, permutations, pro
 from ortools.sat.python import cp_model
 
 from layoutsolve.solver.limit import unlimited
+from layoutsolve.solver.statement.alternatives import Alternatives, Mode
 from layoutsolve.solver.statement.assignment import Assignment
 from layoutsolve.solver.statement.boundary import Boundary
 from layoutsolve.solver.statement.entry import Entry
-from layoutsolve.solver.statement.generator import Generator
 from layoutsolve.solver.statement.objective import Tiers
-from layoutsolve.solver.statement.placer import Placer
+from layoutsolve.solver.statement.placements import Placements
 from layoutsolve.solver.statement.statement import Statement
 from layoutsolve.solver.theory.layout import Layout, order
 from layoutsolve.solver.theory.row import Arrangement, Price, Row
@@ -67,19 +67,14 @@ def _rows(entry: Entry, statement: Statement, kept: set[Orders]) -> Iterator[Row
     yield from entry.fixed
     if entry.rule is None or entry.relations is None:
         return
-    target, timed = statement.target, statement.goal.timed
-    kinds = tuple(target.named(entry.op, way) for way in entry.rule.ways)
-    size = max((statement.variables[variable].bytes for variable in entry.ports), default=0) if timed else 0
-    weigh = target.weigh(entry.op, kinds, size)
-    outputs = len(entry.ports) - entry.inputs
-    generator = Generator(
-        entry.relations, entry.rule.forms, outputs, unlimited(), exact=True, weigh=weigh, own=entry.own
-    )
-    for maker, number in generator.makers:
-        rows = _placed(maker, kept) if isinstance(maker, Placer) else _arranged(maker, kept)
+    relation = statement.network.relation(statement.entries.index(entry))
+    assert relation is not None
+    weigh, alternatives = relation.weigh, Alternatives(relation, Mode.GROUPINGS, unlimited())
+    for maker, number in alternatives.makers:
+        rows = _placed(maker, kept) if isinstance(maker, Placements) else _arranged(maker, kept)
         for row in rows:
             price = Price() if weigh is None else weigh(Row(row.layouts, number, row.arrangement))
-            if price is not None and all(map(generator.candidate, range(len(entry.ports)), row.layouts)):
+            if price is not None and all(map(alternatives.candidate, range(len(entry.ports)), row.layouts)):
                 yield Row(row.layouts, number, row.arrangement, price + row.price)
 
 
@@ -96,7 +91,7 @@ def _arranged(maker, kept: set[Orders]) -> Iterator[Row]:
                 yield from maker.rows(arrangement)
 
 
-def _placed(maker: Placer, kept: set[Orders]) -> Iterator[Row]:
+def _placed(maker: Placements, kept: set[Orders]) -> Iterator[Row]:
     form = maker.form
     maker.begin()
     ways = []

@@ -66,7 +66,7 @@ class _Rests:
         return self.listed
 
 
-class Placer:
+class Placements:
     """The rows of a :class:`Placed` relation.
 
     What a layout suggests at one port is combined with all that is known about the labels which that port does not

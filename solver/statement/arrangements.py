@@ -14,7 +14,7 @@ COMBINED = 3
 """The work of combining two arrangements, for each of their slots."""
 
 
-class Arranger:
+class Arrangements:
     """The rows of an :class:`Arranged` relation. ``weigh`` prices a row by itself, None if it cannot be run."""
 
     def __init__(

@@ -1,16 +1,18 @@
-"""Finding the rows of an operator: layouts that are suggested at its ports lead to rows, rows to new suggestions."""
+"""Enumeration of the rows of one operator: layouts that are suggested at its ports lead to rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from functools import partial
 from itertools import pairwise
 
 from layoutsolve.solver.limit import Limit
-from layoutsolve.solver.statement.arranger import Arranger
-from layoutsolve.solver.statement.placer import Placer
+from layoutsolve.solver.statement.arrangements import Arrangements
+from layoutsolve.solver.statement.entry import Relation
+from layoutsolve.solver.statement.placements import Placements
 from layoutsolve.solver.theory.layout import Group, Layout, finest
-from layoutsolve.solver.theory.relation import Arranged, Form, Port
+from layoutsolve.solver.theory.relation import Arranged
 from layoutsolve.solver.theory.row import FREE, Price, Row
 
 ROWS = 4096
@@ -20,41 +22,38 @@ AT_ONCE = 256
 """The same where orders and groupings are decided at once."""
 
 
-class Generator:
-    """Finds the rows of one operator: each layout that is suggested at a port is pushed through all of its forms."""
+class Mode(Enum):
+    """What tells rows apart: orders alone, groupings of orders that are chosen already, or both at once."""
 
-    def __init__(
-        self,
-        ports: Sequence[Port],
-        forms: Sequence[Form],
-        outputs: int,
-        limit: Limit,
-        orders: bool = False,
-        exact: bool = False,
-        weigh: Callable[[Row], Price | None] | None = None,
-        own: Mapping[int, tuple[Port, ...]] | None = None,
-    ) -> None:
-        """``outputs`` is the number of ports that are written; ``limit`` cuts rows off when it is over. With
-        ``orders`` the rows tell orders apart, not groupings. With ``exact`` an alternative form is offered where its
-        very layout is suggested, else, or where another form may have the same orders at another price, where its order
-        is. ``weigh`` prices a row by itself, None if it cannot be run; without it all rows are free.
-        ``own`` are the ports of forms, by number, that have labels of their own.
-        """
-        self.ports = tuple(ports)
-        self.limit, self.orders, self.exact = limit, orders, exact
-        self._most = ROWS if orders or exact else AT_ONCE
-        self.weigh = weigh
+    ORDERS = "orders"
+    GROUPINGS = "groupings"
+    BOTH = "both"
+
+
+class Alternatives:
+    """Enumerates the rows of one operator: each layout that is suggested at a port is pushed through all its forms.
+
+    Where groupings of chosen orders are enumerated a fixed form is offered where its very layout is suggested; else, or
+    where another form may have the same orders at another price, where its order is. The ``limit`` cuts rows off when
+    it is over.
+    """
+
+    def __init__(self, relation: Relation, mode: Mode, limit: Limit) -> None:
+        self.ports, self.weigh, self.limit = relation.ports, relation.weigh, limit
+        self.orders = mode is Mode.ORDERS
+        self._most = AT_ONCE if mode is Mode.BOTH else ROWS
         self.capped = False
         self._free: set[tuple[Layout, ...]] = set()
         self._priced: set[tuple[tuple[Layout, ...], Price]] = set()
-        mixed = weigh is not None and any(isinstance(form, Arranged) for form in forms)
-        self._own = own or {}
+        self._own = relation.own
         self._paid: dict[tuple[int, Layout], Price] = {}
         self._constants = [port for port in self.ports if port.constant and len(port.slots) > 1]
         self._within = [_Within(port.logical) for port in self.ports]
-        self.makers = [(self._maker(form, number, outputs, mixed), number) for number, form in enumerate(forms)]
-        source = [row.layouts for maker, _ in self.makers if isinstance(maker, Arranger) for row in maker.source()]
-        if isinstance(first := self.makers[0][0], Placer):
+        mixed = self.weigh is not None and any(isinstance(form, Arranged) for form in relation.forms)
+        self.exact = mode is Mode.GROUPINGS and not mixed
+        self.makers = [(self._maker(relation, number), number) for number in range(len(relation.forms))]
+        source = [row.layouts for maker, _ in self.makers if isinstance(maker, Arrangements) for row in maker.source()]
+        if isinstance(first := self.makers[0][0], Placements):
             source.append(first.plain)
         self.units = [
             max(port.units, min((layouts[number].count(()) for layouts in source), default=0))
@@ -72,16 +71,17 @@ class Generator:
         weigh = self.weigh
         return None if weigh is None else lambda row: weigh(_of_form(row, number))
 
-    def _maker(self, form: Form, number: int, outputs: int, mixed: bool) -> Arranger | Placer:
-        ports = self._own.get(number, self.ports)
+    def _maker(self, relation: Relation, number: int) -> Arrangements | Placements:
+        """What enumerates the rows of a form."""
+        form, ports = relation.forms[number], relation.own.get(number, relation.ports)
         if isinstance(form, Arranged):
-            return Arranger(ports, form, outputs, self.limit, self._weighed(number))
-        return Placer(ports, form, self.exact and not mixed, self.limit)
+            return Arrangements(ports, form, relation.outputs, self.limit, self._weighed(number))
+        return Placements(ports, form, self.exact, self.limit)
 
     def start(self) -> list[Row]:
         """The rows that the operator demands by itself: those of its first form, where that is fixed or priced."""
         maker, number = self.makers[0]
-        demands = isinstance(maker, Placer) or self.weigh is not None
+        demands = isinstance(maker, Placements) or self.weigh is not None
         return self.fresh([(number, maker.start())] if demands else [])
 
     def push(self, port: int, layout: Layout) -> list[Row]:
@@ -98,7 +98,7 @@ class Generator:
         if paid is None or paid == FREE:
             return
         for maker, number in self.makers:
-            if isinstance(maker, Placer):
+            if isinstance(maker, Placements):
                 yield number, maker.others(partial(self._beats, paid, number))
 
     def _beats(self, paid: Price, form: int, row: Row) -> bool:
@@ -108,7 +108,7 @@ class Generator:
 
     def rest(self) -> list[Row]:
         """The rows of fixed forms that are known, but that no layout has asked for."""
-        return self.fresh((number, maker.start()) for maker, number in self.makers if isinstance(maker, Placer))
+        return self.fresh((number, maker.start()) for maker, number in self.makers if isinstance(maker, Placements))
 
     def exactly(self, wanted: Row) -> list[Row]:
         """The row that is as a wanted one, if there is one. Rows that differ in their arrangement alone, by dimensions
@@ -122,14 +122,14 @@ class Generator:
 
     def source(self) -> list[Row]:
         """The rows in which every port has its logical order of dimensions, as the source model has them."""
-        rows = ((number, maker.source()) for maker, number in self.makers if isinstance(maker, Arranger))
+        rows = ((number, maker.source()) for maker, number in self.makers if isinstance(maker, Arrangements))
         return self.fresh(rows, anchored=False)
 
     def fresh(self, found: Iterable[tuple[int, Iterable[Row]]], anchored: bool = True) -> list[Row]:
         """Those rows of forms, by number, that are candidates and not known already, with their prices."""
         fresh: list[Row] = []
         for number, rows in found:
-            placed = self.orders and isinstance(self.makers[number][0], Placer)
+            placed = self.orders and isinstance(self.makers[number][0], Placements)
             for row in rows:
                 self.limit.spend(len(self.ports) + 1)
                 layouts = tuple([finest(layout) for layout in row.layouts]) if self.orders else row.layouts

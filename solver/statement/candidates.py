@@ -1,0 +1,280 @@
+"""Candidate generation: the rows of all operators, found by propagating layouts to a fixed point.
+
+It starts at what is fixed: the ends of the graph, explicit layouts, and operators with a fixed data format. Each of
+their layouts is pushed through the relations of all operators that touch the variable, until nothing new appears.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from math import factorial
+
+from layoutsolve.errors import OptionError
+from layoutsolve.solver.limit import Limit, unlimited
+from layoutsolve.solver.statement.alternatives import Alternatives, Mode
+from layoutsolve.solver.statement.entry import Network, Orders
+from layoutsolve.solver.statement.memo import Memo, Memoised
+from layoutsolve.solver.statement.problem import LayoutProblem, Operator
+from layoutsolve.solver.statement.stops import BLOCKS, every_order
+from layoutsolve.solver.theory.layout import Group, Layout, Order, finest, in_place, order, whole
+from layoutsolve.solver.theory.row import Row
+
+OTHERS = 2
+"""How many layouts a variable may have that do not show what is wanted, where something is."""
+
+WITH_STOPS = 4
+"""How many times as many layouts a variable may have where slow moves may be made in two."""
+
+
+class Candidates:
+    """The rows of all operators that layouts lead to, each pushed through every operator that touches its variable."""
+
+    def __init__(
+        self,
+        network: Network,
+        limit: Limit,
+        most: int,
+        mode: Mode = Mode.BOTH,
+        kept: Orders | None = None,
+        shown: Sequence[Collection[Order]] | None = None,
+    ) -> None:
+        """A variable may have so many layouts at ``most``. Groupings are those of orders to be ``kept``, which are
+        suggested to operators that nothing else leads to them. Where it is said what is to be ``shown`` of each
+        variable, orders of some atoms, other layouts are few.
+        """
+        self.network, self.limit, self.most, self.mode, self.shown = network, limit, most, mode, shown
+        self.kept = None if kept is None else _Kept(network, kept)
+        self.charged: frozenset[int] | None = None
+        self.capped = False
+        self.enough: int | None = None
+        self.count = 0
+        self.others = Counter[int]()
+        self.rows: list[list[Row]] = [[] for _ in network.entries]
+        self.stated: list[Operator | None] = [None for _ in network.entries]
+        self.tuples: dict[tuple[int, ...], tuple[Row, ...]] = {}
+        self.memos: dict[Hashable, Memo] = {}
+        self.alternatives = [self._alternatives(number, limit) for number in range(len(network.entries))]
+        self.seen: list[dict[Layout, None]] = [{} for _ in network.variables]
+        self.queue: deque[tuple[int, Layout]] = deque()
+        self.symmetric = [entry.symmetric() for entry in network.entries]
+        self.pushed: set[tuple[int, Hashable, Layout]] = set()
+        self.touching: list[list[tuple[int, int]]] = [[] for _ in network.variables]
+        for number, entry in enumerate(network.entries):
+            for port, variable in enumerate(entry.ports):
+                self.touching[variable].append((number, port))
+
+    def _alternatives(self, number: int, limit: Limit) -> Memoised | None:
+        """The rows of an operator, found once for all that are alike; None for one that has no relation."""
+        relation = self.network.relation(number)
+        if relation is None:
+            return None
+        mode, key = self.mode, (limit, relation.key)  # what is made must not refer back to this: a cycle stays
+        if key not in self.memos:
+            self.memos[key] = Memo(lambda: Alternatives(relation, mode, limit))
+        return self.memos[key].operator(limit)
+
+    def problem(self, enough: int | None = None) -> LayoutProblem:
+        """The problem with the rows that all layouts together lead to. One of more rows than are ``enough`` is of no
+        use: it ends, ``capped``, where it has them.
+        """
+        self.enough = enough
+        for number, entry in enumerate(self.network.entries):
+            found = self.alternatives[number]
+            self._found(number, self._coarse(entry.fixed))
+            self._found(number, () if found is None else found.start())
+        for variable, each in enumerate(self.network.variables):
+            for logical in each.readings.values():
+                self._rearranged(variable, logical)
+        self._exhaust()
+        if self.kept is not None:
+            self._reach(self.kept)
+        return self._problem()
+
+    def charging(self, charged: Collection[int], limit: Limit, most: int = BLOCKS) -> LayoutProblem:
+        """The problem in which moves of some variables alone cost what they do, which have all orders of at ``most`` so
+        many blocks. It goes on from the problem that is stated, whose operators it shares but for those that get more
+        rows.
+        """
+        made = copy(self)
+        made.limit, made.most = limit, max(self.most, factorial(most)) * WITH_STOPS
+        made.alternatives = [each and each.copy(limit) for each in self.alternatives]
+        made.rows, made.seen = list(map(list, self.rows)), list(map(dict, self.seen))
+        made.stated, made.pushed, made.queue = list(self.stated), set(self.pushed), deque()
+        made.charged = made._with_stops(sorted(charged), most)
+        return made._problem()
+
+    def _problem(self) -> LayoutProblem:
+        operators = tuple(self._operator(number) for number in range(len(self.network.entries)))
+        self.capped |= self.limit.over
+        network = self.network
+        return LayoutProblem(
+            tuple(network.variables), operators, self.capped, network.target, network.timed, charged=self.charged
+        )
+
+    def _operator(self, number: int) -> Operator:
+        """An operator with its rows and, last, those of the source model, which lead to nothing."""
+        stated = self.stated[number]
+        if stated is None:
+            entry, found, rows = self.network.entries[number], self.alternatives[number], self.rows[number]
+            if found is not None:
+                ended = found.copy(self.limit)
+                rows = rows + self._keeping(number, ended.source())
+                self.capped |= ended.capped
+            if not rows and self.kept is None:
+                refused = f"target '{self.network.target.name}' refuses every row of {entry.op} of {entry.title}"
+                raise OptionError(f"{refused}: choose another target")
+            same = self.tuples.setdefault(tuple(map(id, rows)), tuple(rows))
+            stated = self.stated[number] = entry.operator(same)
+        return stated
+
+    def _coarse(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Rows as they are told apart: by orders alone, or by groupings too."""
+        if self.mode is not Mode.ORDERS:
+            return rows
+        return [replace(row, layouts=tuple(map(finest, row.layouts))) for row in rows]
+
+    def _reach(self, kept: _Kept) -> None:
+        """Suggest orders to be kept to operators that no layout leads to them at no loss, or that were not found in
+        time. Where every row loses, groupings of them may save Reshapes.
+        """
+        sure = unlimited()
+        for number, rows in enumerate(kept.rows):
+            losses = ((row.price.hidden, row.price.transposes, row.price.nanoseconds) for row in self.rows[number])
+            if any(not any(each) for each in losses):
+                continue
+            found = self._alternatives(number, sure) if self.capped else self.alternatives[number]
+            for row in rows:
+                for port, layout in enumerate(row.layouts):
+                    if not self.network.variables[self.network.entries[number].ports[port]].constant:
+                        for suggested in dict.fromkeys((finest(layout), layout)):
+                            self._found(number, self._pushed(number, port, suggested, found))
+                self._found(number, () if found is None else found.rest())
+            self._exhaust()
+
+    def _exhaust(self) -> None:
+        while self.queue:
+            variable, layout = self.queue.popleft()
+            for number, port in self.touching[variable]:
+                if self.limit.over or (self.enough is not None and self.count > self.enough):
+                    self.capped = True
+                    self.queue.clear()
+                    return
+                self.limit.spend(2)
+                self._found(number, self._pushed(number, port, layout, self.alternatives[number]))
+
+    def _with_stops(self, charged: Sequence[int], most: int) -> frozenset[int]:
+        """Suggest all orders of some variables, and of what those lead to, of at most so many blocks; the variables
+        that now have all of them.
+        """
+        while not self.capped:
+            every = {variable: every_order(self.seen[variable], most) for variable in charged}
+            charged = [variable for variable, orders in every.items() if orders is not None]
+            fresh = [self._suggest(variable, each) for variable in charged for each in every[variable] or ()]
+            if not any(fresh):
+                break
+            self._exhaust()
+        return frozenset(charged)
+
+    def _pushed(self, number: int, port: int, layout: Layout, found: Memoised | None) -> Sequence[Row]:
+        if found is None:
+            return self._coarse(self.network.entries[number].following(port, layout))
+        push = (number, self.symmetric[number][port], layout)
+        if push in self.pushed and found is self.alternatives[number]:
+            return []
+        self.pushed.add(push)
+        return found.push(port, layout)
+
+    def _found(self, number: int, rows: Iterable[Row]) -> None:
+        """Add rows to an operator, and suggest their layouts to all others that touch its variables."""
+        entry = self.network.entries[number]
+        for row in self._keeping(number, rows):
+            self.limit.spend(len(entry.ports))
+            if self.alternatives[number] is None and row in self.rows[number]:
+                continue
+            self.rows[number].append(row)
+            self.count += 1
+            self.stated[number] = None
+            for variable, layout in zip(entry.ports, row.layouts, strict=True):
+                self._suggest(variable, layout)
+
+    def _keeping(self, number: int, rows: Iterable[Row]) -> list[Row]:
+        """Those rows that have the orders to be kept."""
+        return list(rows) if self.kept is None else self.kept.among(number, rows)
+
+    def _suggest(self, variable: int, layout: Layout) -> bool:
+        """Have a layout pushed, unless it was, with what a Transpose makes of it; whether it is."""
+        fresh = self._noted(variable, layout)
+        if fresh:
+            self._rearranged(variable, layout)
+        return fresh
+
+    def _noted(self, variable: int, layout: Layout) -> bool:
+        """The same of a layout alone, without what a Transpose makes of it."""
+        seen = self.seen[variable]
+        if self.network.variables[variable].constant or layout in seen:
+            return False
+        other = self.shown is not None and not _shows(layout, self.shown[variable])
+        if len(seen) >= self.most or (other and self.others[variable] >= OTHERS):
+            self.capped = True
+            return False
+        seen[layout] = None
+        self.others[variable] += other
+        self.queue.append((variable, layout))
+        return True
+
+    def _rearranged(self, variable: int, layout: Layout) -> None:
+        """Suggest the stored dimensions of a layout in all orders that are to be kept: a Transpose that keeps these
+        needs no Reshape. What that leads to is suggested as well.
+        """
+        pending = [layout] if self.kept is not None else []
+        while pending and self.kept is not None:
+            fresh = [each for each in self.kept.reordered(variable, pending.pop()) if self._noted(variable, each)]
+            pending += reversed(fresh)
+
+
+class _Kept:
+    """Orders whose groupings are candidates: those of some ``rows`` of each operator."""
+
+    def __init__(self, network: Network, rows: Orders) -> None:
+        self.rows = rows
+        self._moving = [
+            [port for port, each in enumerate(entry.ports) if not network.variables[each].constant]
+            for entry in network.entries
+        ]
+        self._wanted = [{_orders(row, ports) for row in each} for each, ports in zip(rows, self._moving, strict=True)]
+        self._orders: list[dict[Order, None]] = [{} for _ in network.variables]
+        for entry, ports, each in zip(network.entries, self._moving, rows, strict=True):
+            for port in ports:
+                self._orders[entry.ports[port]].update((order(row.layouts[port]), None) for row in each)
+        self._reordered: dict[tuple[int, frozenset[Group]], list[Layout]] = {}
+
+    def among(self, number: int, rows: Iterable[Row]) -> list[Row]:
+        """Those rows of an operator that have the orders."""
+        return [row for row in rows if _orders(row, self._moving[number]) in self._wanted[number]]
+
+    def reordered(self, variable: int, layout: Layout) -> list[Layout]:
+        """The stored dimensions of a layout in all orders of the variable that keep these, where there are several.
+
+        Which those are is one question for all layouts that store the same dimensions in any sequence.
+        """
+        wanted = self._orders[variable]
+        if len(wanted) < 2:
+            return []
+        solid = tuple(filter(None, layout))
+        key = variable, frozenset(solid)
+        if key not in self._reordered:
+            self._reordered[key] = [each for atoms in wanted if (each := whole(solid, atoms)) is not None]
+        return [in_place(layout, each) for each in self._reordered[key]]
+
+
+def _shows(layout: Layout, wanted: Collection[Order]) -> bool:
+    """Whether a layout has some of its atoms in one of the wanted orders."""
+    atoms = {atom for each in wanted for atom in each}
+    return tuple(atom for atom in order(layout) if atom in atoms) in wanted
+
+
+def _orders(row: Row, ports: Sequence[int]) -> tuple[Order, ...]:
+    return tuple(order(row.layouts[port]) for port in ports)
