@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
-from itertools import chain, groupby, product
-from typing import NamedTuple, TypeVar
+from itertools import chain, groupby, islice, product
+from math import prod
+from typing import Any, NamedTuple
 
 from layoutsolve.solver.limit import Limit
 from layoutsolve.solver.theory.layout import Layout, finest
@@ -20,50 +21,11 @@ class _Frame(NamedTuple):
     suffix: tuple[Slot, ...]
 
 
-Item = TypeVar("Item", bound=Hashable)
-
-
-class _Numbered(dict[Item, int]):
-    """The number of each of some things, in the sequence in which they were met."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.listed: list[Item] = []
-
-    def __missing__(self, item: Item) -> int:
-        self.listed.append(item)
-        return self.setdefault(item, len(self.listed) - 1)
-
-
 Key = tuple[str, ...]
 """Labels whose factors are ordered together: one label, or a run of free ones in a mixed place."""
 
-
-Choice = tuple[int, ...]
-"""One way to fill the places of a :class:`Placed` relation: the number of what surrounds them, and of the sequence of
-the factors of each key.
-"""
-
-Learned = tuple[int | None, ...]
-"""What a reading says of a choice; None where it says nothing."""
-
-
-class _Rests:
-    """What choices are in some of their places alone: each once, in the sequence in which they were made."""
-
-    def __init__(self, places: Sequence[int]) -> None:
-        self.places, self.found, self.looked = places, dict[Choice, None](), 0
-        self.listed: list[Choice] = []
-
-    def among(self, choices: Sequence[Choice]) -> list[Choice]:
-        """Those of all choices; what was looked at before is not looked at again."""
-        for choice in choices[self.looked :]:
-            rest = tuple([choice[place] for place in self.places])
-            if rest not in self.found:
-                self.found[rest] = None
-                self.listed.append(rest)
-        self.looked = len(choices)
-        return self.listed
+Choice = tuple[Hashable, ...]
+"""A placement: what surrounds the places, and then the sequence of the factors of each key."""
 
 
 class Placements:
@@ -77,8 +39,8 @@ class Placements:
         self.ports, self.form, self.exact, self.limit = ports, form, exact, limit
         self.turned = [self._turned(port) for port in range(len(ports))] if form.turned else []
         self.deferred: list[tuple[int, tuple[Arrangement, ...]]] = []
-        self.waiting: dict[int, tuple[Layout, ...]] = {}
-        self.last: list[Learned] = []
+        self.waiting: dict[Choice, tuple[Layout, ...]] = {}
+        self.last: list[Choice] = []
         self.begun = False
         if not form.turned:
             self.begin()
@@ -97,24 +59,20 @@ class Placements:
         self.runs = keys = sorted({key for found in self.keys.values() for key in found})
         self.counts = {key: len(self.logical(key)) for key in keys if form.free.issuperset(key)}
         self.around = frozenset(self.logical(form.prefix))
-        self.frames, self.orders = _Numbered[_Frame](), [_Numbered[tuple[Slot, ...]]() for _ in keys]
-        self.unknown: Learned = (None,) * (1 + len(keys))
         self.learns = bool(form.prefix) or any(count > 1 for count in self.counts.values())
-        self.choices = set[Choice]()
-        self.listed: list[Choice] = []
-        self.rests: dict[tuple[int, ...], _Rests] = {}
-        self.met: dict[Learned, int] = {}
-        self.places: list[dict[Layout, list[int]]] = [{} for _ in ports]
+        self.places: list[dict[Layout, list[Choice]]] = [{} for _ in ports]
         self.filled: list[dict[Choice, Layout]] = [{} for _ in ports]
         at = {key: place for place, key in enumerate(keys, 1)}
         self.shown = [[0, *(at[key] for place in own for key in self.keys[place])] for own in form.places]
-        logical = zip(self.orders, keys, strict=True)
-        self._add((self.frames[self._logical_frame()], *(numbers[self.logical(key)] for numbers, key in logical)))
+        frame = _Frame(tuple((slot,) for slot in self.logical(form.prefix)), ())
+        self.source: Choice = (frame, *map(self.logical, keys))
+        self.known: list[list[Hashable]] = [[part] for part in self.source]
+        self._add(self.source)
 
     @property
     def plain(self) -> tuple[Layout, ...]:
         """The layouts in which what surrounds the places, and what is in them, has its own sequence."""
-        return tuple([self._filled(port, self.listed[0]) for port in range(len(self.ports))])
+        return tuple([self._filled(port, self.source) for port in range(len(self.ports))])
 
     def _runs(self, place: tuple[str, ...]) -> tuple[Key, ...]:
         if not self.form.mixed:
@@ -141,14 +99,14 @@ class Placements:
         return any(self.has(port, chain.from_iterable(reading)) for reading in readings)
 
     def start(self) -> list[Row]:
-        taken = [self._row(number) for number in self.waiting]
+        taken = [self._row(choice) for choice in self.waiting]
         self.waiting.clear()
         return taken
 
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
         """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait.
 
-        What is learned is combined with what choices are in all else. That was done before for what was known then.
+        What is new in it is combined with all that is known of the rest.
         """
         readings = tuple(readings)
         self.last.clear()
@@ -162,60 +120,50 @@ class Placements:
         self.last.clear()
         self._learn_from(port, readings)
         found = self.places[port].pop(self._key(layout), [])
-        rows = [self._row(number) for number in found if number in self.waiting]
-        for number in found:
-            self.waiting.pop(number, None)
+        rows = [self._row(choice) for choice in found if choice in self.waiting]
+        for choice in found:
+            self.waiting.pop(choice, None)
         return rows
 
     def _learn_from(self, port: int, readings: Iterable[Arrangement]) -> None:
-        """Combine what a layout says with what choices are in all else."""
+        """Combine what is new in a layout with all that is known of the rest."""
         for reading in readings:
             learned = self._learn(port, reading)
             self.last.append(learned)
-            open_places = tuple([place for place, number in enumerate(learned) if number is None])
-            if open_places not in self.rests:
-                self.rests[open_places] = _Rests(open_places)
-            rests = self.rests[open_places].among(self.listed)
-            met = self.met.get(learned, 0)
-            for rest in rests[met : met + self.limit.granted(len(rests) - met)]:
-                choice = list(learned)
-                for place, number in zip(open_places, rest, strict=True):
-                    choice[place] = number
-                self._add(tuple([number or 0 for number in choice]))
-            self.met[learned] = len(rests)
+            for place, part in enumerate(learned):
+                if part is None or part in self.known[place]:
+                    continue
+                self.known[place].append(part)
+                parts = [[part] if each == place else known for each, known in enumerate(self.known)]
+                for choice in islice(product(*parts), self.limit.granted(prod(map(len, parts)))):
+                    self._add(choice)
 
     def others(self, wanted: Callable[[Row], bool]) -> list[Row]:
         """The wanted ones of those rows that say what the layout pushed last does, but have others, and still wait."""
-        agreeing = [number for number in self.waiting if any(_agrees(self.listed[number], each) for each in self.last)]
-        rows = {number: row for number in agreeing if wanted(row := self._row(number))}
-        for number in rows:
-            del self.waiting[number]
+        agreeing = [choice for choice in self.waiting if any(_agrees(choice, each) for each in self.last)]
+        rows = {choice: row for choice in agreeing if wanted(row := self._row(choice))}
+        for choice in rows:
+            del self.waiting[choice]
         return list(rows.values())
 
     def _add(self, choice: Choice) -> None:
         """Let the row of a choice wait until one of its layouts is suggested."""
-        if choice not in self.choices:
-            self.choices.add(choice)
-            number = len(self.listed)
-            self.listed.append(choice)
-            self.waiting[number] = layouts = tuple([self._filled(port, choice) for port in range(len(self.ports))])
-            for layout, places in zip(layouts, self.places, strict=True):
-                places.setdefault(self._key(layout), []).append(number)
+        self.waiting[choice] = layouts = tuple([self._filled(port, choice) for port in range(len(self.ports))])
+        for layout, places in zip(layouts, self.places, strict=True):
+            places.setdefault(self._key(layout), []).append(choice)
 
     def _filled(self, port: int, choice: Choice) -> Layout:
         """The layout that a port has in a choice, which is the same for all that say the same of what it has."""
         key = tuple([choice[place] for place in self.shown[port]])
         known = self.filled[port]
         if key not in known:
-            numbered = zip(self.runs, self.orders, choice[1:], strict=True)
-            orders = {run: numbers.listed[number] for run, numbers, number in numbered}
-            known[key] = self._layout(port, self.frames.listed[choice[0]], orders)
+            known[key] = self._layout(port, choice)
         return known[key]
 
-    def _row(self, number: int) -> Row:
+    def _row(self, choice: Choice) -> Row:
         """The row of a choice that waits."""
-        frame = self.frames.listed[self.listed[number][0]]
-        return Row(self.waiting[number], arrangement=frame.prefix, price=self.form.price)
+        frame: Any = choice[0]
+        return Row(self.waiting[choice], arrangement=frame.prefix, price=self.form.price)
 
     def _key(self, layout: Layout) -> Layout:
         """What of a layout has to be suggested: all of it or, in its finest grouping, its order."""
@@ -225,19 +173,19 @@ class Placements:
         """The factors of some labels in their own sequence."""
         return tuple(slot for label in key for slot in self.slots.get(label, ()))
 
-    def _learn(self, port: int, reading: Arrangement) -> Learned:
+    def _learn(self, port: int, reading: Arrangement) -> Choice:
         """What a reading says of the orders of free labels, and of what surrounds the places, where it shows all of
-        it.
+        it; None for what it does not.
         """
         if not self.learns:
-            return self.unknown
+            return ()
         sequence = [slot for group in reading for slot in group]
         whole = bool(self.form.prefix) and self.around.issubset(sequence)
-        learned: list[int | None] = [self.frames[self._frame(port, reading)] if whole else None]
-        for key, numbers in zip(self.runs, self.orders, strict=True):
+        learned: list[Hashable] = [self._frame(port, reading) if whole else None]
+        for key in self.runs:
             count = self.counts.get(key, 0)
             found = tuple([slot for slot in sequence if slot[0] in key]) if count > 1 else ()
-            learned.append(numbers[found] if count > 1 and len(found) == count else None)
+            learned.append(found if count > 1 and len(found) == count else None)
         return tuple(learned)
 
     def _frame(self, port: int, reading: Arrangement) -> _Frame:
@@ -261,9 +209,6 @@ class Placements:
             own -= 1
         return _Frame(cut(groups, partial(parted, self.ports)), tuple(after))
 
-    def _logical_frame(self) -> _Frame:
-        return _Frame(tuple((slot,) for slot in self.logical(self.form.prefix)), ())
-
     def exactly(self, wanted: Row) -> Iterator[Row]:
         """The rows with what comes before the places of a wanted one, and with what else its layouts show."""
         self.begin()
@@ -282,15 +227,17 @@ class Placements:
 
         keys = [ways(self.logical(key)) if key in self.counts else [self.logical(key)] for key in self.runs]
         for suffix, *orders in product(ways(after), *keys):
-            yield self.row(wanted.arrangement, suffix, dict(zip(self.runs, orders, strict=True)))
+            yield self.row(wanted.arrangement, suffix, orders)
 
-    def row(self, prefix: Arrangement, suffix: tuple[Slot, ...], orders: Mapping[Key, tuple[Slot, ...]]) -> Row:
-        """The row with something before the places, something behind, and some orders of what is in them."""
-        frame = _Frame(prefix, suffix)
-        layouts = tuple(self._layout(number, frame, orders) for number in range(len(self.ports)))
+    def row(self, prefix: Arrangement, suffix: tuple[Slot, ...], orders: Iterable[tuple[Slot, ...]]) -> Row:
+        """The row with something before the places, something behind, and some order of each key."""
+        choice = (_Frame(prefix, suffix), *orders)
+        layouts = tuple(self._layout(number, choice) for number in range(len(self.ports)))
         return Row(layouts, arrangement=prefix, price=self.form.price)
 
-    def _layout(self, number: int, frame: _Frame, orders: Mapping[Key, tuple[Slot, ...]]) -> Layout:
+    def _layout(self, number: int, choice: Choice) -> Layout:
+        frame: Any = choice[0]
+        orders: Any = dict(zip(self.runs, choice[1:], strict=True))
         port = self.ports[number]
         outer = number not in self.form.columns
         leading = tuple(port.expand(group) for group in frame.prefix) if outer else ()
@@ -301,6 +248,6 @@ class Placements:
         return (*leading, *places, *trailing)
 
 
-def _agrees(choice: Choice, learned: Learned) -> bool:
+def _agrees(choice: Choice, learned: Choice) -> bool:
     """Whether a choice is as a reading says."""
-    return all(said is None or said == number for said, number in zip(learned, choice, strict=True))
+    return all(said is None or said == part for said, part in zip(learned, choice, strict=False))
