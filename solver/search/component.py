@@ -32,7 +32,7 @@ SEARCHED = 0.6
 """The same of searching one tier with CP-SAT: what it does not come to an end with then, it hardly ever does."""
 
 STEP = 0.2
-"""The same of a look at what is left at the bound of a relaxation."""
+"""The same of a look at what is left at the bound of a relaxation, and of one that may end soon."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,6 @@ class _Search:
             proven = self._relaxed(program, tier) if tier.terms or not place else None
             least, total = _lowest(tier) if proven is None else proven.least, tier.total(self.price[place])
             if total > least and tier.terms:
-                self._improve_nearby()
                 if proven is not None and self._narrowed(place, proven):
                     return self.outcome(self.price)
                 least = self._searched(place, program, tier, proven, least)
@@ -185,16 +184,19 @@ class _Search:
 
     def _searched(self, place: int, program: Program, tier: Tier, proven: Multipliers | None, least: int) -> int:
         """The least that CP-SAT proves of a tier, whose best rows it may better: first among what is left at the bound
-        of the relaxation, which is little, then among all that is no dearer than the best rows.
+        of the relaxation, which is little, then among all that is no dearer than the best rows; where that does not
+        end soon, these are improved before.
         """
         from layoutsolve.solver.search.cpsat import searched
 
-        shares = (SEARCHED,) if proven is None else (STEP, SEARCHED)
-        for share in shares:
-            known = tier.total(self.price[place])
-            if self.limit.expired or known <= least:
+        for near, share in ((True, STEP), (False, STEP), (False, SEARCHED)):
+            if near and proven is None:
+                continue
+            if self.limit.expired or tier.total(self.price[place]) <= least:
                 break
-            near = share == STEP
+            if share == SEARCHED:
+                self._improve_nearby()
+            known = tier.total(self.price[place])
             among = program if proven is None else proven.restricted(least if near else known, told=near)
             sought = among.tier(self.names[place])
             tried = searched(among, sought, sought.total(tier.value(least)), self.limit.part(share))

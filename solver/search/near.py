@@ -32,16 +32,12 @@ def near(
     groups = by_order(written)
     groups.pop(atoms, None)
     beside = {each: frozenset(pairwise(each)) for each in (*groups, atoms)}
-    stored = {
-        source: permuted(source, atoms) if joined(source) <= beside[atoms] else None
-        for sources in groups.values()
-        for source in sources
-    }
-    untorn = [source for source, found in stored.items() if found is not None]
+    sources = [*chain(*groups.values())]
+    whole_dimensions = (source for source in sources if joined(source) <= beside[atoms])
+    untorn = {source: stored for source in whole_dimensions if (stored := permuted(source, atoms)) is not None}
     alike: dict[Dimensions, list[tuple[Layout, Pattern, tuple[int, ...]]]] = {}
-    for source in untorn:
-        way = pattern_of(source), turned(source, stored[source] or ())
-        alike.setdefault(_dimensions(stored[source] or ()), []).append((source, *way))
+    for source, stored in untorn.items():
+        alike.setdefault(_dimensions(stored), []).append((source, pattern_of(source), turned(source, stored)))
     found: list[Near] = []
     within = dict[tuple[Order, ...], list[Layout]]()
     for target in wanted:
@@ -51,15 +47,15 @@ def near(
             free = alone_in(given, turn, pattern)
             if free or rigid:
                 whole.setdefault(0 if free else hindrance(source, target), []).append(source)
-        found += [(0, lost, sources, [target]) for lost, sources in whole.items()]
-        if sum(map(len, whole.values())) < len(stored):
+        found += [(0, lost, some, [target]) for lost, some in whole.items()]
+        if sum(map(len, whole.values())) < len(sources):
             pairs = joined(target)
             within.setdefault(tuple([each for each in groups if pairs <= beside[each]]), []).append(target)
     far: list[Layout] = []
     for orders, targets in within.items():
         reached = dict.fromkeys(chain(untorn, *(groups[each] for each in orders)))
-        found.append((1, 0, None if len(reached) == len(stored) else list(reached), targets))
-        far += targets if len(reached) < len(stored) else []
+        found.append((1, 0, None if len(reached) == len(sources) else list(reached), targets))
+        far += targets if len(reached) < len(sources) else []
     return [*found, (2, 0, None, far)] if far else found
 
 
