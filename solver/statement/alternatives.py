@@ -132,14 +132,16 @@ class Alternatives:
             placed = self.orders and isinstance(self.makers[number][0], Placements)
             for row in rows:
                 self.limit.spend(len(self.ports) + 1)
-                layouts = tuple([finest(layout) for layout in row.layouts]) if self.orders else row.layouts
+                layouts = self._told(row)
                 if layouts in self._free:
                     continue
                 if len(self._free) + len(self._priced) >= self._most:
                     self.capped = True
                     return fresh
-                if not all(map(self.candidate, range(len(self.ports)), row.layouts)):
-                    continue
+                if not self._fits(row):
+                    row = next(filter(self._fits, self._joined(number, row)), row)
+                    if (layouts := self._told(row)) in self._free or not self._fits(row):
+                        continue
                 price = FREE if self.weigh is None else self.weigh(_of_form(row, number))
                 if price is None:
                     continue
@@ -157,6 +159,18 @@ class Alternatives:
                 fresh.append(Row(layouts, number, row.arrangement, price, anchored))
                 self._note(fresh[-1])
         return fresh
+
+    def _told(self, row: Row) -> tuple[Layout, ...]:
+        """What a row is told apart by."""
+        return tuple([finest(layout) for layout in row.layouts]) if self.orders else row.layouts
+
+    def _fits(self, row: Row) -> bool:
+        return all(map(self.candidate, range(len(self.ports)), row.layouts))
+
+    def _joined(self, number: int, row: Row) -> Iterator[Row]:
+        """The rows with the order of one in as few dimensions as it can be stored in."""
+        maker = self.makers[number][0]
+        return maker.rows(maker.joined(row.arrangement)) if isinstance(maker, Arrangements) else iter(())
 
     def _note(self, row: Row) -> None:
         """Remember the least that a row with a layout loses inside."""

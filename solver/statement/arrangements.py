@@ -108,7 +108,7 @@ class Arrangements:
         ways = [
             innermost,
             *(self._legal((*full[:place], *full[place + 1 :], full[place])) for place in range(len(full))),
-            self._joined(full),
+            self.joined(full),
         ]
         if self._price(innermost) != FREE:
             ways += [self._legal((*others[:place], *moved, *others[place:])) for place in range(len(others))]
@@ -119,7 +119,7 @@ class Arrangements:
             if price is not None and (paid is None or paid.slower(price)):
                 yield found
 
-    def _joined(self, arrangement: Arrangement) -> Arrangement:
+    def joined(self, arrangement: Arrangement) -> Arrangement:
         """The same order in as few dimensions as it can be stored in."""
         joined: list[tuple[Slot, ...]] = []
         for group in arrangement:

@@ -104,7 +104,8 @@ class Placements:
         return taken
 
     def push(self, port: int, layout: Layout, readings: Iterable[Arrangement]) -> list[Row]:
-        """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait.
+        """The rows that this layout makes useful: those that have it (or its order) at the port. Others wait. A turned
+        form demands its own sequence as soon as a layout leads to it.
 
         What is new in it is combined with all that is known of the rest.
         """
@@ -113,7 +114,9 @@ class Placements:
         if not self._leads(port, readings):
             self.deferred.append((port, readings))
             return []
+        begun = self.begun
         self.begin()
+        demanded = [] if begun else self.start()
         for before in self.deferred:
             self._learn_from(*before)
         self.deferred.clear()
@@ -123,7 +126,7 @@ class Placements:
         rows = [self._row(choice) for choice in found if choice in self.waiting]
         for choice in found:
             self.waiting.pop(choice, None)
-        return rows
+        return demanded + rows
 
     def _learn_from(self, port: int, readings: Iterable[Arrangement]) -> None:
         """Combine what is new in a layout with all that is known of the rest."""
