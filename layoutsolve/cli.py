@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns one of the exit codes that the README lists.
+    """Run the command line; returns one of the exit codes that docs/cli.md lists.
 
     Files are written where that is 0 or 3, and none otherwise.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from layoutsolve.wording import aligned, printable
 
 FAILED, DIFFERENT, UNVERIFIED, INTERNAL, INTERRUPTED = 2, 3, 4, 70, 130
-"""Exit codes of the command line, as the README lists them."""
+"""Exit codes of the command line, as docs/cli.md lists them."""
 
 
 class ConversionError(Exception):

@@ -84,6 +84,10 @@ def prose(page: Path) -> Iterator[str]:
             yield line
 
 
+def test_the_readme_is_read_in_a_minute() -> None:
+    assert (ROOT / "README.md").stat().st_size <= 10_000
+
+
 def test_lines_can_be_read() -> None:
     pages = {*(ROOT / "docs").glob("*.md"), ROOT / "README.md"} - {ROOT / "docs" / "forms.md"}  # which a script writes
     assert not [f"{page.name}: {line}" for page in sorted(pages) for line in prose(page) if len(line) > 120]
@@ -123,8 +127,8 @@ def test_summaries_are_what_is_printed(
 ) -> None:
     """The first ones that a reader meets, but for seconds."""
     monkeypatch.chdir(tmp_path)
-    page, tutorial = ((ROOT / name).read_text() for name in ("README.md", "docs/tutorial.md"))
-    for name, made, shown in (("demo", mobilenet(), [page, tutorial]), ("features", features(), [page])):
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/tutorial.md", "docs/output.md")]
+    for name, made, shown in (("demo", mobilenet(), pages), ("features", features(), pages[2:])):
         Path(f"{name}.tflite").write_bytes(made)
         assert main([f"{name}.tflite", *(["--explain"] if name == "features" else [])]) == 0
         first, *rest = capsys.readouterr().out.splitlines()
