@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, groupby, islice, product
 from math import prod
@@ -57,7 +58,9 @@ class Placements:
         places = {place for port in form.places for place in port}
         self.keys = {place: self._runs(place) for place in places}
         self.runs = keys = sorted({key for found in self.keys.values() for key in found})
-        self.counts = {key: len(self.logical(key)) for key in keys if form.free.issuperset(key)}
+        labels = Counter(chain.from_iterable(keys))
+        free = {label for label in form.free if labels[label] == 1}  # others lie elsewhere in their own sequence
+        self.counts = {key: len(self.logical(key)) for key in keys if free.issuperset(key)}
         self.around = frozenset(self.logical(form.prefix))
         self.learns = bool(form.prefix) or any(count > 1 for count in self.counts.values())
         self.places: list[dict[Layout, list[Choice]]] = [{} for _ in ports]
@@ -230,11 +233,11 @@ class Placements:
 
         keys = [ways(self.logical(key)) if key in self.counts else [self.logical(key)] for key in self.runs]
         for suffix, *orders in product(ways(after), *keys):
-            yield self.row(wanted.arrangement, suffix, orders)
+            yield self.row(wanted.arrangement, suffix, dict(zip(self.runs, orders, strict=True)))
 
-    def row(self, prefix: Arrangement, suffix: tuple[Slot, ...], orders: Iterable[tuple[Slot, ...]]) -> Row:
+    def row(self, prefix: Arrangement, suffix: tuple[Slot, ...], orders: Mapping[Key, tuple[Slot, ...]]) -> Row:
         """The row with something before the places, something behind, and some order of each key."""
-        choice = (_Frame(prefix, suffix), *orders)
+        choice = (_Frame(prefix, suffix), *(orders[key] for key in self.runs))
         layouts = tuple(self._layout(number, choice) for number in range(len(self.ports)))
         return Row(layouts, arrangement=prefix, price=self.form.price)
 

@@ -99,7 +99,7 @@ def _placed(maker: Placements, kept: set[Orders]) -> Iterator[Row]:
         slots = maker.logical(key)
         if len(slots) > SLOTS:
             raise TooLargeError
-        ways.append([*permutations(slots)] if form.free.issuperset(key) else [slots])
+        ways.append([(key, each) for each in (permutations(slots) if form.free.issuperset(key) else (slots,))])
     if len(maker.around) > SLOTS:
         raise TooLargeError
     most = max((port.units for port in maker.ports), default=0)
@@ -108,14 +108,14 @@ def _placed(maker: Placements, kept: set[Orders]) -> Iterator[Row]:
             before, after = sequence[: len(sequence) - behind], sequence[len(sequence) - behind :]
             finest = tuple((slot,) for slot in before)
             for orders in product(*ways):
-                if _orders(maker.ports, maker.row(finest, after, orders)) not in kept:
+                if _orders(maker.ports, maker.row(finest, after, dict(orders))) not in kept:
                     continue
                 for groups in _cuts(
                     before,
                     lambda left, right: any((left in port.atoms) != (right in port.atoms) for port in maker.ports),
                 ):
                     for prefix in _with_units(groups, most) if form.prefix else (groups,):
-                        yield maker.row(prefix, after, orders)
+                        yield maker.row(prefix, after, dict(orders))
 
 
 def _orders(ports, row: Row) -> Orders:

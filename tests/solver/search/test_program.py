@@ -91,7 +91,7 @@ def test_components_equal_enumeration(eliminating: bool, objective: str, monkeyp
             least = ranked(price_of_component(problem, best, component), tiers)
             assert ranked(price_of_component(problem, rows, component), tiers) == found.bounds == least
             compared += 1
-    assert compared >= 20
+    assert compared >= 15
 
 
 def test_the_relaxation_is_tight_where_moves_cost_alike() -> None:
