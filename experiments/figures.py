@@ -30,6 +30,12 @@ FILLS = {
     "none": ("#f0f2f4", "#98a1aa"),
 }
 TRANSPOSE, LINE, INK = "#bd5200", "#9aa4ae", "#1a1e22"
+
+SCHEMES = (
+    f":root{{fill:{INK}}}.ground{{fill:#fff}}"
+    "@media(prefers-color-scheme:dark){:root{fill:#e4e8ec}.ground{fill:#1c2025}}"
+)
+"""What is not in a box is drawn for light pages or for dark ones."""
 KEYS = {"same": "the source's order", "first": "channels first", "other": "another order"}
 
 HEIGHT, MARGIN, HEAD, KEY = 26, 26, 54, 150
@@ -118,8 +124,8 @@ def drawn(sides: Mapping[str, Side]) -> str:
         keys.append((TRANSPOSE, INK, "Transpose"))
     legend = [_key(MARGIN + number * KEY, bottom + 18, *key) for number, key in enumerate(keys)]
     size = f'width="{max(left, MARGIN + len(keys) * KEY):.0f}" height="{bottom + 44:.0f}"'
-    style = f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}"'
-    ground = '<rect width="100%" height="100%" fill="#fff"/>'
+    style = 'font-family="system-ui, sans-serif" font-size="12"'
+    ground = f'<style>{SCHEMES}</style><rect class="ground" width="100%" height="100%"/>'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>'
     return "\n".join([head, ground, *parts, *legend, "</svg>\n"])
 
