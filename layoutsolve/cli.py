@@ -279,7 +279,8 @@ def _convert(
     from layoutsolve.api import convert, verify
     from layoutsolve.summary import Done, as_json, as_text
 
-    conversion = convert(source, **given) if options.by_plan is None else _by_plan(options, source)
+    with nullcontext() if options.quiet else console.waiting(f"converting {printable(options.model)}"):
+        conversion = convert(source, **given) if options.by_plan is None else _by_plan(options, source)
     with stage("write"):
         outputs = conversion.outputs(target)
     rechecked = None

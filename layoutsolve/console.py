@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from time import monotonic
 from typing import TextIO
 
 from layoutsolve import files
 from layoutsolve.errors import FAILED, OutputError
+
+PATIENCE, AGAIN = 2.0, 1.0
+"""The seconds after which it is shown that something is being done, and those until it is shown again."""
 
 
 def say(text: str, stream: TextIO | None) -> None:
@@ -43,6 +48,31 @@ def show(text: str) -> None:
     """Replace the line that the cursor is in."""
     with suppress(OSError):
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show a text with the seconds that have gone by, on a terminal, while what is done inside takes long."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    done, start = Event(), monotonic()
+
+    def tick() -> None:
+        if done.wait(PATIENCE):
+            return None
+        while True:
+            show(f"{text} ... {monotonic() - start:.0f} s")
+            if done.wait(AGAIN):
+                return show("")
+
+    thread = Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def finish(code: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import pytest
 import layoutsolve.api
 import layoutsolve.source
 from experiments.demo import mobilenet
-from layoutsolve import parser
+from layoutsolve import console, parser
 from layoutsolve.cli import main
 from layoutsolve.emit import nodes_of
 from layoutsolve.emit.selecting import selects
@@ -448,6 +449,23 @@ def test_a_small_model_needs_little(demo: Path) -> None:
 def test_the_command_line_is_ready_at_once() -> None:
     """Help and bad options wait for nothing that takes time to import."""
     assert loaded("layoutsolve.cli", "numpy", "onnx", "tflite", "layoutsolve.solver") == "[]"
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("patience", "quiet", "shown"), [(0.0, [], True), (60.0, [], False), (0.0, ["-q"], False)])
+def test_a_long_conversion_is_shown(
+    patience: float, quiet: list[str], shown: bool, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal, in a line that is gone at the end."""
+    monkeypatch.setattr(console, "PATIENCE", patience)
+    monkeypatch.setattr(sys, "stderr", terminal := _Terminal())
+    assert main([str(demo), *quiet]) == 0
+    assert ("converting" in terminal.getvalue()) == shown
+    assert terminal.getvalue().endswith("\r\x1b[K" if shown else "")
 
 
 def test_json_knows_no_infinity(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
