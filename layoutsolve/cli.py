@@ -25,6 +25,7 @@ from layoutsolve.errors import (
     UnsupportedError,
 )
 from layoutsolve.options import arguments_of, reading_of
+from layoutsolve.system import STANDARD_OUTPUT
 from layoutsolve.wording import aligned, printable
 
 if TYPE_CHECKING:
@@ -427,7 +428,7 @@ def _target(options: argparse.Namespace, source: Content) -> str:
     if options.file == "-":
         if sys.stdout is None:
             raise OutputError("cannot write the model to standard output: it is closed")
-        return files.STANDARD_OUTPUT
+        return STANDARD_OUTPUT
     if options.file is not None:
         return str(options.file)
     if source.path is None or not Path(source.path).is_file():

@@ -19,10 +19,10 @@ from typing import BinaryIO, Protocol
 
 from layoutsolve.errors import OutputError
 from layoutsolve.records import dataclass
+from layoutsolve.system import STANDARD_OUTPUT, keep_owner
 from layoutsolve.wording import printable
 
 Identity = tuple[object, ...]
-STANDARD_OUTPUT = "/dev/stdout"
 
 REWRITTEN = ".layoutsolve.onnx"
 """How the name of a result ends by default whose source is in ONNX."""
@@ -98,7 +98,8 @@ def check(outputs: Sequence[Output], inputs: Sequence[str] = ()) -> None:
 def is_standard_output(path: str) -> bool:
     """Whether what is written to a path comes out of the program's standard output."""
     try:
-        found, own = Path(path).stat(), os.fstat(1)
+        own = os.fstat(1)
+        found = own if path == STANDARD_OUTPUT else Path(path).stat()
     except (OSError, ValueError):
         return False
     return os.path.samestat(found, own) and not _discards(found)
@@ -162,14 +163,13 @@ class _Target:
         with self.temporary.open("xb") as file:
             self.identity = _identity(os.fstat(file.fileno()))
             if self.present is not None:
-                with suppress(OSError):
-                    os.chown(file.fileno(), self.present.st_uid, self.present.st_gid)
+                keep_owner(file.fileno(), self.present)
                 self.temporary.chmod(stat.S_IMODE(self.present.st_mode))
             self.output.write(file)
 
     def write_through(self) -> None:
         """Write the content to a device, a pipe or standard output."""
-        own = is_standard_output(self.output.path)
+        own = self.output.path == STANDARD_OUTPUT or is_standard_output(self.output.path)
         if own and sys.stdout is not None:
             sys.stdout.flush()
         with os.fdopen(os.dup(1), "wb") if own else Path(self.output.path).open("wb") as file:
@@ -273,14 +273,16 @@ def _target(output: Output) -> _Target:
         raise OutputError(f"the name of the file for the {output.what} is empty: name a file")
     path = Path(given)
     try:
-        present = path.stat()
+        present = os.fstat(1) if given == STANDARD_OUTPUT else path.stat()
     except FileNotFoundError:
         present = None
     except ValueError as error:  # a null character, or one that the file system's encoding has not
         raise OutputError(f"'{printable(given)}' is no name of a file: {error}") from error
     if given.endswith(os.sep) or (present is not None and stat.S_ISDIR(present.st_mode)):
         raise OutputError(f"cannot write '{printable(given)}': it is a directory; name a file for the {output.what}")
-    if present is not None and (not stat.S_ISREG(present.st_mode) or is_standard_output(given)):
+    if present is not None and (
+        given == STANDARD_OUTPUT or not stat.S_ISREG(present.st_mode) or is_standard_output(given)
+    ):
         return _Target(output, path, present, through=True)
     path = path.resolve()
     path.parent.stat()

@@ -49,7 +49,7 @@ _NAMED = {"float32": "float", "float64": "double"}
 
 @cache
 def _table() -> Mapping[str, Mapping[str, Any]]:
-    table: Mapping[str, Any] = json.loads(TABLE.read_text())["operators"]
+    table: Mapping[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))["operators"]
     return table
 
 

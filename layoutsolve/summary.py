@@ -9,8 +9,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from layoutsolve.emit.selecting import selects
-from layoutsolve.files import STANDARD_OUTPUT
 from layoutsolve.records import dataclass
+from layoutsolve.system import STANDARD_OUTPUT
 from layoutsolve.wording import counted, kept_as_is, listed, printable
 
 if TYPE_CHECKING:

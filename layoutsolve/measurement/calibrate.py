@@ -6,10 +6,8 @@ other programs matter little; where rounds disagree all the same, nothing is mad
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -19,6 +17,7 @@ from layoutsolve.measurement import forms, moves, ways
 from layoutsolve.measurement.kernels import runtime_version, share_threads
 from layoutsolve.solver.statement.target import Cost
 from layoutsolve.solver.statement.target_file import default_target
+from layoutsolve.system import one_core
 
 MOST_SPREAD = 0.1
 """How far half of the rounds may be from their median, relative to it, before a measurement says nothing."""
@@ -70,7 +69,7 @@ def calibrate(progress: Progress = lambda done, count, part: None) -> Calibratio
 
     Raises :class:`MeasureError` where rounds differ too much.
     """
-    with _one_core():
+    with one_core():
         share_threads(1)
         groups = [group for group in ways.groups() if group.operator not in AMONG_OTHERS]
         choices = forms.choices()
@@ -111,20 +110,6 @@ def _features() -> list[str]:
     lines = (line for line in text.splitlines() if line.lower().startswith(("flags", "features")))
     known = set(next(lines, "").partition(":")[2].split())
     return [name for name in FEATURES if name in known]
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """Keep to one of the cores that the process may use, where the system lets it: a move costs what caches hold."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def table(calibration: Calibration) -> Iterator[str]:

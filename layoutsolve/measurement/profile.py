@@ -90,12 +90,12 @@ def profile(model: Path, origins: Mapping[str, Origin]) -> Profile:
     with files.scratch() as folder:
         runtime = OnnxRuntime(model, threads=1, profile=folder / "profile")
         feeds = feeds_of(runtime)
-        first = _run_times(json.loads(runtime.end_profiling().read_text()))
+        first = _run_times(json.loads(runtime.end_profiling().read_text(encoding="utf-8")))
         runs = min(max(FEWEST, ceil(LEAST / max(min(first, default=1.0), 1e-6))), MOST)
         runtime = OnnxRuntime(model, threads=1, profile=folder / "profile")
         for _ in range(runs + 1):
             runtime.run(feeds)
-        events = json.loads(runtime.end_profiling().read_text())
+        events = json.loads(runtime.end_profiling().read_text(encoding="utf-8"))
     return made(events, runs, _places(model, origins), _executed(model))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from layoutsolve.errors import VerifyError
 from layoutsolve.graph import Array
+from layoutsolve.system import processor_clock
 from layoutsolve.verification.drawing import smooth
 from layoutsolve.verification.runtimes import Level, OnnxRuntime, element
 from layoutsolve.verification.same import called, shape_of, tries
@@ -82,7 +83,7 @@ class Session:
 
 def clock_of(threads: int) -> Callable[[], float]:
     """What tells the time of models that run on so many threads."""
-    return time.process_time if threads == 1 else time.perf_counter
+    return processor_clock() if threads == 1 else time.perf_counter
 
 
 def warm(subject: _Subject) -> Runner[_Subject]:
