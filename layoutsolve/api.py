@@ -419,7 +419,7 @@ def _no_worse(
         return converted(goal.objective, stays)
     fold_transposes(model)
     say_how(model, found.provenance)
-    return replace(found, assignment=stays, model=model, external=external, origins={}, kept="nothing is gained")
+    return replace(found, assignment=stays, model=model, external=external, origins={}, kept="no improvement")
 
 
 def _folds(found: Conversion, source: onnx.ModelProto) -> bool:

@@ -39,7 +39,7 @@ def _certificate(source: Content, conversion: Conversion, model: bytes) -> Certi
     found = conversion.assignment
     if conversion.kept:
         raise CertificateError(
-            f"the source is written as it stands: {conversion.kept}, so there are no rows to certify; without --certify"
+            f"the source is returned unchanged: {conversion.kept}, so there are no rows to certify; without --certify"
             " it is written"
         )
     if found.strategy not in PROVING:

@@ -153,13 +153,13 @@ def add_reading(group: Group) -> None:
         "--dynamic",
         default="float",
         metavar="WHAT",
-        help="dense layers of floats by bytes: float (default) or integer",
+        help="dynamic range fully-connected layers: in float (default) or integer",
     )
     group.add_argument(
         "--weights",
         default="source",
         metavar="WHAT",
-        help="weights of bytes: source (default), or symmetric (faster, rounded)",
+        help="int8 weights: zero points of the source (default), or symmetric (faster, rounded)",
     )
 
 
@@ -169,7 +169,7 @@ def add_bounds(group: Group) -> None:
         "--time-limit",
         type=float,
         metavar="S",
-        help="seconds it may take (default: counted work, the same anywhere)",
+        help="seconds it may take (default: a deterministic limit of work)",
     )
     group.add_argument(
         "--max-size",
@@ -181,7 +181,7 @@ def add_bounds(group: Group) -> None:
         "--external-data",
         action="store_true",
         default=None,
-        help="constants in OUT.onnx.data (default: where they exceed 2 GB)",
+        help="initializers in OUT.onnx.data (default: where they exceed 2 GB)",
     )
 
 

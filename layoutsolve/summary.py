@@ -113,7 +113,7 @@ def as_text(done: Done) -> str:
         paid = sum(each.price for each in conversion.crossings)
         lines.append(f"  {counted(len(conversion.crossings), 'crossing')} between backends, at a price of {paid}")
     if conversion.kept:
-        lines.append(f"  {conversion.kept}: the model is written as it stands")
+        lines.append(f"  {conversion.kept}: the model is returned unchanged")
     selected = selects(conversion.model)
     if selected:
         layers, theirs = ("layer saturates", "its") if selected == 1 else ("layers saturate", "their")

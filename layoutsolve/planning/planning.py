@@ -42,7 +42,7 @@ def plan(source: Source, conversion: Conversion) -> Plan:
     asked = arguments.instance("conversion", conversion, Conversion)
     content = load(source)
     if asked.kept:
-        raise PlanError("the source is written as it stands, as nothing is gained: there are no layouts to plan")
+        raise PlanError("no improvement, so the source is returned unchanged: there are no layouts to plan")
     if asked.provenance.source != content.digest:
         raise PlanError("the source is not the one that was converted: its SHA-256 differs")
     with Stages(content)("plan"):

@@ -110,12 +110,11 @@ def reason(compared: Kind, found: Distance, tolerance: float, beside: str = "") 
     if not np.isfinite(found.maximum):
         return "its shape, or where it has infinities and NaN, is not LiteRT's"
     if compared == "quantised":
-        unit = "one step" if found.unit == 1 else f"{found.unit} steps"
-        said = f"{_percent(found.within)} of its numbers are within {unit} of LiteRT's"
-        return said + (beside or f", {_percent(NEAR)} have to be")
+        said = f"{_percent(found.within)} of elements within {found.unit} LSB of LiteRT's"
+        return said + (beside or f" (threshold {_percent(NEAR)})")
     if compared == "float":
-        return f"it is off by {found.relative:.2g} of its range" + (beside or f" ({tolerance:g} allowed)")
-    return "its numbers are LiteRT's" if found.maximum == 0 else f"its numbers are not LiteRT's{beside}"
+        return f"maximum error {found.relative:.2g} of the range" + (beside or f" (threshold {tolerance:g})")
+    return "equal to LiteRT's" if found.maximum == 0 else f"not equal to LiteRT's{beside}"
 
 
 def _percent(share: float) -> str:

@@ -208,9 +208,8 @@ class Tally:
         self.farthest = max(self.farthest, float(error.max(initial=0)) / (float(span.max(initial=0)) or 1.0))
         far = max(error.max(initial=0) - share * float(span.max(initial=0)) - TINY, 0.0)
         if far > 0 and error.max(initial=0) > noise.max(initial=0):
-            return (
-                f"it is off by {error.max() / (float(span.max(initial=0)) or 1.0):.2g} of its range ({share:g} allowed)"
-            )
+            found = error.max() / (float(span.max(initial=0)) or 1.0)
+            return f"maximum error {found:.2g} of the range (threshold {share:g})"
         size = expected.shape[-1] if expected.ndim else 1
         if self.rough or expected.dtype.kind == "c" or size == 0 or error.size % size or error.size // size < ROWS:
             return ""
@@ -222,7 +221,7 @@ class Tally:
         if wrong.size:
             place = int(wrong[0])
             found, most = rows[:, place].max() / (own[place] or 1.0), FLOAT_CHANNEL * share / FLOAT
-            return f"channel {place} is off by {found:.2g} of its range ({most:g} allowed)"
+            return f"maximum error {found:.2g} of the range of channel {place} (threshold {most:g})"
         return ""
 
     @property
@@ -239,13 +238,11 @@ class Tally:
         share = ROUGH if self.rough else APPROXIMATE[bits].get(self.operator, SHARE[bits])
         most = RECURRENT.get(self.operator, MOST[bits])
         if self.farthest > most:
-            return f"a number is {self.farthest:g} steps off ({most} allowed)"
+            return f"maximum error {self.farthest:g} LSB (threshold {most})"
         if self._ties > _most(TIES, self._count):
-            return (
-                f"{self._ties} of its {self._count} numbers are the other one next to the middle ({TIES:.0%} allowed)"
-            )
+            return f"{self._ties} of {self._count} elements rounded the other way from halfway (threshold {TIES:.0%})"
         if self._off > _most(share, self._count):
-            return f"its numbers are {self._off / self._count:.2g} steps off on average ({share:g} allowed)"
+            return f"mean error {self._off / self._count:.2g} LSB (threshold {share:g})"
         if (
             self._channels is not None
             and self._rows >= ROWS
@@ -253,7 +250,7 @@ class Tally:
         ):
             place = int(self._channels.argmax())
             mean = self._channels[place] / self._rows
-            return f"channel {place} is {mean:.2g} steps off on average ({min(2 * share, 1):g} allowed)"
+            return f"mean error {mean:.2g} LSB in channel {place} (threshold {min(2 * share, 1):g})"
         return ""
 
 

@@ -22,6 +22,7 @@ from layoutsolve.verification.data import samples as given_samples
 from layoutsolve.verification.departure import Compared, Inside, Inspection, Inspector
 from layoutsolve.verification.dequantised import dequantised
 from layoutsolve.verification.distance import (
+    FACTOR,
     FLOAT16_TOLERANCE,
     FLOAT_TOLERANCE,
     Distance,
@@ -118,9 +119,9 @@ class OutputComparison:
         """Why it passes, or does not, in words."""
         beside = ""
         if not self.agrees and self.no_further_than_xnnpack:
-            beside = ", on average about as far off as LiteRT's own default path is"
+            beside = f", mean error within {FACTOR:g}x of XNNPACK's"
         elif not self.agrees and self.passed:
-            beside = ", which is what roundings come to: every operator by itself gives LiteRT's numbers"
+            beside = ", accumulated rounding: every operator agrees with LiteRT's by itself"
         found = reason(self.kind, self.distance, self.tolerance, beside)
         return found if self.truth in (PLAIN, TWIN) else found.replace("LiteRT's", "the source's")
 

@@ -116,7 +116,7 @@ def test_what_it_says(tmp_path: Path) -> None:
     for what in (
         f"Transposes {conversion.price.transposes} proven minimal",
         "image: stored as NCHW of NHWC (permutation 0 3 1 2)",
-        "pass scores float it is off by",
+        "pass scores float maximum error",
         "Share of time of each operator",
         "options --inputs nchw --verify --profile",
         "transposes + hidden",
