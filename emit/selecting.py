@@ -20,12 +20,12 @@ import numpy as np
 from layoutsolve.emit.parameters import parameters_of
 from layoutsolve.emit.writer import Writer
 from layoutsolve.graph import Array, Node, Quant, Value
-from layoutsolve.protos import GraphProto, ModelProto, attribute
+from layoutsolve.protos import GraphProto, ModelProto, NodeProto, attribute
 from layoutsolve.saturation import of_integers, places_of
-from layoutsolve.scopes import nodes_of
+from layoutsolve.scopes import graphs_of, nodes_of
 
 NAME = "weights_for_this_processor"
-"""The name of the node that selects."""
+"""What the names of the nodes that select, and of those that compute what they select, begin with."""
 
 _TELLS = (
     "Selects the weights of products of bytes while the model is loaded: int8 where this processor adds products "
@@ -41,6 +41,19 @@ def selects(model: ModelProto) -> int:
     """How many weights a model selects when it is loaded."""
     nodes = (node for node in nodes_of(model.graph) if node.op_type == "If" and node.name.startswith(NAME))
     return sum(len(node.output) for node in nodes)
+
+
+def running(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of a graph, and of branches and loops within it, that run once the model is loaded: what is selected
+    counts once, and what selects does not count.
+    """
+    for node in graph.node:
+        selecting = node.name.startswith(NAME)
+        if not selecting:
+            yield node
+        branches = [each.g for each in node.attribute if each.name == "then_branch"] if selecting else graphs_of(node)
+        for inner in branches:
+            yield from running(inner)
 
 
 def write_product(writer: Writer, node: Node) -> bool:
@@ -123,7 +136,7 @@ def _within(writer: Writer, graph: GraphProto) -> Iterator[None]:
 
 def _dequantize(writer: Writer, graph: GraphProto, number: int, stored: str, value: Value, quant: Quant) -> None:
     """Add to a branch, which is called as a type, what gives the real numbers of weights that are stored as it."""
-    parameters, attributes = parameters_of(writer, value.name, quant, graph.name)
+    parameters, attributes = parameters_of(writer, stored, quant, graph.name)
     result = writer.taken.unique(f"weights/{number}/{graph.name}/real")
     with _within(writer, graph):
         writer.node("DequantizeLinear", [stored, *parameters], [result], attributes)
@@ -143,8 +156,8 @@ def _probe(writer: Writer) -> None:
     x, weights = np.full(_TERMS, 255, np.uint8), np.full(_TERMS, 127, np.int8)
     given = [writer.initializer(names["x"], "uint8", x), writer.initializer(names["weights"], "int8", weights)]
     right = writer.initializer(names["right"], "int32", np.array(_TERMS * 255 * 127, np.int32))
-    writer.node("MatMulInteger", given, [names["sum"]])
-    writer.node("Equal", [names["sum"], right], [_exact(writer)])
+    writer.node("MatMulInteger", given, [names["sum"]], name=f"{NAME}/probe")
+    writer.node("Equal", [names["sum"], right], [_exact(writer)], name=f"{NAME}/probe")
 
 
 def _bare(writer: Writer, stored: str, shape: tuple[int, ...]) -> str:
@@ -159,8 +172,8 @@ def _compute(writer: Writer, stored: str, bare: str, shape: tuple[int, ...]) -> 
     sign = writer.selection.alike(np.full(_last(shape), _SIGN, np.uint8))
     flip = writer.shared("uint8", sign, partial(writer.taken.unique, "probe/sign"))
     bits = writer.taken.derived(bare, "bits")
-    writer.node("Cast", [stored], [bits], {"to": "uint8"})
-    writer.node("BitwiseXor", [bits, flip], [bare])
+    writer.node("Cast", [stored], [bits], {"to": "uint8"}, name=f"{NAME}/bits")
+    writer.node("BitwiseXor", [bits, flip], [bare], name=f"{NAME}/bits")
 
 
 def _higher(zero: Array) -> Array:

@@ -15,6 +15,7 @@ from layoutsolve import arguments, collector
 from layoutsolve.budget import Budget
 from layoutsolve.emit import External, apply, nodes_of, pieces, stored
 from layoutsolve.emit.regions import following_of
+from layoutsolve.emit.selecting import running, selects
 from layoutsolve.ends import End, ends_of, every_end
 from layoutsolve.errors import OptionError, OutputError, StrategyError
 from layoutsolve.files import Output, is_special, scratch, written
@@ -123,8 +124,10 @@ class Conversion:
 
     @cached_property
     def report(self) -> dict[str, object]:
-        """The facts of the conversion, ready for JSON. Transposes and Reshapes are counted in the written model."""
-        operators = [node.op_type for node in nodes_of(self.model.graph)]
+        """The facts of the conversion, ready for JSON. Operators are counted in the written model, and those of weights
+        that it selects when it is loaded once.
+        """
+        operators = [node.op_type for node in running(self.model.graph)]
         return {
             "strategy": self.assignment.strategy,
             "objective": self.assignment.objective,
@@ -386,7 +389,6 @@ def _no_worse(
     no better then, or has been made in one of some ways ``before``: in its own layouts with weights that are selected
     where its sums may saturate, but for Transposes that alone read a constant.
     """
-    from layoutsolve.emit.selecting import selects
     from layoutsolve.kept import as_it_stands, fold_transposes, say_how, written_before
     from layoutsolve.moves import Moves, moves
 
@@ -426,7 +428,8 @@ def _folds(found: Conversion, source: onnx.ModelProto) -> bool:
     """Whether a model has fewer Transposes of constants than its source, no more operators, and no constant twice."""
     from layoutsolve.moves import of_constants
 
-    no_more = len(found.model.graph.node) <= len(source.graph.node) and not found.price.copies
+    own, theirs = (sum(1 for _ in running(model.graph)) for model in (found.model, source))
+    no_more = own <= theirs and not found.price.copies
     return no_more and of_constants(found.model) < of_constants(source)
 
 

@@ -19,7 +19,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 import layoutsolve
 from experiments import processors
 from layoutsolve.emit import nodes_of, serialise
-from layoutsolve.emit.selecting import NAME, selects
+from layoutsolve.emit.selecting import NAME, running, selects
 from layoutsolve.frontend import read
 from layoutsolve.frontend.passes import weights
 from layoutsolve.graph import Graph, Quant
@@ -133,6 +133,21 @@ def test_stored_once_and_named(signed: str) -> None:
     assert own <= other * 1.02
     again = read(found.model.SerializeToString())
     assert "If" not in {each.op for each in again.nodes} and len(saturating(again)) == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"quant": "qoperator"}, {"quant": "qoperator", "contrib": True}])
+def test_operators_that_run_are_counted(options: dict[str, Any], tmp_path: Path) -> None:
+    """Those of one branch, and none of what selects it: as many as in a file with plain weights, of either kind."""
+    counts = set()
+    for stored in ("selected", "signed", "unsigned"):
+        target, base = tmp_path / f"{stored}.json", "ort-cpu-contrib" if "contrib" in options else "ort-cpu"
+        storage = {"weights": stored}
+        target.write_text(json.dumps({"name": stored, "extends": base, "storage": storage}))
+        found = layoutsolve.convert(network(), target=str(target), quant=options.get("quant", "qdq"))
+        assert bool(selects(found.model)) == (stored == "selected")
+        counts.add(found.report["operators"])
+        assert found.report["operators"] == len([*running(found.model.graph)])
+    assert len(counts) == 1
 
 
 def test_sources_in_onnx_are_healed(signed: str) -> None:

@@ -11,7 +11,7 @@ from onnx import helper
 
 import layoutsolve
 from layoutsolve.emit import serialise
-from layoutsolve.emit.selecting import NAME
+from layoutsolve.emit.selecting import running
 from layoutsolve.moves import moves
 from layoutsolve.solver.theory.rule import RULES
 from layoutsolve.solver.theory.rules.siblings import LINES, SIBLINGS
@@ -182,14 +182,6 @@ def sandwich(name: str) -> Callable[[Bytes, str], str]:
     return lines if name in LINES or name.endswith("NBits") or (row and row.of == "MatMul") else elementwise
 
 
-def loaded(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """The nodes of a model with one of two branches in place of what selects it when the model is loaded."""
-    nodes = list[onnx.NodeProto]()
-    for node in model.graph.node:
-        nodes += node.attribute[0].g.node if node.name.startswith(NAME) else [node]
-    return nodes
-
-
 @pytest.mark.parametrize("name", OWN)
 def test_transposes_go(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is left around or between such operators, some are without the rule, and results are the same."""
@@ -201,7 +193,7 @@ def test_transposes_go(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = name.rpartition(":")[2]
     found = layoutsolve.convert(source.SerializeToString(), objective="min-transpose").model
     assert moves(source).transposes > moves(found).transposes == 0
-    before, after = ([node for node in loaded(model) if node.op_type == kind] for model in (source, found))
+    before, after = ([node for node in running(model.graph) if node.op_type == kind] for model in (source, found))
     assert len(before) == len(after) > 0 and before[0].domain == after[0].domain
     for optimised in (False, True):
         truth, made = (run(model, w.feeds(), optimised=optimised)[0] for model in (source, found))
