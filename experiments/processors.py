@@ -38,17 +38,23 @@ SLACK = 1e-4
 _RUNNER = Path(__file__).with_name("emulated.py")
 
 
-def results(folder: Path, level: str = "all", processor: str = "", seconds: float = 3600.0) -> dict[str, list[object]]:
-    """What the models in a folder give on this processor or on an emulated one, by the models' names.
+def emulated(processor: str) -> Sequence[str]:
+    """The command that runs this Python on a processor that qemu emulates.
 
     Raises :class:`VerifyError` where the emulator is missing.
     """
     emulator = shutil.which(EMULATOR)
-    if processor and emulator is None:
+    if emulator is None:
         raise VerifyError(f"{EMULATOR} is missing; install qemu-user")
-    before = [str(emulator), "-cpu", processor] if processor else []
+    return emulator, "-cpu", processor, sys.executable, "-I"
+
+
+def results(
+    folder: Path, level: str = "all", python: Sequence[str] = (sys.executable, "-I"), seconds: float = 3600.0
+) -> dict[str, list[object]]:
+    """What the models in a folder give in the ONNX Runtime of a Python, by the models' names."""
     with TemporaryDirectory() as target:
-        command = [*before, sys.executable, "-I", str(_RUNNER), str(folder), target, level]
+        command = [*python, str(_RUNNER), str(folder), target, level]
         subprocess.run(command, check=False, stderr=subprocess.DEVNULL, timeout=seconds)
         return {path.stem: _loaded(path) for path in sorted(Path(target).glob("*.npz"))}
 
@@ -80,7 +86,7 @@ def differences(folder: Path, processors: Sequence[str]) -> Mapping[str, Mapping
     limits = {name: SLACK + distance(found, plain.get(name, found)) for name, found in here.items()}
     found: dict[str, dict[str, float]] = {}
     for processor in processors:
-        there = results(folder, processor=processor)
+        there = results(folder, python=emulated(processor))
         apart = {name: distance(own, there[name]) if name in there else float("inf") for name, own in here.items()}
         found[processor] = {name: value for name, value in apart.items() if value > limits[name]}
     return found

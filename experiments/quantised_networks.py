@@ -3,7 +3,7 @@
 Each is converted in one of the ways that there are for bytes, and must give on a processor that qemu emulates what it
 gives on this one, beyond what ONNX Runtime's optimiser changes here.
 
-    python -m experiments.quantised_networks [--count 2200] [--processors Haswell SandyBridge]
+    python -m experiments.quantised_networks [--count 2200] [--first 0] [--processors Haswell SandyBridge]
 """
 
 from __future__ import annotations
@@ -74,11 +74,12 @@ def main(given: Sequence[str] | None = None) -> None:
     """The command line; the exit code is 1 where a network differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2200, metavar="N", help="how many networks")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="the seed of the first network")
     parser.add_argument("--processors", nargs="*", default=["Haswell", "SandyBridge"], metavar="NAME")
     options = parser.parse_args(given)
     logging.disable(logging.WARNING)
     with TemporaryDirectory() as scratch, TemporaryDirectory() as folder:
-        for seed in range(options.count):
+        for seed in range(options.first, options.first + options.count):
             onnx.save(network(seed, Path(scratch)), Path(folder) / f"{seed:05}.onnx")
         print(f"{options.count} networks are converted", flush=True)
         found = differences(Path(folder), options.processors)

@@ -59,6 +59,7 @@ COMMANDS = {
     "planted_tflite": ["--seed", "2", "--count", "3", "--seconds", "60"],
     "plans": [MODELS, "--target", "nchw16c", "--target", "acl"],
     "portable": [],
+    "processor_kernels": ["--processors"],
     "processors": [MODELS, "--only", "network/00000", "--processors"],
     "quantised_forms": [],
     "quantised_networks": ["--count", "6", "--processors"],
