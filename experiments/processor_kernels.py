@@ -181,13 +181,7 @@ def _others() -> Iterator[Made]:
             packed = m.random.integers(0, 256, (_RESULTS, _TERMS // 32, 32 * bits // 8))
             given = ["x", m.constant("w", packed, "uint8")]
             given.append(m.constant("ws", m.random.uniform(0.01, 0.02, _RESULTS * _TERMS // 32), "float32"))
-            sizes: dict[str, Any] = {
-                "K": _TERMS,
-                "N": _RESULTS,
-                "bits": bits,
-                "block_size": 32,
-                "accuracy_level": level,
-            }
+            sizes: dict[str, Any] = {"K": _TERMS, "N": _RESULTS, "bits": bits, "block_size": 32}
             m.node("MatMulNBits", given, domain="com.microsoft", accuracy_level=level, **sizes)
             yield f"MatMulNBits {bits} bits, accuracy level {level}", m.made("float32", _ROWS, _TERMS)
     for kind, block in ((TensorProto.INT4, 0), (TensorProto.INT4, 32), (TensorProto.UINT4, 32)):
