@@ -30,7 +30,7 @@ from layoutsolve.errors import VerifyError
 EMULATOR = "qemu-x86_64"
 
 PROCESSORS = ("SandyBridge", "Haswell", "EPYC", "Skylake-Server", "EPYC-Milan", "Icelake-Server")
-"""Without AVX2, with it, and with AVX-512; of these the last one alone has VNNI."""
+"""Without AVX2, with it, and with AVX-512, of which the last one alone has VNNI; qemu 7.2 emulates neither."""
 
 SLACK = 1e-4
 """What sums of floats in another order may differ by, as a share of the range of an output."""
