@@ -20,8 +20,7 @@ import layoutsolve.source
 from experiments.demo import mobilenet
 from layoutsolve import console, parser
 from layoutsolve.cli import main
-from layoutsolve.emit import nodes_of
-from layoutsolve.emit.selecting import selects
+from layoutsolve.emit.selecting import running, selects
 from layoutsolve.printing import STAGES
 from layoutsolve.summary import Done, as_text
 from tests.builder import Builder
@@ -55,7 +54,7 @@ def test_convert_and_verify(demo: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert report["tiers"][0] == {"names": ["transposes", "hidden"], "value": 0, "bound": 0, "status": "optimal"}
     assert report["verified"]["passed"]
     assert set(report["seconds"]) == {"read", "solve", "emit", "total"}
-    operators = [node.op_type for node in nodes_of(onnx.load(output).graph)]
+    operators = [node.op_type for node in running(onnx.load(output).graph)]
     assert operators.count("Transpose") == report["transposes"]
     assert operators.count("Reshape") == report["reshapes"]
     assert len(operators) == report["operators"]
